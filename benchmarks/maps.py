@@ -62,7 +62,9 @@ class Subtask:
         self.begin(name)
 
     def begin(self, name: str) -> None:
-        """Start with a new local directory, as another machine does."""
+        """Start with a new local directory, as another machine does, which has nothing else in memory."""
+        for name_of_old in ("map", "store"):
+            vars(self).pop(name_of_old, None)
         self.store = KeyedStore(self.directory / f"local-{name}", range(128), 128, self._read, STATE_MEMORY)
         self.key = KeyContext()
         self.key.normal = self.key.key = KEY

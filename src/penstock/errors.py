@@ -49,7 +49,7 @@
     │   ├── EpochCancelledError             an epoch was interrupted on purpose
     │   ├── EpochInfrastructureError        Spark lost an epoch; it is run again
     │   ├── FencedError                     another driver has taken the job over
-    │   ├── JobCancelledError               somebody cancelled the job
+    │   ├── JobCancelledError               the job was cancelled
     │   ├── JobExecutionError               the job failed, mostly in a user's function
     │   ├── LostCommittableError            what a sink staged is gone before its first commit
     │   ├── PartitionError                  a custom partitioner named a subtask that does not exist

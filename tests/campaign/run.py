@@ -40,6 +40,7 @@ RESTORED_JOBS = 500
 LIVES = 500
 STARVED_LIVES = 50
 CLOCK_LIVES = 200
+TTL_LIVES = 2_000
 ORDERS = 1_500
 RESTORED_JOBS_ON_SPARK = 100
 CASE_LIMIT_S = 1800
@@ -179,6 +180,12 @@ def cases(seed: int) -> list[Case]:
         [*pytest, "tests/property/test_clock_lives.py"],
         {"PENSTOCK_CLOCK_LIVES": str(CLOCK_LIVES), "PENSTOCK_TEST_SEED": str(seed)},
     )
+    expiring = Case(
+        "expiring-lives",
+        "state of all kinds that expires, with clocks that are set, restores, rescales and other times to live",
+        [*pytest, "tests/property/test_time_to_live.py"],
+        {"PENSTOCK_TTL_LIVES": str(TTL_LIVES), "PENSTOCK_TEST_SEED": str(seed)},
+    )
     orders = Case(
         "orders",
         "a driver whose instructions fail, whose requests come at any step, and that is killed: the output is right",
@@ -204,7 +211,7 @@ def cases(seed: int) -> list[Case]:
         and (python := shutil.which(f"python{version}")) is not None
         and subprocess.run([python, "--version"], capture_output=True, check=False).returncode == 0
     ]
-    tests = [properties, restores, restores_on_spark, lives, starved, clock_lives, orders]
+    tests = [properties, restores, restores_on_spark, lives, starved, clock_lives, expiring, orders]
     whole = [conformance, sharing, flights]  # of which make test runs a part
     return [*points, sigterms, spark, matrix, *whole, *kills, *chaos, hostile, *tests, mutants, *pythons]
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import bz2
 import codecs
+import errno
 import gzip
+import io
 import lzma
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -16,6 +18,7 @@ from hypothesis import strategies as st
 
 from penstock._connectors.files.opening import FoundFile, filesystem_of
 from penstock._formats import lines as line_blocks
+from penstock._formats.unpacking import open_unpacked
 from penstock.common.types import Row
 from penstock.datastream.connectors.file_system import FilePart, FileSource, StreamFormat
 from penstock.datastream.formats.csv import CsvReaderFormat, CsvSchema
@@ -179,7 +182,10 @@ def test_the_mark_of_another_charset_is_an_error_that_names_it(tmp_path: Path, c
     path = tmp_path / "a.txt"
     path.write_bytes(UNICODE_MARKS[mark] + "text\n".encode(mark))
     name = mark.upper().replace("-LE", "LE").replace("-BE", "BE")
-    with pytest.raises(SourceFileError, match=f"begins with the byte order mark of {name}, and should be {charset}"):
+    with pytest.raises(
+        SourceFileError,
+        match=rf"a\.txt cannot be read: it begins with the byte order mark of {name}, and should be {charset}",
+    ):
         read_text(path, charset)
 
 
@@ -235,6 +241,33 @@ def test_an_archive_of_several_is_read_to_its_end(
     halves[0] = (codecs.BOM_UTF16_LE if charset == "utf-16" else codecs.BOM_UTF8) + halves[0]
     path.write_bytes(b"".join(map(pack, halves)))
     assert read_text(path, charset) == ["one", "two", "three", "four"]
+
+
+class FailingDisk(io.BytesIO):
+    """A file of which the disk gives the beginning alone."""
+
+    name, path, size = "a.txt", "a.txt", 1_000
+
+    def __init__(self, suffix: str) -> None:
+        super().__init__(PACKED[suffix](bytes(1_000))[:8])
+        self.path += suffix
+
+    def open(self) -> FailingDisk:
+        return self
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        data = super().read(size)
+        if not data:
+            raise OSError(errno.EIO, "Input/output error")
+        return data
+
+
+@packed
+def test_an_error_of_the_disk_is_no_damage_of_an_archive(suffix: str) -> None:
+    disk: Any = FailingDisk(suffix)
+    with pytest.raises(OSError, match="Input/output error") as caught, open_unpacked(disk) as stream:
+        stream.read()
+    assert caught.value.errno == errno.EIO
 
 
 @packed

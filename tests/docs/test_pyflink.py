@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.docs.pyflink import DOCUMENT, REFUSED, document
 
 from penstock.common import Configuration, Time
 from penstock.datastream import (
-    AggregateFunction,
-    KeyedProcessFunction,
     RuntimeExecutionMode,
     StreamExecutionEnvironment,
 )
 from penstock.datastream.state import (
+    MapStateDescriptor,
     StateTtlConfig,
-    ValueStateDescriptor,
 )
 from penstock.errors import UnsupportedOperationError
-from penstock.testing.harness import OperatorHarness
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,35 +26,8 @@ def test_page_is_up_to_date() -> None:
     assert DOCUMENT.read_text(encoding="utf-8") == document(), "run python -m tests.docs.pyflink"
 
 
-def asked(ask: Callable[[Any], object]) -> Callable[[], object]:
-    """Return what asks for a state where functions do."""
-
-    class Asks(KeyedProcessFunction):
-        def open(self, runtime_context: Any) -> None:
-            ask(runtime_context)
-
-        def process_element(self, value: Any, ctx: Any) -> Any:
-            yield value
-
-    return lambda: OperatorHarness.for_keyed_process(Asks(), lambda value: value).process_element(1)
-
-
-class Sum(AggregateFunction):
-    def create_accumulator(self) -> int:
-        return 0
-
-    def add(self, value: Any, accumulator: Any) -> Any:
-        return value + accumulator
-
-    def get_result(self, accumulator: Any) -> Any:
-        return accumulator
-
-    def merge(self, acc_a: Any, acc_b: Any) -> Any:
-        return acc_a + acc_b
-
-
-def expiring() -> ValueStateDescriptor:
-    descriptor = ValueStateDescriptor("count")
+def expiring() -> MapStateDescriptor:
+    descriptor = MapStateDescriptor("limits")
     descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.seconds(1)).build())
     return descriptor
 
@@ -71,7 +41,7 @@ def batch() -> None:
 
 ENV = StreamExecutionEnvironment.get_execution_environment
 TRIED: dict[str, list[Callable[[], object]]] = {
-    "StateTtlConfig": [asked(lambda context: context.get_state(expiring()))],
+    "StateTtlConfig": [lambda: ENV().from_collection([1]).broadcast(expiring())],
     "BATCH": [batch],
     "add_source": [
         lambda: ENV().add_source(None),

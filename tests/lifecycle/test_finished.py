@@ -180,7 +180,7 @@ def test_inspect_marks_items_of_an_operator_that_has_finished(jobs: Jobs, capfd:
     capfd.readouterr()
     assert main(("savepoint", "inspect", first.goes_on_from)) == 0
     printed = capfd.readouterr().out
-    assert f"{kept.items} ({kept.items} of a finished operator, handed out only where it goes on again)" in printed
+    assert f"{kept.items} ({kept.items} of a finished operator, assigned only if it runs again)" in printed
 
 
 @pytest.mark.behaviour(11, 16)

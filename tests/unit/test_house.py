@@ -30,7 +30,6 @@ TWICE = {
     ): "both are given the parts of the job that they work with",
     ("_engine/operators/loops.py",): "a loop over records is written out: a call for each record would cost more",
     ("_engine/driver/client/job_client.py", "common/job_client.py"): "an interface and its implementation",
-    ("_engine/driver/driver.py", "_engine/gateway/job_control.py"): "an interface and its implementation",
     ("_engine/rest/handlers/checkpoints.py",): "Flink's answers have the same fields in several places",
     ("common/_typeinfo/composite.py",): "rows and tuples, which are read in one way and written in another",
     ("datastream/__init__.py", "datastream/connectors/__init__.py"): "packages that load what is asked for",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from penstock._api.functions.basic import Function
 from penstock._api.functions.endings import check_endings
 from penstock._api.state.descriptors import MapStateDescriptor
+from penstock._api.state.lacking import refuse_time_to_live
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.errors import UnsupportedOperationError
 
@@ -34,6 +35,7 @@ def check_broadcast_descriptors(descriptors: tuple[object, ...]) -> None:
         if not isinstance(descriptor, MapStateDescriptor):
             msg = f"broadcast() takes MapStateDescriptors, not {descriptor!r}."
             raise TypeError(msg)
+        refuse_time_to_live(descriptor)
         if descriptor.get_name() in names:
             operation = f"broadcast() with two descriptors named {descriptor.get_name()!r}"
             raise UnsupportedOperationError(operation, "each map needs a name of its own")

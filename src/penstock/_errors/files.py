@@ -111,5 +111,5 @@ class LostCommittableError(JobRunError):
         return (
             f"{self.what} cannot be published, and was not published before: {self.reason}. Its records are in no "
             "output. To have them, start the job from a checkpoint or savepoint before that; a start from the newest "
-            "checkpoint goes on without them."
+            "checkpoint continues without them."
         )

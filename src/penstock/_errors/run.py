@@ -24,7 +24,7 @@ class FencedError(JobRunError):
         return (
             f"Run {self.run_id} of job {self.job_id} stops: checkpoint {self.checkpoint_id} belongs to run "
             f"{self.owner_run_id}, which has taken the job over. Only one driver may run a job; if two were started by "
-            "mistake, let that one go on."
+            "mistake, let that one continue."
         )
 
 
@@ -126,7 +126,7 @@ class StopTimeoutError(SavepointError):
         at = f"still at work: {', '.join(self.running)}" if self.running else "no subtask was at work any more"
         return (
             f"There is no savepoint {self.path}: the job did not stop within {self.timeout_ms} ms ({at}). It was "
-            "cancelled; it can go on from its last checkpoint."
+            "cancelled; it can continue from its last checkpoint."
         )
 
 
@@ -268,7 +268,7 @@ class SparkGoneError(JobRunError):
     def __str__(self) -> str:
         return (
             f"Spark's JVM has ended ({self.reason}): by a signal, for want of memory, or by a fault of its own. Start "
-            "the program again; with execution.state-recovery.path: latest it goes on from its newest checkpoint."
+            "the program again; with execution.state-recovery.path: latest it continues from its newest checkpoint."
         )
 
 

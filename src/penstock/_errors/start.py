@@ -96,8 +96,8 @@ class CheckpointClaimedError(RestoreError):
     def __str__(self) -> str:
         return (
             f"{self.path} was claimed by job {self.job_name!r} ({self.job_id}), which has not ended as far as its "
-            f"records in {self.directory} say. Each of two jobs that own it would go on from it, and delete it. Let "
-            "that job go on (execution.state-recovery.path: latest, with penstock.job-id where another job has its "
+            f"records in {self.directory} say. Each of two jobs that own it would continue from it, and delete it. Let "
+            "that job continue (execution.state-recovery.path: latest, with penstock.job-id where another job has its "
             "name) or cancel it, or start this one with execution.state-recovery.claim-mode: NO_CLAIM."
         )
 
@@ -158,7 +158,7 @@ class TemporaryCheckpointsError(RestoreError):
     def __str__(self) -> str:
         return (
             f"The temporary checkpoints of the job, {self.path}, are gone: something has cleaned that directory while "
-            "the job ran. It cannot go on without them. Set execution.checkpointing.dir to a directory that stays."
+            "the job ran. It cannot continue without them. Set execution.checkpointing.dir to a directory that stays."
         )
 
 

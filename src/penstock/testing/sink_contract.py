@@ -404,13 +404,13 @@ class SinkContract:
             try:
                 self._copy(test, is_first=is_first)
             except PenstockError as error:
-                text = f"with a copy that ended {when} the other went on, one of them cannot go on: {error}"
+                text = f"with a copy that ended {when} the other continued, one of them cannot continue: {error}"
                 raise AssertionError(text) from error
             seen = Counter(map(repr, test.read()))
             missing = Counter(map(repr, self._records)) - seen
-            assert not missing, f"with a copy that ended {when} the other went on: {list(missing)[:3]} missing"
+            assert not missing, f"with a copy that ended {when} the other continued: {list(missing)[:3]} missing"
             often = {record for record, count in seen.items() if count > (1 if record not in first else 2)}
-            assert not often, f"with a copy that ended {when} the other went on: {list(often)[:3]} too often"
+            assert not often, f"with a copy that ended {when} the other continued: {list(often)[:3]} too often"
 
     def _copy(self, test: SinkUnderTest, *, is_first: bool) -> None:
         run = SinkRun(test.sink)

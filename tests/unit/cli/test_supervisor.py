@@ -134,7 +134,7 @@ def test_command_tells_a_lost_note_in_one_line_with_what_to_do(home: Path) -> No
 @pytest.mark.parametrize(
     ("ends", "said"),
     [
-        (["-9", "0"], "it starts again and goes on from the newest checkpoint."),
+        (["-9", "0"], "it starts again and continues from the newest checkpoint."),
         (["-9", "0", "temporary"], "'prices' begins anew, because execution.checkpointing.dir is not set."),
         (["-9:note.write({})", "0"], "it starts again, and no job of it was under way."),
     ],

@@ -1,4 +1,4 @@
-"""A program that asks for what this version lacks is refused where it says so, long before anything runs."""
+"""A program that asks for keyed state without a key is refused where it says so, long before anything runs."""
 
 from __future__ import annotations
 
@@ -7,72 +7,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.unit.graph.graphs import environment
 
-from penstock.common import Time, Types
+from penstock.common import Types
 from penstock.datastream import KeyedProcessFunction, MapFunction
 from penstock.datastream.functions import ReduceFunction
-from penstock.datastream.state import (
-    MapStateDescriptor,
-    ReducingStateDescriptor,
-    StateTtlConfig,
-    ValueStateDescriptor,
-)
+from penstock.datastream.state import MapStateDescriptor, ReducingStateDescriptor, ValueStateDescriptor
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-HOUR = StateTtlConfig.new_builder(Time.hours(1)).build()
-NEVER = StateTtlConfig.new_builder(Time.hours(1)).set_update_type(StateTtlConfig.UpdateType.Disabled).build()
-EXPIRING = ValueStateDescriptor("expiring")
-EXPIRING.enable_time_to_live(HOUR)
 GREATEST = ReducingStateDescriptor("greatest", max, Types.INT())
 
 
 class Echo(KeyedProcessFunction):
     def process_element(self, value: Any, ctx: Any) -> Any:
         yield value
-
-
-class Expires(Echo):
-    def open(self, runtime_context: Any) -> None:
-        descriptor = ValueStateDescriptor("count")
-        descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.hours(1)).build())
-        self.state = runtime_context.get_state(descriptor)
-
-
-class ExpiresAsConfigured(Echo):
-    def open(self, runtime_context: Any) -> None:
-        descriptor = ValueStateDescriptor("count")
-        descriptor.enable_time_to_live(HOUR)
-        self.state = runtime_context.get_state(descriptor)
-
-
-class HoldsExpiring(Echo):
-    def __init__(self) -> None:
-        self.states = [EXPIRING]
-
-
-class UsesExpiring(Echo):
-    def open(self, runtime_context: Any) -> None:
-        if runtime_context:
-            self.state = runtime_context.get_state(EXPIRING)
-
-
-@pytest.mark.parametrize(
-    ("function", "said"),
-    [
-        (Expires, r"enable_time_to_live\(\) in open\(\) of Expires.* clear them in on_timer"),
-        (ExpiresAsConfigured, r"enable_time_to_live\(\) in open\(\)"),
-        (HoldsExpiring, "time to live of the state 'expiring'"),
-        (UsesExpiring, "time to live of the state 'expiring'"),
-    ],
-)
-def test_a_function_that_will_ask_for_what_is_lacking_is_refused_where_it_is_used(
-    function: Callable[[], KeyedProcessFunction], said: str
-) -> None:
-    stream = environment().from_collection([1]).key_by(str)
-    with pytest.raises(UnsupportedOperationError, match=said):
-        stream.process(function())
 
 
 class Keyless(MapFunction):
@@ -107,25 +56,10 @@ class TalksToADevice(MapFunction):
         return value
 
 
-class MayAsk(Echo):
-    def open(self, runtime_context: Any) -> None:
-        descriptor = ValueStateDescriptor("count")
-        if runtime_context.get_job_parameter("expires", "no") == "yes":
-            descriptor.enable_time_to_live(HOUR)
-        self.state = runtime_context.get_state(descriptor)
-
-
 class Asks(Echo):
     def open(self, runtime_context: Any) -> None:
         self.seen = runtime_context.get_map_state(MapStateDescriptor("seen", Types.INT(), Types.INT()))
         self.greatest = runtime_context.get_reducing_state(GREATEST)
-
-
-class NeverExpires(Echo):
-    def open(self, runtime_context: Any) -> None:
-        descriptor = ValueStateDescriptor("count")
-        descriptor.enable_time_to_live(NEVER)
-        self.state = runtime_context.get_state(descriptor)
 
 
 class Sums(ReduceFunction):
@@ -133,7 +67,7 @@ class Sums(ReduceFunction):
         return value1
 
 
-@pytest.mark.parametrize("function", [TalksToADevice, MayAsk, Asks, NeverExpires])
+@pytest.mark.parametrize("function", [TalksToADevice, Asks])
 def test_a_function_that_may_never_ask_for_it_is_not_refused(function: Callable[[], Any]) -> None:
     stream = environment().from_collection([1])
     made = function()

@@ -10,7 +10,7 @@ from tests.unit.operators.starved import OperatorHarness, starved
 from penstock._engine.state.kinds import registry
 from penstock._engine.state.kinds.kind import StateKind, StateScope
 from penstock._engine.state.table import ABSENT, MISSING
-from penstock.common import Types
+from penstock.common import Time, Types
 from penstock.datastream.functions import AggregateFunction, KeyedProcessFunction
 from penstock.datastream.state import (
     AggregatingStateDescriptor,
@@ -19,9 +19,10 @@ from penstock.datastream.state import (
     ReducingStateDescriptor,
     State,
     StateDescriptor,
+    StateTtlConfig,
     ValueStateDescriptor,
 )
-from penstock.errors import DeclaredTypeError, StateDescriptorError
+from penstock.errors import DeclaredTypeError, StateDescriptorError, UnsupportedOperationError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -189,3 +190,11 @@ def test_a_new_kind_is_a_module_and_a_line_in_the_registry(tmp_path: Path, monke
     after.process_element(("k", lambda state: state.clear()))
     after.process_element(("k", lambda state: state.times()))
     assert after.values() == [([5, 9], "9", ABSENT), None, []]
+
+
+def test_a_new_kind_that_knows_nothing_of_stamps_cannot_expire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "KINDS", [*registry.KINDS, LastFewKind()])
+    descriptor = LastFewDescriptor("x")
+    descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.hours(1)).build())
+    with pytest.raises(UnsupportedOperationError, match="last-few state stays until it is cleared"):
+        harness(tmp_path, descriptor, "state_of").open()

@@ -151,17 +151,6 @@ def test_savepoint_of_an_epoch_without_changes_does_not_part_the_store_from_its_
     assert contents(store) == {(1, ()): "a"}
 
 
-def test_snapshot_leaves_out_what_has_expired(checkpoints: Checkpoints, store: MemoryStore) -> None:
-    store.table("seen").expired = lambda stamp: stamp < 10
-    for normal in range(20):
-        write(store.table("seen").pane(), normal, normal)
-        store.table("seen").pane().stamps[normal] = normal
-    checkpoints.cut(store)
-    other = checkpoints.memory_store()
-    other.catch_up(checkpoints.lineage)
-    assert set(contents(other, "seen").values()) == set(range(10, 20))
-
-
 @dataclass(frozen=True)
 class User:
     name: str

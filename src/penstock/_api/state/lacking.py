@@ -1,4 +1,4 @@
-"""What PyFlink has of state and this version does not: the errors that say so, on the driver and in tasks alike."""
+"""What cannot be asked of state: the errors that say so, on the driver and in tasks alike."""
 
 from __future__ import annotations
 
@@ -20,13 +20,9 @@ def needs_key(call: str) -> UnsupportedOperationError:
     return UnsupportedOperationError(call, "keyed state belongs to the records of one key; use it after key_by")
 
 
-def time_to_live(what: str) -> UnsupportedOperationError:
-    """Return the error about values that are to expire: here they would silently stay for ever."""
-    reason = "this version keeps values until they are cleared; clear them in on_timer, without enable_time_to_live"
-    return UnsupportedOperationError(what, reason)
-
-
 def refuse_time_to_live(descriptor: StateDescriptor) -> None:
-    """Raise for a state whose values are to expire."""
+    """Raise for operator state that is to expire: it would silently stay for ever, as it does in Flink."""
     if descriptor.ttl_config is not None and descriptor.ttl_config.is_enabled():
-        raise time_to_live(f"A time to live of the state {descriptor.get_name()!r}")
+        what = f"A time to live of the state {descriptor.get_name()!r}"
+        reason = "state of a key expires; lists and broadcast maps of an operator do not, so take out what is old"
+        raise UnsupportedOperationError(what, reason)

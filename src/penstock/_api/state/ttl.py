@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 class StateTtlConfig:
     """When a value of state expires: a time after it was last written, or also after it was last read.
 
-    Lists and maps expire by their entries. The cleanup strategies are accepted for programs of Flink and have no
-    effect.
+    Lists and maps expire by their entries. What has expired is removed when it is read; a part of all state is looked
+    through in each epoch, and all of it before a snapshot. The cleanup strategies are accepted for programs of Flink
+    and change nothing of that.
 
     Args:
         update_type: What renews a value.
@@ -24,6 +25,9 @@ class StateTtlConfig:
         ttl_time_characteristic: Which clock counts.
         ttl: How long a value lasts.
         cleanup_strategies: How values past their time are to be removed.
+
+    Raises:
+        ValueError: ttl is not positive.
 
     Source: org.apache.flink.api.common.state.StateTtlConfig.
 
@@ -66,6 +70,9 @@ class StateTtlConfig:
         ttl: Time,
         cleanup_strategies: StateTtlConfig.CleanupStrategies,
     ) -> None:
+        if ttl.to_milliseconds() <= 0:
+            msg = f"ttl must be longer than nothing, not {ttl!r}."
+            raise ValueError(msg)
         self._update_type = update_type
         self._state_visibility = state_visibility
         self._ttl_time_characteristic = ttl_time_characteristic
@@ -218,7 +225,7 @@ class StateTtlConfig:
             )
 
     class CleanupStrategies:
-        """How values past their time are to be removed; accepted, the engine has one way.
+        """How values past their time are to be removed; accepted, the engine has ways of its own.
 
         Args:
             strategies: The strategies that were chosen.

@@ -196,7 +196,7 @@ class KnownFiles:
             reason = (
                 f"{change}: it has changed since the job took it, and is not read twice; write files under another "
                 "name and rename them when they are complete, give monitor_continuously() a stable_for that is longer "
-                "than their writer ever pauses, or, where lines are appended, read_appended_files(). To go on with the "
+                "than their writer ever pauses, or, where lines are appended, read_appended_files(). To continue the "
                 "job, move the file away, or rename it: under a new name all of it is read"
             )
             raise SourceFileChangedError(status.path, reason)

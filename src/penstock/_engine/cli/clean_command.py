@@ -61,7 +61,7 @@ def _existing(_: click.Context, __: click.Parameter, directories: tuple[str, ...
 @click.option(
     "--retained",
     is_flag=True,
-    help="Also checkpoints that earlier runs of an ended job have left, and its last run did not go on from.",
+    help="Also checkpoints that earlier runs of an ended job have left, and its last run did not continue from.",
 )
 @click.option("--local/--no-local", default=True, help="Look for temporary directories of this user on this machine.")
 @click.option(

@@ -37,7 +37,7 @@ MEANINGS = {
     ExitCode.FENCED: "`run`: another driver has taken the job over; this one must not be started again.",
     ExitCode.NO_SUCH_JOB: "No running job is called that, or more than one is.",
     ExitCode.UNREACHABLE: "The job does not answer at its address, or has no process at this moment.",
-    ExitCode.TIMEOUT: "What was asked for takes longer than `--timeout`, and goes on.",
+    ExitCode.TIMEOUT: "What was asked for takes longer than `--timeout`, and continues.",
     ExitCode.GIVEN_UP: "`run`: a job came to its end, but a sink's committer has given up for good what was staged: "
     "these records are in no output, and another start does not bring them.",
     ExitCode.TEMPORARY: "`run`: the machine, Spark or the storage failed; the same start may succeed later.",

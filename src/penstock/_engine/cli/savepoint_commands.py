@@ -67,7 +67,7 @@ def inspect_savepoint(
     "--checkpoint-dir",
     multiple=True,
     metavar="DIRECTORY",
-    help="Where jobs keep checkpoints that may go on from it; `execution.checkpointing.dir` of the configuration "
+    help="Where jobs keep checkpoints that may continue from it; `execution.checkpointing.dir` of the configuration "
     "without it. May be given several times.",
 )
 @script_option
@@ -150,7 +150,7 @@ def _rows(operator: OperatorInfo) -> Iterator[tuple[object, ...]]:
         yield "", "", "", state.name, state.kind, keys, "", f"{state.entries:,}", size_text(state.bytes)
     for state in operator.operator_states:
         ended = (
-            f" ({state.finished_items:,} of a finished operator, handed out only where it goes on again)"
+            f" ({state.finished_items:,} of a finished operator, assigned only if it runs again)"
             if state.finished_items
             else ""
         )

@@ -134,7 +134,7 @@ class Supervisor:
                 name = signal.Signals(self._pending).name
                 say(
                     f"Ended by {name} between two processes: the program, which {_ending(code)}, is not started again. "
-                    "Its jobs go on from their newest checkpoints with -s latest."
+                    "Its jobs continue from their newest checkpoints with -s latest."
                 )
                 return SIGNALLED + self._pending
             supervision.note.read()  # while it waited, the note may have been cleaned
@@ -186,4 +186,4 @@ def _going_on(jobs: Iterable[NotedJob]) -> str:
     anew = [f"{job.job_name!r}" for job in going if not job.is_kept]
     if anew:
         return f"; {', '.join(anew)} begins anew, because execution.checkpointing.dir is not set"
-    return " and goes on from the newest checkpoint" if going else ", and no job of it was under way"
+    return " and continues from the newest checkpoint" if going else ", and no job of it was under way"

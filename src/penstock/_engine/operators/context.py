@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from penstock._api.functions.basic import RuntimeContext
 from penstock._api.functions.co import CoProcessFunction, KeyedCoProcessFunction
 from penstock._api.functions.process import KeyedProcessFunction, ProcessFunction
-from penstock._api.state.lacking import needs_key, refuse_time_to_live
+from penstock._api.state.lacking import needs_key
 from penstock._api.time_domain import TimeDomain
 from penstock._api.timer_service import TimerService
+from penstock._engine.operators.expiring import declare_life
 from penstock._engine.protocol.rows import MIN_WATERMARK, NO_TIMESTAMP
 from penstock._engine.protocol.times import checked_time
 from penstock._engine.state.kinds.kind import StateScope
@@ -138,8 +139,8 @@ class EngineRuntimeContext(RuntimeContext):
         if not isinstance(descriptor, kind.descriptor):
             msg = f"{operation} takes a {kind.descriptor.__name__}, not {descriptor!r}."
             raise TypeError(msg)
-        refuse_time_to_live(descriptor)
         table = self._table(descriptor.get_name(), kind.declared(descriptor))
+        declare_life(table, kind, descriptor, self._context)
         return kind.state(descriptor, self._scope(table, self._key))
 
     def _table(self, name: str, kind: str) -> Table:

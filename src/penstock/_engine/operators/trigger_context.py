@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._api.triggers import Trigger
 from penstock._api.window import CountWindow, GlobalWindow, TimeWindow, Window
+from penstock._engine.operators.expiring import declare_life
 from penstock._engine.protocol.rows import MIN_WATERMARK
 from penstock._engine.protocol.times import checked_time
 from penstock._engine.state.key_context import KeyContext
@@ -154,4 +155,5 @@ class TriggerState(Trigger.OnMergeContext):
         kind = kind_of(descriptor)
         # Apart from the states of the function, which may have the same name.
         table = self._store.table(f"trigger-{descriptor.get_name()}", kind=kind.declared(descriptor))
+        declare_life(table, kind, descriptor, self._context)
         return kind.state(descriptor, StateScope(table, row, self._context.operator_name))

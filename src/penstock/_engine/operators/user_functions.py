@@ -16,6 +16,7 @@ from penstock._api.functions.checkpointed import (
     FunctionSnapshotContext,
 )
 from penstock._api.functions.endings import call_silent, ending
+from penstock._api.state.lacking import refuse_time_to_live
 from penstock._api.state.operator import OperatorStateStore
 from penstock._engine.operators.base import EpochContext, Operator
 from penstock._engine.operators.side_outputs import SideOutputs
@@ -146,14 +147,17 @@ class FunctionStateStore(OperatorStateStore):
         self._operator = operator
 
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        refuse_time_to_live(state_descriptor)
         state = self._state.list_state(state_descriptor.get_name(), StateMode.LIST)
         return typed_list(state, state_descriptor, self._operator)
 
     def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        refuse_time_to_live(state_descriptor)
         state = self._state.list_state(state_descriptor.get_name(), StateMode.UNION)
         return typed_list(state, state_descriptor, self._operator)
 
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
+        refuse_time_to_live(state_descriptor)
         state = self._state.broadcast_state(state_descriptor.get_name())
         return typed_broadcast(state, state_descriptor, self._operator)
 

@@ -154,7 +154,7 @@ class Disposals:
             raise SavepointChangeError(path, "there is no savepoint at that path") from None
         except SavepointChangeError:
             reason = (
-                "it is a checkpoint, a job goes on from it, or there are other files beside its own: `penstock "
+                "it is a checkpoint, a job continues from it, or there are other files beside its own: `penstock "
                 "savepoint dispose` says which, and what to do"
             )
             raise SavepointChangeError(path, reason) from None

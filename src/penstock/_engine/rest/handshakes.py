@@ -78,7 +78,7 @@ class _Handshake(asyncio.Protocol):
         self._is_lost = True
 
     def hand_over(self, secured: asyncio.Transport) -> None:
-        """Let the protocol behind TLS go on."""
+        """Let the protocol behind TLS continue."""
         if self._is_lost:
             return
         secured.set_protocol(self._protocol)

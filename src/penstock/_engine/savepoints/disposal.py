@@ -81,7 +81,7 @@ def _check_unneeded(located: LocatedCheckpoint, directories: Iterable[str], opti
                 newest = chain.newest
                 name = "" if newest is None else f" {newest.job_name!r}"
                 reason = (
-                    f"job{name} ({chain.job_id}) in {chain.storage.full_path('')} goes on from it. Start that job and "
-                    "let it complete a checkpoint, or remove its directory, then try again"
+                    f"job{name} ({chain.job_id}) in {chain.storage.full_path('')} continues from it. Start that job and"
+                    " let it complete a checkpoint, or remove its directory, then try again"
                 )
                 raise SavepointChangeError(located.path, reason)

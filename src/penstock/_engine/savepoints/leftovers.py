@@ -140,7 +140,7 @@ class _Search:
         needed = chain.files_of(entry for entry in chain.living if entry.checkpoint_id not in abandoned)
         dead = {
             **dict.fromkeys(chain.doomed, f"{ended}, and was about to delete it"),
-            **dict.fromkeys(abandoned, f"{ended}, and its last run did not go on from it"),
+            **dict.fromkeys(abandoned, f"{ended}, and its last run did not continue from it"),
         }
         found = [
             (LeftoverKind.CHECKPOINT, file, reason)

@@ -15,8 +15,9 @@ from penstock._engine.protocol.key_groups import key_group_range
 from penstock._engine.protocol.key_values import key_value
 from penstock._engine.savepoints.located import LocatedCheckpoint, locate
 from penstock._engine.state.keyed_store import KeyedStore
+from penstock._engine.state.kinds.lists import is_list, whole_list
 from penstock._engine.state.operator_state import OperatorStateBackend
-from penstock._engine.state.rows import owner_at
+from penstock._engine.state.rows import is_behind, owner_at
 from penstock._engine.state.table import MISSING
 from penstock._engine.storage.scratch import ScratchDirectory
 from penstock.errors import CorruptCheckpointError, UnknownStateError
@@ -107,10 +108,12 @@ def keyed_entries(place: SubtaskStateLocation, name: str) -> Iterator[tuple[Any,
     """Iterate over (key, namespace, sub-key, value) of one keyed state; MISSING means no sub-key."""
     located = place.located()
     with opened_store(located, operator_of(located, place.uid), place.subtask) as store:
-        panes = store.table(name).panes
-        for namespace in sorted(panes):
-            for address, key, sub_key, value, _ in panes[namespace].full_rows():
-                yield key, namespace or owner_at(address)[1], sub_key, value
+        table = store.table(name)
+        for namespace in sorted(table.panes):
+            if not is_behind(namespace):
+                for address, key, sub_key, value, _ in table.panes[namespace].full_rows():
+                    held = whole_list(table, namespace, address, value) if is_list(table) else value
+                    yield key, namespace or owner_at(address)[1], sub_key, held
 
 
 def timers(place: SubtaskStateLocation, domain: str) -> Iterator[tuple[Any, int, tuple[int, ...]]]:

@@ -100,7 +100,7 @@ class StagedFiles:
                 self._needed += _opaque(locate(place, self._options).entry.snapshot)
             except PenstockError as error:
                 self.unclear.append(
-                    UnclearLeftover(place, f"job {chain.job_id} goes on from it, and it cannot be read: {error}")
+                    UnclearLeftover(place, f"job {chain.job_id} continues from it, and it cannot be read: {error}")
                 )
                 return False
         return not chain.unreadable

@@ -19,8 +19,9 @@ from penstock._engine.savepoints.located import absolute
 from penstock._engine.savepoints.reading import MEMORY_BYTES, SCRATCH, opened_store, operator_state
 from penstock._engine.state.declared import bare, declared
 from penstock._engine.state.keyed_store import KeyedStore
+from penstock._engine.state.kinds.lists import as_held, is_list, whole_list
 from penstock._engine.state.operator_state import OperatorStateBackend, describe
-from penstock._engine.state.rows import IN_ADDRESS, Address, key_at
+from penstock._engine.state.rows import IN_ADDRESS, Address, is_behind, key_at
 from penstock._engine.state.table import ABSENT, MISSING, FullRow
 from penstock._engine.storage.copying import copy_files
 from penstock._engine.storage.opening import open_storage
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock._engine.protocol.state_handle import Lineage, StatePart
-    from penstock._engine.savepoints.draft import Draft, OperatorDraft
+    from penstock._engine.savepoints.draft import Draft, OperatorDraft, Transform
+    from penstock._engine.state.table import Table
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
     from penstock.common.typeinfo import TypeInformation
 
@@ -81,6 +83,8 @@ class _TableShape(NamedTuple):
     kind: str
     keep_keys: bool
     old_keys: bool = False
+    #: Since when its rows expire.
+    since: int | None = None
 
 
 class _DraftWriter:
@@ -146,6 +150,7 @@ class _DraftWriter:
                     shape = _TableShape(name, state.kind, keep_keys=True)
                     for key, namespace, sub_key, given in state.entries():
                         value = transformed(state.steps, name, state.kind, _named(key, sub_key), given)
+                        value = as_held(state.kind, value)
                         address, pane = _place(state.kind, normal_key(key), namespace, sub_key)
                         stores.put(shape, pane, FullRow(address, key, sub_key, value, None))
             stores.declare_what_fits()
@@ -175,12 +180,12 @@ class _DraftWriter:
                     continue
                 steps = operator.transforms.get(table.name, [])
                 kind = table.kind if not steps else stores.new_kind(table.name, table.kind, operator.types)
-                shape = _TableShape(table.name, kind, table.keep_keys, table.old_keys)
-                for namespace, pane in table.panes.items():
+                shape = _TableShape(table.name, kind, table.keep_keys, table.old_keys, table.life.since)
+                for namespace, pane in list(table.panes.items()):
+                    if steps and is_behind(namespace):
+                        continue  # the new lists are whole
                     for row in pane.full_rows():
-                        key, value = _named(row.key, row.sub_key), row.value
-                        value = transformed(steps, table.name, kind, key, value) if steps else value
-                        stores.put(shape, namespace, row._replace(value=value))
+                        stores.put(shape, namespace, _changed(table, namespace, row, steps, kind))
             for timers in store.timer_domains:
                 if timers.name not in operator.timers:
                     for (normal, namespace, timestamp), original in timers.rows():
@@ -258,7 +263,7 @@ class _NewStores:
         if value is not ABSENT and watched is not None and _OF_TEXT.get(watched.partition("[")[2]) is not type(value):
             self._misfits.add(shape.name)
         table = self._store(normal).table(shape.name, kind=shape.kind, keep_keys=shape.keep_keys)
-        table.old_keys = table.old_keys or shape.old_keys
+        table.old_keys, table.life.since = table.old_keys or shape.old_keys, shape.since
         pane = table.pane(namespace)
         if type(address) is tuple:
             kept = shape.keep_keys and type(normal) is bytes, type(address[2]) is bytes
@@ -303,6 +308,15 @@ def _place(kind: str, normal: NormalKey, namespace: tuple[int, ...], sub_key: An
     if kind.startswith(IN_ADDRESS):
         return (normal, namespace, sub), ()
     return normal if sub is None else (normal, (), sub), namespace
+
+
+def _changed(table: Table, namespace: tuple[int, ...], row: FullRow, steps: list[Transform], kind: str) -> FullRow:
+    """Return a row after these steps; that of a list of many rows has all of it then."""
+    if not steps:
+        return row
+    held = whole_list(table, namespace, row.address, row.value) if is_list(table) else row.value
+    value = transformed(steps, table.name, kind, _named(row.key, row.sub_key), held)
+    return row._replace(value=as_held(kind, value))
 
 
 def _named(key: Any, sub_key: Any) -> Any:

@@ -76,6 +76,8 @@ class Chunk:
     subs: list[NormalKey | None] | None = None
     #: None where no row has one.
     stamps: list[int | None] | None = None
+    #: Since when the rows of the table expire, see `time_to_live`; None where they do not.
+    since: int | None = None
 
     def addresses(self) -> list[Address]:
         """Return where the rows stand in their pane."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from dataclasses import dataclass
-from itertools import compress, islice, repeat
+from itertools import islice, repeat
 from operator import is_
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.keys import NormalKey
     from penstock._engine.state.rows import Address, Composite, Row
     from penstock._engine.state.state_file import StateFileWriter
+    from penstock._engine.state.table import Table
     from penstock._engine.state.timers import Timers
 
 T = TypeVar("T")
@@ -57,12 +58,6 @@ class _Columns:
             return None
         column = [None] * len(self.addresses) if column is None else column
         return column + ([None] * len(more.addresses) if other is None else other)
-
-    def only(self, kept: list[bool]) -> _Columns:
-        """Return some of the rows."""
-        columns = (self.addresses, self.values, self.originals, self.stamps)
-        addresses, values, originals, stamps = (column and list(compress(column, kept)) for column in columns)
-        return _Columns(addresses or [], values or [], originals, stamps)
 
 
 class Chunker:
@@ -113,6 +108,10 @@ class Chunker:
             chunk.originals, chunk.stamps = map(_unless_all_none, _beside(pane, some))
             yield chunk
 
+    def life_changes(self, table: Table) -> Chunk:
+        """Return a chunk without rows, which says since when those of a table expire, or that they do not."""
+        return self._chunk(ChunkOperation.DELETE, table.pane(), [])
+
     def _clears(self, pane: Pane, owners: list[Any]) -> Iterator[Chunk]:
         if owners:
             self._check(pane.table.name, [key for key, _ in owners])
@@ -146,7 +145,7 @@ class Chunker:
             yield self._put(pane, columns, (first, self._key_groups.stop - 1))
 
     def _by_group(self, pane: Pane, below: Below) -> Iterator[tuple[int, _Columns]]:
-        """Iterate the present and unexpired rows of a pane by ascending key group; a large one comes in parts."""
+        """Iterate the present rows of a pane by ascending key group; a large one comes in parts."""
         hot, most = pane.hot, self._max_parallelism
         above: dict[int, list[Address]] = {}
         for address, value in hot.items():
@@ -156,29 +155,20 @@ class Chunker:
         ahead = next(stored, None)
         for group in self._key_groups:
             for some in self._slices(above.pop(group, [])):
-                part = _Columns(some, [hot[address] for address in some], *_beside(pane, some))
-                yield from self._kept(pane, group, part)
+                yield group, _Columns(some, [hot[address] for address in some], *_beside(pane, some))
             rows: list[Row] = []
             while ahead is not None and ahead[0] == group:
                 rows.append(ahead[1])
                 if len(rows) >= self._writer.batch:
-                    yield from self._kept(pane, group, _Columns.of(rows))
+                    yield group, _Columns.of(rows)
                     rows = []
                 ahead = next(stored, None)
             if rows:
-                yield from self._kept(pane, group, _Columns.of(rows))
+                yield group, _Columns.of(rows)
         for addresses in above.values():
             self._check(pane.table.name, addresses)
         if ahead is not None:
             self._check(pane.table.name, [ahead[1][0]])
-
-    @staticmethod
-    def _kept(pane: Pane, group: int, columns: _Columns) -> Iterator[tuple[int, _Columns]]:
-        expired = pane.table.expired
-        if expired is not None and columns.stamps is not None:
-            columns = columns.only([stamp is None or not expired(stamp) for stamp in columns.stamps])
-        if columns.addresses:
-            yield group, columns
 
     def _put(self, pane: Pane, columns: _Columns, key_groups: tuple[int, int]) -> Chunk:
         chunk = self._chunk(ChunkOperation.PUT, pane, columns.addresses)
@@ -237,6 +227,7 @@ class Chunker:
         chunk = Chunk(op, table.name, table.kind, table.keep_keys, pane.namespace, self._range, [])
         _take_addresses(chunk, addresses)
         chunk.old_keys = table.old_keys and any(map(may_lack_names, chunk.keys))
+        chunk.since = table.life.since
         return chunk
 
 

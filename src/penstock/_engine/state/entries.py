@@ -208,6 +208,18 @@ class RowReader:
         return None if address in known else (address, *value_of(raw, is_wide=is_wide))
 
 
+def stamp_of(raw: bytes) -> int | None:
+    """Return the stamp of a scanned row."""
+    return _STAMP.unpack_from(raw)[1] if raw[0] == _STAMPED else None
+
+
+def address_of(encoded: bytes, raw: bytes) -> Address:
+    """Return the address of a scanned row, without its value."""
+    if encoded.startswith(_COMPOSITE):
+        return _composite_of(encoded, raw)
+    return decode_normal(_long_of(raw) if encoded.startswith(_HASHED) else encoded)
+
+
 def owner_of(encoded: bytes, raw: bytes) -> Owner:
     """Return the key and the namespace of a scanned row."""
     if encoded.startswith(_COMPOSITE):

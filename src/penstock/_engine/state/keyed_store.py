@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _MAX_PENDING_DELTAS: Final = 8
 #: What a row with a sub-key takes in memory beside what any row takes: its address, and its place in an index.
 _COMPOSITE_BYTES: Final = 250
+#: What a stamp takes.
+_STAMP_BYTES: Final = 120
 
 
 class KeyedStore(MemoryStore):
@@ -177,6 +179,7 @@ class KeyedStore(MemoryStore):
             if not record.is_timers:
                 table = self.table(record.name, kind=record.kind, keep_keys=record.keep_keys)
                 table.old_keys = table.old_keys or record.old_keys
+                table.life.since = record.since
                 table.pane(record.namespace).stored = record.pane_id
         for table in self._tables.values():
             for pane in table.panes.values():
@@ -237,10 +240,19 @@ class KeyedStore(MemoryStore):
 
     # ------------------------------------------------------------------------------------------------------- memory
 
-    def delta(self, checkpoint_id: int, token: int) -> bytes | None:
-        """Return what the running epoch changed, as `MemoryStore` does."""
+    def remove_expired(self, *, whole: bool = False) -> None:
+        """Remove of what has expired, and let go of the read transaction: the epoch ends."""
+        super().remove_expired(whole=whole)
         self.release()
-        return super().delta(checkpoint_id, token)
+
+    def stored_over(
+        self, pane: Pane, start: bytes, most: int, over: Callable[[int | None], bool]
+    ) -> tuple[list[Address], int, bytes | None]:
+        """Look at some rows of a pane in the local version: see `CommittedVersion`."""
+        try:
+            return cast("LocalVersion", self._local).stored_over(pane.stored, start, most, over)
+        except VersionMovedError as moved:
+            raise self._stale(moved.position) from moved
 
     def release(self) -> None:
         """Let go of the read transaction; a good thing between blocks of a long epoch."""
@@ -253,9 +265,10 @@ class KeyedStore(MemoryStore):
 
     def _bytes_of(self, pane: Pane, rows: int) -> int:
         """Estimate what so many rows of a pane take in memory."""
+        row_bytes = self._entry_bytes + (_STAMP_BYTES if pane.stamps else 0)
         if pane.subs is None:
-            return rows * self._entry_bytes
-        return (rows + len(pane.subs.cleared)) * (self._entry_bytes + _COMPOSITE_BYTES)
+            return rows * row_bytes
+        return (rows + len(pane.subs.cleared)) * (row_bytes + _COMPOSITE_BYTES)
 
     def make_room(self) -> None:
         """Let all entries go that the local version has too, when memory is full."""

@@ -12,7 +12,7 @@ find it done.
 from __future__ import annotations
 
 import shutil
-from itertools import islice
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import uuid4
 
@@ -25,11 +25,13 @@ from penstock._engine.state.entries import (
     GROUP,
     PANE_ID,
     RowReader,
+    address_of,
     changes,
     locate,
     locate_owner,
     owner_bytes,
     owner_of,
+    stamp_of,
     timer_row,
     value_of,
 )
@@ -38,7 +40,7 @@ from penstock._engine.state.rows import TIMERS, Namespace, key_at
 from penstock._engine.state.table import ABSENT, Pane
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Callable, Container, Iterator
     from pathlib import Path
 
     from penstock._engine.state.lineage import Position
@@ -85,6 +87,8 @@ class PaneMeta(msgspec.Struct, array_like=True):
     keep_keys: bool
     old_keys: bool
     entries: int
+    #: Since when the rows of the table expire, see `time_to_live`.
+    since: int | None = None
 
     @property
     def is_timers(self) -> bool:
@@ -173,11 +177,11 @@ class LocalVersion:
         prefix = start = locate_owner(pane_id, owner, self._max_parallelism)
         reader = RowReader()
         while start is not None:
-            found = list(islice(_from(self._reading(), start), _SCAN))
+            # No row is read behind those of the key: most have few.
+            under = takewhile(lambda pair: pair[0].startswith(prefix), _from(self._reading(), start))
+            found = list(islice(under, _SCAN))
             start = found[-1][0] + b"\0" if len(found) == _SCAN else None
             for key, raw in found:
-                if not key.startswith(prefix):
-                    return
                 row = reader.row(key[6:], raw, known)
                 if row is not None:
                     yield row
@@ -195,6 +199,26 @@ class LocalVersion:
                 return
             yield owner_of(key[6:], raw)
             start = _behind(key[: 6 + owner_bytes(key[6:])])
+
+    def stored_over(
+        self, pane_id: int, start: bytes, most: int, over: Callable[[int | None], bool]
+    ) -> tuple[list[Address], int, bytes | None]:
+        """Look at some rows of a pane: see `CommittedVersion`.
+
+        Raises:
+            VersionMovedError: The version moved to where the caller is not.
+        """
+        prefix, count = PANE_ID.pack(pane_id), 0
+        found: list[Address] = []
+        for key, raw in _from(self._reading(), prefix + start):
+            if not key.startswith(prefix):
+                break
+            if count == most:
+                return found, count, key[len(prefix) :]
+            count += 1
+            if over(stamp_of(raw)):
+                found.append(address_of(key[6:], raw))
+        return found, count, None
 
     def _reading(self) -> lmdb.Transaction:
         self._reads += 1
@@ -247,7 +271,8 @@ class LocalVersion:
         if passed and self.position == passed[-1]:
             return
         for pane in panes:
-            if pane.masked or pane.pending or (pane.subs is not None and pane.subs.cleared):
+            cleared = pane.subs is not None and pane.subs.cleared
+            if pane.masked or pane.pending or cleared or self._lives_otherwise(pane):
                 self._write_pane(transaction, pane)
         for domain in timers:
             if domain.pending:
@@ -257,10 +282,16 @@ class LocalVersion:
         meta.history = [*meta.history, *(position for position in passed if position not in meta.history)][-_HISTORY:]
         transaction.put(_VERSION_KEY, msgspec.msgpack.encode(meta), db=self._environment.meta)
 
+    def _lives_otherwise(self, pane: Pane) -> bool:
+        """Return whether the rows of a pane that is stored have got, or lost, a time to live."""
+        record = self.panes.get((pane.table.name, pane.namespace, False))
+        return record is not None and record.since != pane.table.life.since
+
     def _write_pane(self, transaction: lmdb.Transaction, pane: Pane) -> None:
         table = pane.table
         record = self._record(table.name, pane.namespace, is_timers=False)
         record.kind, record.keep_keys, record.old_keys = table.kind, table.keep_keys, table.old_keys
+        record.since = table.life.since
         if pane.masked:
             self._delete_all(transaction, record)
         for owner in pane.subs.cleared if pane.subs is not None else ():

@@ -21,6 +21,7 @@ from penstock._engine.state.integrity import check_intact
 from penstock._engine.state.lineage import LineageStep, Position, steps
 from penstock._engine.state.rows import TIMERS, key_at
 from penstock._engine.state.state_file import StateFileWriter, read_index, read_state_file
+from penstock._engine.state.sweep import Sweep
 from penstock._engine.state.table import ABSENT, Pane, Table
 from penstock._engine.state.timers import Timers
 
@@ -47,6 +48,8 @@ class MemoryStore:
         self._read = read
         self._tables: dict[str, Table] = {}
         self._timers: dict[str, Timers] = {}
+        #: By table, where rows expire.
+        self._sweeps: dict[str, Sweep] = {}
         #: Names of the state in memory; more than one when a snapshot named it once more, none when it is of no use.
         self._names: list[Position] = []
         #: True from catch_up to delta or snapshot.
@@ -130,10 +133,13 @@ class MemoryStore:
         for step in way[here + 1 :]:
             self._take(step, places)
         self._caught_up(places)
+        for table in self._tables.values():
+            table.life.settle()
         self._running = True
 
     def _start_over(self, way: list[LineageStep], places: dict[Position, int]) -> int:
         """Empty the memory and return the place on the way that it then holds, -1 for none."""
+        self._sweeps.clear()
         for table in self._tables.values():
             table.forget()
         for timers in self._timers.values():
@@ -173,6 +179,7 @@ class MemoryStore:
             return
         table = self.table(chunk.name, kind=chunk.kind, keep_keys=chunk.keep_keys)
         table.old_keys = table.old_keys or (chunk.old_keys and any(map(may_lack_names, chunk.keys)))
+        table.life.since = chunk.since
         pane = table.pane(chunk.namespace)
         if chunk.op is ChunkOperation.DROP:
             self._absorb_drop(pane, chunk.key_groups)
@@ -217,9 +224,11 @@ class MemoryStore:
         Raises:
             UnpicklableStateError: A value cannot be pickled; the epoch cannot end.
         """
+        self.remove_expired()
         writer = StateFileWriter()
         chunker = Chunker(self._key_groups, self._max_parallelism, writer)
-        pieces: list[bytes] = []
+        changed = [table for table in self._tables.values() if table.life.since_is_unsaved]
+        pieces = [writer.add(chunker.life_changes(table)) for table in changed]
         for pane in self._panes():
             pieces += map(writer.add, chunker.pane_changes(pane))
         for timers in self._timers.values():
@@ -244,6 +253,7 @@ class MemoryStore:
         Raises:
             UnpicklableStateError: A value cannot be pickled; the epoch cannot end.
         """
+        self.remove_expired(whole=True)
         writer = StateFileWriter()
         chunker = Chunker(self._key_groups, self._max_parallelism, writer)
         for pane in self._panes():
@@ -282,12 +292,27 @@ class MemoryStore:
         )
 
     def _has_changes(self) -> bool:
+        if any(table.life.since_is_unsaved for table in self._tables.values()):
+            return True
         return any(map(Pane.has_changes, self._panes())) or any(timers.journal for timers in self._timers.values())
+
+    def remove_expired(self, *, whole: bool = False) -> None:
+        """Remove of what has expired and nobody has asked for; runs at the end of each epoch.
+
+        Args:
+            whole: Look at all rows, before a snapshot.
+        """
+        for table in self._tables.values() if self._running else ():
+            if table.life.time_to_live is not None:
+                if table.name not in self._sweeps:
+                    self._sweeps[table.name] = Sweep(table, self)
+                self._sweeps[table.name].go_on(whole=whole)
 
     def _end_epoch(self) -> None:
         for table in self._tables.values():
             for pane in table.panes.values():
                 pane.end_epoch()
+            table.life.since_is_unsaved = False
             table.prune()
         for timers in self._timers.values():
             timers.pending.update(timers.journal)
@@ -324,6 +349,12 @@ class MemoryStore:
     def scan_under(self, pane: Pane, owner: Owner, known: Container[Address]) -> Iterator[Row]:
         """Iterate the same of one key and namespace."""
         return iter(())
+
+    def stored_over(
+        self, pane: Pane, start: bytes, most: int, over: Callable[[int | None], bool]
+    ) -> tuple[list[Address], int, bytes | None]:
+        """Look at some rows below a pane: see `CommittedVersion`."""
+        return [], 0, None
 
     def owners(self, pane: Pane) -> Iterator[Owner]:
         """Iterate the keys and namespaces that have rows below a pane."""

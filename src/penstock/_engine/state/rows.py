@@ -19,6 +19,9 @@ TIMERS: Final = "timers"
 #: Begins the names of kinds whose rows have their window in their address.
 IN_ADDRESS: Final = "keyed-"
 
+#: Ends the namespace of a pane that has what the lists of another pane hold beyond their first row.
+_BEHIND: Final = -1
+
 #: The numbers of a window, such as its start and end; () for what belongs to no window.
 Namespace: TypeAlias = "tuple[int, ...]"
 #: Key and namespace, which several rows may share.
@@ -51,3 +54,18 @@ def keys_at(addresses: list[Any]) -> list[NormalKey]:
 def owner_at(address: Address) -> Owner:
     """Return the key and the namespace of a row."""
     return (address[0], address[1]) if type(address) is tuple else (cast("NormalKey", address), ())
+
+
+def behind(namespace: Namespace) -> Namespace:
+    """Return the namespace of the pane that has what the lists of a pane hold beyond their first row.
+
+    Example:
+        >>> behind(()), behind((0, 10)), is_behind(behind((0, 10))), is_behind((0, 10))
+        ((-1,), (0, 10, -1), True, False)
+    """
+    return *namespace, _BEHIND
+
+
+def is_behind(namespace: Namespace) -> bool:
+    """Return whether a pane is one of those: the namespaces of all others are empty or pairs."""
+    return len(namespace) % 2 == 1

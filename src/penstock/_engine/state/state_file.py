@@ -64,6 +64,7 @@ class ChunkInfo(msgspec.Struct, array_like=True, frozen=True):
     checksum: int
     old_keys: bool = False
     columns: int = OLD_COLUMNS
+    since: int | None = None
 
 
 class StateFileWriter:
@@ -102,6 +103,7 @@ class StateFileWriter:
                 checksum=crc32(packed),
                 old_keys=chunk.old_keys,
                 columns=COLUMNS,
+                since=chunk.since,
             )
         )
         self._offset = start + len(packed)
@@ -198,7 +200,7 @@ def read_owners(
 
 def _read_chunk(data: bytes, path: str, info: ChunkInfo) -> Chunk:
     chunk = Chunk(ChunkOperation(info.op), info.name, info.kind, info.keep_keys, info.namespace, info.key_groups, [])
-    chunk.old_keys = info.old_keys
+    chunk.old_keys, chunk.since = info.old_keys, info.since
     return unpack(chunk, _decompress(data, path, info), info.columns)
 
 

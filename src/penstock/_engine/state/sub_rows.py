@@ -7,12 +7,13 @@ however many there are: what is below is void then, and what is written behind i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from heapq import merge
+from typing import TYPE_CHECKING, Any, cast
 
 from penstock._engine.state.rows import owner_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from penstock._engine.state.rows import Address, Composite, Owner, Row
     from penstock._engine.state.table import CommittedVersion, Pane
@@ -59,6 +60,18 @@ class SubRows:
         yield from self._pane.rows_in_memory(known)
         if self._pane.stored and owner not in self.cleared:
             yield from self._base.scan_under(self._pane, owner, set(known))
+
+    def ordered_rows(self, owner: Owner) -> Callable[[], Iterator[Row]]:
+        """Return what goes through the present rows of a key and namespace by their sub-keys, numbers from 0 on.
+
+        It goes through the rows as they stand now, whatever is written meanwhile, and as often as it is called.
+        """
+        known = self._known(owner)
+        above = sorted(self._pane.rows_in_memory(known), key=_number)
+        if not self._pane.stored or owner in self.cleared:
+            return lambda: iter(above)
+        hidden = set(known)
+        return lambda: merge(above, self._base.scan_under(self._pane, owner, hidden), key=_number)
 
     def first_rows(self) -> Iterator[Row]:
         """Iterate one row of each key and namespace that has any."""
@@ -109,3 +122,8 @@ class SubRows:
         if found is None:
             return []
         return list(found) if type(found) is set else [cast("Composite", found)]
+
+
+def _number(row: Row) -> Any:
+    """Return the sub-key of a row."""
+    return cast("Composite", row[0])[2]

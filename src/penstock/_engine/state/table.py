@@ -31,6 +31,7 @@ from penstock._engine.protocol.keys import normal_key
 from penstock._engine.state.declared import agreed
 from penstock._engine.state.rows import key_at
 from penstock._engine.state.sub_rows import SubRows
+from penstock._engine.state.time_to_live import TableLife
 from penstock.errors import StateDescriptorError
 
 if TYPE_CHECKING:
@@ -81,6 +82,19 @@ class CommittedVersion(Protocol):
 
     def owners(self, pane: Pane) -> Iterator[Owner]:
         """Iterate the keys and namespaces that have stored rows; writing meanwhile makes no difference."""
+        ...
+
+    def stored_over(
+        self, pane: Pane, start: bytes, most: int, over: Callable[[int | None], bool]
+    ) -> tuple[list[Address], int, bytes | None]:
+        """Look at some stored rows of a pane; return those that are over, how many it looked at, and where to go on.
+
+        Args:
+            pane: The pane.
+            start: Where to begin: b"", or what an earlier call returned.
+            most: Rows to look at.
+            over: Tells of a stamp whether its row has expired.
+        """
         ...
 
     def check(self, pane: Pane) -> None:
@@ -303,7 +317,7 @@ class Table:
         base: The committed version below.
     """
 
-    __slots__ = ("_base", "expired", "keep_keys", "kind", "name", "old_keys", "panes")
+    __slots__ = ("_base", "keep_keys", "kind", "life", "name", "old_keys", "panes")
 
     def __init__(self, name: str, base: CommittedVersion) -> None:
         self.name = name
@@ -313,8 +327,8 @@ class Table:
         self.kind = ""
         #: Keys that are or hold rows with names may stand as format 1 had them, see `old_keys.adopt`.
         self.old_keys = False
-        #: Tells of a stamp whether snapshots leave its row out: those of states with a time to live.
-        self.expired: Callable[[int], bool] | None = None
+        #: Whether rows expire, and since when.
+        self.life = TableLife()
         self.panes: dict[Namespace, Pane] = {}
         self._base = base
 
@@ -355,6 +369,7 @@ class Table:
 
     def forget(self) -> None:
         """Empty the memory of all panes, as after an epoch that never happened."""
+        self.life.forget()
         for pane in self.panes.values():
             pane.forget()
         self.prune()

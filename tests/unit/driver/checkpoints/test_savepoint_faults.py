@@ -138,7 +138,7 @@ def test_savepoint_that_gets_no_name_is_given_up_and_the_job_goes_on_from_its_ch
     assert asked.driver.status is JobStatus.FINISHED
     assert asked.driver.progress.restarts == 0
     assert asked.kinds[-1] is ChainEntryKind.FINISHED
-    assert "goes on from checkpoint" in caplog.text
+    assert "continues from checkpoint" in caplog.text
     assert ("was drained" in caplog.text) is (stop is StopMode.DRAIN)
     assert published(name) == ALL
 

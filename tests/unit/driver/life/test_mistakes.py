@@ -11,7 +11,7 @@ from tests.kit.stories import Sheet, Story
 from penstock._engine.coordinator import instructions as do
 from penstock.common.job_status import JobStatus
 from penstock.datastream import KeyedProcessFunction, MapFunction
-from penstock.datastream.state import ListStateDescriptor, StateTtlConfig, ValueStateDescriptor
+from penstock.datastream.state import ListStateDescriptor, ValueStateDescriptor
 from penstock.errors import JobExecutionError
 
 if TYPE_CHECKING:
@@ -25,16 +25,6 @@ HIDDEN = True
 class Keyed(KeyedProcessFunction):
     def process_element(self, value: Any, ctx: Any) -> Any:
         yield value
-
-
-class TimeToLive(Keyed):
-    def open(self, runtime_context: Any) -> None:
-        from penstock.common import Time
-
-        descriptor = ValueStateDescriptor("seen")
-        if HIDDEN:
-            descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.hours(1)).build())
-        runtime_context.get_state(descriptor)
 
 
 class OtherKind(Keyed):
@@ -78,7 +68,6 @@ def keyed(function: KeyedProcessFunction) -> Callable[[Any], Any]:
 @pytest.mark.parametrize(
     ("write", "said"),
     [
-        (keyed(TimeToLive()), "time to live of the state 'seen' is not supported"),
         (keyed(OtherKind()), "State 'seen' is declared as list"),
         (keyed(Unpicklable()), "that cannot be pickled"),
         (keyed(NoSuchCall()), "has no attribute 'get_broadcast_variable'"),

@@ -102,7 +102,7 @@ def test_origin_that_another_job_has_gone_on_from_by_latest_is_older(tmp_path: P
     first = story.run(program, recover="latest", retained="9", asks={3: cancel})
     story.run(program, recover="latest", retained="9", asks={3: cancel})
     [text] = said(story.run(program, recover=str(first.driver.checkpoint)))
-    assert "behind it" in text
+    assert "after it" in text
 
 
 @pytest.mark.parametrize("lost", ["directory", "record"])
@@ -124,7 +124,7 @@ def test_what_cannot_be_told_keeps_no_job_from_its_start(tmp_path: Path, lost: s
 
 def others(chapter: Chapter) -> list[str]:
     logs = [step.text for step in chapter.steps if isinstance(step, do.LogMessage) and step.unexpected]
-    return [text for text in logs if "may go on from, too" in text]
+    return [text for text in logs if "may continue from, too" in text]
 
 
 @pytest.mark.parametrize("place", ["the same", "another"])

@@ -76,7 +76,7 @@ def test_copies_may_start_from_what_is_claimed_and_are_told_by_whom(tmp_path: Pa
     assert sorted(map(str, first.outputs["out"])) == sorted(map(str, copies[0].outputs["out"]))
     assert before + len(first.outputs["out"]) == len(LONG) + 1
     logs = [step.text for step in copies[0].steps if isinstance(step, do.LogMessage) and step.unexpected]
-    assert [text for text in logs if "may go on from, too" in text and first.driver.job_id in text]
+    assert [text for text in logs if "may continue from, too" in text and first.driver.job_id in text]
 
 
 @pytest.mark.parametrize("kind", ORIGINS)

@@ -72,7 +72,7 @@ _PUBLISHED: Final = (
 
 #: Logged if a job starts from a checkpoint that live jobs continue from.
 _GO_ON_TOO: Final = (
-    "{path} is what job {jobs} may go on from, too: as far as records say, it has not ended. What comes behind that "
+    "{path} is what job {jobs} may continue from, too: as far as records say, it has not ended. What comes behind that "
     "checkpoint is then published by each of them, and where they write to one place it is there twice. Let this job "
     "write elsewhere, or cancel the other one first."
 )
@@ -85,7 +85,7 @@ _BY_RANK: Final = (
 
 _ANEW: Final = (
     "Job {} begins anew, although an earlier run of that id has left checkpoints. They stay where they are, until you "
-    "remove them (`penstock clean --retained`); with execution.state-recovery.path: latest the job goes on from them."
+    "remove them (`penstock clean --retained`); with execution.state-recovery.path: latest the job continues from them."
 )
 
 

@@ -192,7 +192,7 @@ class StopWithSavepoint:
         assert self.checkpoint is not None
         checkpoint, drained = self._context.chain.parent, self._state.resume()
         path = "" if checkpoint is None else checkpoint.path
-        text = f"The job does not stop and goes on from checkpoint {path}. {self._not_saved}"
+        text = f"The job does not stop and continues from checkpoint {path}. {self._not_saved}"
         self._context.emit(do.LogMessage(text, unexpected=True))
         if drained:
             self._context.emit(do.LogMessage(DRAINED.format(path), unexpected=True))

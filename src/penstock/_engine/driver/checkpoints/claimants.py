@@ -1,4 +1,4 @@
-"""Who has claimed a checkpoint or savepoint, so that no second job claims it while the first one goes on.
+"""Who has claimed a checkpoint or savepoint, so that no second job claims it while the first one continues.
 
 The claim is a file beside the metadata, and is deleted with it. So it is seen from every checkpoint directory, under
 whatever name a job runs. It is put where it is absent, behind the claim of the job's own chain: a driver that is killed

@@ -141,8 +141,8 @@ def ending_on_signals(driver: JobDriver) -> Generator[None]:
         if interruption.savepoint is not None:
             _exit(
                 interruption,
-                f"Job {driver.job_name!r} has stopped. To go on, set execution.state-recovery.path to 'latest' or to "
-                f"{interruption.savepoint}",
+                f"Job {driver.job_name!r} has stopped. To continue, set execution.state-recovery.path to 'latest' or "
+                f"to {interruption.savepoint}",
             )
     except JobCancelledError:
         if not interruption.number:
@@ -167,6 +167,6 @@ def _how_to_go_on(driver: JobDriver) -> str:
             "are kept where execution.checkpointing.dir is set, from the end of the first epoch on."
         )
     return (
-        f"Job {driver.job_name!r} was cancelled. To go on from its last checkpoint, set execution.state-recovery.path "
-        f"to 'latest' or to {driver.checkpoint}"
+        f"Job {driver.job_name!r} was cancelled. To continue from its last checkpoint, set "
+        f"execution.state-recovery.path to 'latest' or to {driver.checkpoint}"
     )

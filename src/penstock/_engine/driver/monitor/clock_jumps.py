@@ -36,8 +36,11 @@ class ClockJumpDetector:
             return
         if jump_ms < 0:
             text = (
-                "The machine's clock was set back by %.1f s; job %r goes on, and its processing-time timers wait for it"
+                "The machine's clock was set back by %.1f s; job %r continues, and its processing-time timers wait "
+                "for it"
             )
         else:
-            text = "The machine's clock went ahead by %.1f s, or it slept; job %r goes on, and processing time with it"
+            text = (
+                "The machine's clock went ahead by %.1f s, or it slept; job %r continues, and processing time with it"
+            )
         _log.warning(text, abs(jump_ms) / 1000, self._job_name)

@@ -17,6 +17,7 @@ class AggregatingKind(StateKind[AggregatingStateDescriptor]):
     """One accumulator per key."""
 
     name = "aggregating"
+    can_expire = True
     descriptor = AggregatingStateDescriptor
 
     def state(self, descriptor: AggregatingStateDescriptor, scope: StateScope) -> AggregatingState[Any, Any]:
@@ -48,7 +49,7 @@ class StoredAggregatingState(AggregatingState[Any, Any]):
         return None if accumulator is ABSENT else self._function.get_result(accumulator)
 
     def add(self, value: Any) -> None:
-        before = self._stored.row()
+        before = self._stored.held()
         if before is ABSENT:
             before = own(self._function.create_accumulator())
         after = self._function.add(value, before)
@@ -57,7 +58,7 @@ class StoredAggregatingState(AggregatingState[Any, Any]):
 
     def take(self, other: StoredAggregatingState) -> None:
         """Add the accumulator of another one."""
-        held, more = self._stored.row(), other._stored.row()
+        held, more = self._stored.held(), other._stored.held()
         if more is not ABSENT:
             self._stored.keep(more if held is ABSENT else own(self._function.merge(held, more)))
 

@@ -33,6 +33,11 @@ class StateScope:
     #: Whether all keys of the state can be asked for.
     keep_keys: bool = False
 
+    @property
+    def expires(self) -> bool:
+        """Whether rows have a time to live."""
+        return self.table.life.time_to_live is not None
+
 
 class StateKind(ABC, Generic[DescriptorT]):
     """A kind of keyed state; `registry` has them all."""
@@ -43,6 +48,8 @@ class StateKind(ABC, Generic[DescriptorT]):
     descriptor: type[DescriptorT]
     #: Whether a key has a row for each sub-key, as a map has.
     has_sub_keys: ClassVar[bool] = False
+    #: Whether its state objects stamp the rows that they write and look at stamps, where rows are to expire.
+    can_expire: ClassVar[bool] = False
 
     def declared(self, descriptor: StateDescriptor) -> str:
         """Return what a state is called in checkpoints, with the type that its descriptor declares."""

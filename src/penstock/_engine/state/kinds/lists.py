@@ -1,28 +1,46 @@
-"""List state over a value state: the list of a key is one value, written anew by an epoch that has changed it."""
+"""List state over two panes: a short list is one row of its key, a long one a row with the number of its *segments*.
+
+Segments are rows of up to 128 items, numbered from 0, in a pane of their own (`rows.behind`). To add to a list writes
+its last segment anew where that is short or was written in the same epoch already, and otherwise one more: what an
+epoch writes is what it has added, and few items more. A list is gone through from the store.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._api.state.descriptors import ListStateDescriptor
 from penstock._api.state.kinds import ListState
+from penstock._engine.state.declared import bare
 from penstock._engine.state.kinds.held import typed_list
 from penstock._engine.state.kinds.kind import StateKind, StateScope
-from penstock._engine.state.kinds.value import value_in
+from penstock._engine.state.kinds.value import lasting_value_in
+from penstock._engine.state.row_lives import RowLives
+from penstock._engine.state.rows import behind, owner_at
+from penstock._engine.state.table import ABSENT, MISSING
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
-    from penstock._engine.state.kinds.value import StoredValueState
+    from collections.abc import Callable, Iterable, Iterator
+
+    from penstock._engine.state.rows import Address, Composite, Row
+    from penstock._engine.state.table import Pane, Table
+
+#: Items of a row that an epoch may write anew to add to it, and of one that it has written already.
+_SHORT: Final = 16
+_LONG: Final = 128
 
 
 class ListKind(StateKind[ListStateDescriptor]):
     """One list per key."""
 
     name = "list"
+    can_expire = True
     descriptor = ListStateDescriptor
 
     def state(self, descriptor: ListStateDescriptor, scope: StateScope) -> ListState[Any]:
-        return typed_list(StoredListState(value_in(scope)), descriptor, scope.operator)
+        stored = ExpiringListState(scope) if scope.expires else StoredListState(scope)
+        return typed_list(stored, descriptor, scope.operator)
 
     def merge(self, state: Any, others: list[Any]) -> None:
         for other in others:
@@ -33,17 +51,35 @@ class StoredListState(ListState[Any]):
     """One list per key.
 
     Args:
-        stored: Has the list of the current key.
+        scope: Where the rows are, and for which key.
     """
 
-    __slots__ = ("_stored",)
+    __slots__ = ("_dirty", "_head", "_key", "_namespace", "_table")
 
-    def __init__(self, stored: StoredValueState) -> None:
-        self._stored = stored
+    def __init__(self, scope: StateScope) -> None:
+        #: Has a list, or a tuple of the number of its segments.
+        self._head = lasting_value_in(scope)
+        self._dirty = scope.table.pane(scope.namespace).dirty
+        self._key = scope.key
+        self._table = scope.table
+        self._namespace = behind(scope.namespace)
 
-    def get(self) -> list[Any]:
+    # --------------------------------------------------------------------------------------------------------- reading
+
+    def get(self) -> Iterable[Any]:
+        head: Any = self._head.row()
+        count = _segments(head)
+        if count:
+            return Segments(rows_of(self._pane, self._key.normal, count))
         # A copy: what is done to it is not done to the state.
-        return list(self._stored.value() or ())
+        return [] if head is ABSENT else list(head)
+
+    @property
+    def _pane(self) -> Pane:
+        """The pane of the segments; it is not the same object for ever."""
+        return self._table.pane(self._namespace)
+
+    # --------------------------------------------------------------------------------------------------------- writing
 
     def add(self, value: Any) -> None:
         self.add_all([value])
@@ -51,19 +87,200 @@ class StoredListState(ListState[Any]):
     def add_all(self, values: list[Any]) -> None:
         _check(values)
         if values:
-            present: list[Any] | None = self._stored.value()
-            if present is None:
-                self._stored.update(list(values))
+            head: Any = self._head.row()
+            if count := _segments(head):
+                self._append(count, values)
+            elif head is ABSENT:
+                self._begin(values)
+            elif len(head) + len(values) <= (_LONG if self._key.normal in self._dirty else _SHORT):
+                head += values
+                self._head.update(head)
             else:
-                present += values
-                self._stored.update(present)
+                self._append(self._add_segments(0, head), values)
 
     def update(self, values: list[Any]) -> None:
         _check(values)
-        self._stored.update(list(values) or None)
+        self.clear()
+        if values:
+            self._begin(values)
 
     def clear(self) -> None:
-        self._stored.clear()
+        if _segments(self._head.row()):
+            self._pane.sub_rows().clear(owner_at(self._key.normal))
+        self._head.clear()
+
+    def _begin(self, values: list[Any]) -> None:
+        """Make a list of a key that has none."""
+        if len(values) <= _LONG:
+            self._head.update(list(values))
+        else:
+            self._append(0, values)
+
+    def _append(self, count: int, values: list[Any]) -> None:
+        """Add to a list of so many segments."""
+        if count:
+            pane, address = self._pane, self._at(count - 1)
+            last = pane.hot.get(address, MISSING)
+            last = pane.load(address) if last is MISSING else last
+            most = _LONG if address in pane.dirty else _SHORT
+            if last is not ABSENT and len(last) < most:
+                # Another list: who goes through the one before does not see what is added.
+                self._write(address, last + values[: _LONG - len(last)])
+                values = values[_LONG - len(last) :]
+        self._head.update((self._add_segments(count, values),))
+
+    def _add_segments(self, count: int, values: list[Any]) -> int:
+        """Write segments behind others, and return how many there are then."""
+        for start in range(0, len(values), _LONG):
+            self._write(self._at(count), values[start : start + _LONG])
+            count += 1
+        return count
+
+    def _write(self, address: Composite, segment: list[Any]) -> None:
+        pane = self._pane
+        pane.put(address, segment)
+        pane.dirty.add(address)
+
+    def _at(self, number: int) -> Composite:
+        return *owner_at(self._key.normal), number
+
+
+class ExpiringListState(StoredListState):
+    """One list per key, whose items have a time to live: those of a segment were added at one time, and have one stamp.
+
+    The row of the key has the newest of them, so it expires with the last segment.
+    """
+
+    __slots__ = ("_head_lives",)
+
+    def __init__(self, scope: StateScope) -> None:
+        super().__init__(scope)
+        self._head_lives = RowLives(scope.table.pane(scope.namespace))
+
+    def get(self) -> Iterable[Any]:
+        normal = self._key.normal
+        head: Any = self._head.row()
+        if head is ABSENT:
+            return []
+        count = _segments(head)
+        if not count:
+            found = self._head_lives.read(normal, head)
+            return [] if found is ABSENT else list(found)
+        pane, rows = self._pane, rows_of(self._pane, normal, count)
+        self._head_lives.renewed_if_read(normal)
+        now = self._head_lives.now()
+        return Segments(lambda: RowLives(pane).reading(rows(), now))
+
+    def clear(self) -> None:
+        super().clear()
+        self._head_lives.cleared(self._key.normal)
+
+    def add_all(self, values: list[Any]) -> None:
+        _check(values)
+        if not values:
+            return
+        normal, lives = self._key.normal, self._head_lives
+        head: Any = self._head.row()
+        if head is not ABSENT and lives.is_over(normal):
+            self.clear()
+            head = ABSENT
+        if head is ABSENT:
+            self._begin(values)
+        elif count := _segments(head):
+            self._append(count, values)
+        elif normal in self._dirty and len(head) + len(values) <= _LONG and lives.stamp(normal) == lives.now():
+            head += values
+            self._head.update(head)
+        else:
+            self._append(self._add_segments(0, head, lives.stamp(normal)), values)
+        lives.written(normal, at_least=True)
+
+    def _begin(self, values: list[Any]) -> None:
+        super()._begin(values)
+        self._head_lives.written(self._key.normal)
+
+    def _append(self, count: int, values: list[Any]) -> None:
+        pane, now = self._pane, self._head_lives.now()
+        address = self._at(count - 1)
+        last = pane.hot.get(address, ABSENT)
+        if last is not ABSENT and address in pane.dirty and pane.stamps.get(address) == now:
+            room = _LONG - len(last)
+            self._write(address, last + values[:room])
+            values = values[room:]
+        self._head.update((self._add_segments(count, values, now),))
+
+    def _add_segments(self, count: int, values: list[Any], stamp: int | None = None) -> int:
+        after, stamps = super()._add_segments(count, values), self._pane.stamps
+        for number in range(count, after):
+            if stamp is None:
+                stamps.pop(self._at(number), None)
+            else:
+                stamps[self._at(number)] = stamp
+        return after
+
+
+class Segments:
+    """The items of a long list as it was when it was asked for, read from the store as they are gone through."""
+
+    __slots__ = ("_rows",)
+
+    def __init__(self, rows: Callable[[], Iterator[Row]]) -> None:
+        self._rows = rows
+
+    def __iter__(self) -> Iterator[Any]:
+        for row in self._rows():
+            yield from row[1]
+
+    def __len__(self) -> int:
+        return sum(len(row[1]) for row in self._rows())
+
+    def __bool__(self) -> bool:
+        return next(self._rows(), None) is not None
+
+
+def rows_of(pane: Pane, address: Address, count: int) -> Callable[[], Iterator[Row]]:
+    """Return what goes through the segments of a list.
+
+    Args:
+        pane: Has the segments.
+        address: Of the row that says how many there are.
+        count: That number: what stands behind them is left of an earlier list.
+    """
+    rows = pane.sub_rows().ordered_rows(owner_at(address))
+    return lambda: (row for row in rows() if row[0][2] < count)  # pyright: ignore[reportIndexIssue, reportOperatorIssue, reportArgumentType]
+
+
+def is_list(table: Table) -> bool:
+    """Return whether a state is one of lists."""
+    return bare(table.kind) == ListKind.name
+
+
+def as_held(kind: str, value: Any) -> Any:
+    """Return a value as the row of its key holds it: that of a list state is a list, whatever was given.
+
+    Args:
+        kind: Of the state.
+        value: The value, or ABSENT.
+    """
+    return list(value) if bare(kind) == ListKind.name and value is not ABSENT else value
+
+
+def whole_list(table: Table, namespace: tuple[int, ...], address: Address, head: Any) -> list[Any]:
+    """Return the list behind a row of its key.
+
+    Args:
+        table: The state.
+        namespace: Of the pane of the row.
+        address: The row.
+        head: Its value.
+    """
+    count = _segments(head)
+    return list(Segments(rows_of(table.pane(behind(namespace)), address, count))) if count else head
+
+
+def _segments(head: Any) -> int:
+    """Return how many segments a list has, given the row of its key; 0 where that has its items or is not there."""
+    return cast("tuple[int]", head)[0] if type(head) is tuple else 0
 
 
 def _check(values: list[Any]) -> None:

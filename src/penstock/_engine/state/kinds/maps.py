@@ -11,6 +11,7 @@ from penstock._engine.protocol.key_values import key_value
 from penstock._engine.protocol.keys import NormalKey, normal_key
 from penstock._engine.state.kinds.held import held_map
 from penstock._engine.state.kinds.kind import StateKind, StateScope
+from penstock._engine.state.row_lives import RowLives
 from penstock._engine.state.rows import owner_at
 from penstock._engine.state.table import ABSENT, MISSING
 
@@ -24,11 +25,13 @@ class MapKind(StateKind[MapStateDescriptor]):
     """One map per key."""
 
     name = "map"
+    can_expire = True
     descriptor = MapStateDescriptor
     has_sub_keys = True
 
     def state(self, descriptor: MapStateDescriptor, scope: StateScope) -> MapState[Any, Any]:
-        return held_map(StoredMapState(scope), descriptor, scope.operator)
+        stored = ExpiringMapState(scope) if scope.expires else StoredMapState(scope)
+        return held_map(stored, descriptor, scope.operator)
 
 
 class StoredMapState(MapState[Any, Any]):
@@ -118,6 +121,30 @@ class StoredMapState(MapState[Any, Any]):
 
     def _owner(self) -> Owner:
         return owner_at(self._key.normal)
+
+
+class ExpiringMapState(StoredMapState):
+    """One map per key of the stream, whose entries have a time to live, each its own."""
+
+    __slots__ = ("_lives",)
+
+    def __init__(self, scope: StateScope) -> None:
+        super().__init__(scope)
+        self._lives = RowLives(scope.table.pane(scope.namespace))
+
+    def _value(self, key: Any) -> Any:
+        value = super()._value(key)
+        return value if value is ABSENT else self._lives.read(self._at(key), value)
+
+    def _write(self, address: Composite, value: Any) -> None:
+        super()._write(address, value)
+        if value is ABSENT:
+            self._lives.cleared(address)
+        else:
+            self._lives.written(address)
+
+    def _rows(self) -> Iterator[Row]:
+        return self._lives.reading(super()._rows())
 
 
 def _sub_key(row: Any) -> Any:

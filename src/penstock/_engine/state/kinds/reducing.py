@@ -6,29 +6,29 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._api.state.descriptors import ReducingStateDescriptor
 from penstock._api.state.kinds import ReducingState
-from penstock._engine.state.kinds.held import typed_value
 from penstock._engine.state.kinds.kind import StateKind, StateScope
 from penstock._engine.state.kinds.value import value_in
+from penstock._engine.state.table import ABSENT
+from penstock.common.conversion import conversion
 from penstock.common.copies import own
 
 if TYPE_CHECKING:
-    from penstock._api.state.kinds import ValueState
+    from penstock._engine.state.kinds.value import StoredValueState
 
 
 class ReducingKind(StateKind[ReducingStateDescriptor]):
     """One value per key, that a function adds to."""
 
     name = "reducing"
+    can_expire = True
     descriptor = ReducingStateDescriptor
 
     def state(self, descriptor: ReducingStateDescriptor, scope: StateScope) -> ReducingState[Any]:
-        return StoredReducingState(typed_value(value_in(scope), descriptor, scope.operator), descriptor)
+        return StoredReducingState(value_in(scope), descriptor, scope.operator)
 
     def merge(self, state: Any, others: list[Any]) -> None:
         for other in others:
-            value = other.get()
-            if value is not None:
-                state.add(value)
+            state.take(other)
 
 
 class StoredReducingState(ReducingState[Any]):
@@ -36,23 +36,32 @@ class StoredReducingState(ReducingState[Any]):
 
     Args:
         stored: Has the value of the current key.
-        descriptor: Has the function.
+        descriptor: Has the function, and the type of values.
+        operator: The operator's name, for errors.
     """
 
-    __slots__ = ("_reduce", "_stored")
+    __slots__ = ("_held", "_reduce", "_stored")
 
-    def __init__(self, stored: ValueState[Any], descriptor: ReducingStateDescriptor) -> None:
+    def __init__(self, stored: StoredValueState, descriptor: ReducingStateDescriptor, operator: str) -> None:
         self._stored = stored
         self._reduce = descriptor.get_reduce_function().reduce
+        self._held = conversion(descriptor.type_info, f"State {descriptor.get_name()!r} of {operator!r}")
 
     def get(self) -> Any:
         return self._stored.value()
 
     def add(self, value: Any) -> None:
-        before = self._stored.value()
+        before = self._stored.held()
         # A function may fold into its first argument, and return one object for all keys.
-        after = value if before is None else self._reduce(before, value)
-        self._stored.update(after if after is before else own(after))
+        after = value if before is ABSENT else self._reduce(before, value)
+        after = after if after is before else own(after)
+        self._stored.update(after if self._held is None else self._held.value(after))
+
+    def take(self, other: StoredReducingState) -> None:
+        """Add the value of another one."""
+        more = other._stored.held()
+        if more is not ABSENT:
+            self.add(more)
 
     def clear(self) -> None:
         self._stored.clear()

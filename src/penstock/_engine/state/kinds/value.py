@@ -1,4 +1,7 @@
-"""Value state over a pane: one row per key, with as little between user and dict as possible."""
+"""Value state over a pane: one row per key, with as little between user and dict as possible.
+
+A state without a time to live has nothing of what one with it does.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from penstock._api.state.descriptors import ValueStateDescriptor
 from penstock._api.state.kinds import ValueState
 from penstock._engine.state.kinds.held import typed_value
 from penstock._engine.state.kinds.kind import StateKind, StateScope
+from penstock._engine.state.row_lives import RowLives
 from penstock._engine.state.table import ABSENT, MISSING
 
 if TYPE_CHECKING:
@@ -20,6 +24,7 @@ class ValueKind(StateKind[ValueStateDescriptor]):
     """One value per key."""
 
     name = "value"
+    can_expire = True
     descriptor = ValueStateDescriptor
 
     def state(self, descriptor: ValueStateDescriptor, scope: StateScope) -> ValueState[Any]:
@@ -60,6 +65,9 @@ class StoredValueState(ValueState[Any]):
         value = self._hot.get(normal, MISSING)
         return self._load(normal) if value is MISSING else value
 
+    #: The same for what is added to: there a value that has expired is none, also where functions may see it.
+    held = row
+
     def keep(self, value: Any) -> None:
         """Set the value, be it None."""
         self.update(value)
@@ -84,17 +92,61 @@ class KeyKeepingValueState(StoredValueState):
 
     __slots__ = ("_remember",)
 
-    def __init__(self, table: Table, context: KeyContext) -> None:
-        super().__init__(table, context)
-        self._remember = table.pane().remember
+    def __init__(self, table: Table, context: KeyContext, namespace: Namespace = ()) -> None:
+        super().__init__(table, context, namespace)
+        self._remember = table.pane(namespace).remember
 
     def update(self, value: Any) -> None:
         super().update(value)
         self._remember(self._context.normal, self._context.key)
 
 
+class ExpiringValueState(KeyKeepingValueState):
+    """One value per key, with a time to live."""
+
+    __slots__ = ("_lives",)
+
+    def __init__(self, table: Table, context: KeyContext, namespace: Namespace = ()) -> None:
+        super().__init__(table, context, namespace)
+        self._lives = RowLives(table.pane(namespace))
+
+    def value(self) -> Any:
+        value = self.row()
+        return None if value is ABSENT else value
+
+    def row(self) -> Any:
+        value = super().row()
+        return value if value is ABSENT else self._lives.read(self._context.normal, value)
+
+    def held(self) -> Any:
+        value = super().row()
+        return ABSENT if value is not ABSENT and self._lives.is_over(self._context.normal) else value
+
+    def keep(self, value: Any) -> None:
+        super().keep(value)
+        self._lives.written(self._context.normal)
+
+    def update(self, value: Any) -> None:
+        super().update(value)
+        if value is None:
+            self._lives.cleared(self._context.normal)
+        else:
+            self._lives.written(self._context.normal)
+
+    def clear(self) -> None:
+        super().clear()
+        self._lives.cleared(self._context.normal)
+
+
 def value_in(scope: StateScope) -> StoredValueState:
     """Return one value per key, of a table that can tell its keys where that is asked for."""
+    if scope.expires:
+        return ExpiringValueState(scope.table, scope.key, scope.namespace)
+    return lasting_value_in(scope)
+
+
+def lasting_value_in(scope: StateScope) -> StoredValueState:
+    """Return the same for values that have no time to live, or whose kind sees to it."""
     if scope.keep_keys:
         return KeyKeepingValueState(scope.table, scope.key)
     return StoredValueState(scope.table, scope.key, scope.namespace)
