@@ -43,8 +43,10 @@
     ├── JobRunError                     look into the run: the job was under way
     │   ├── AccumulatorSizeError            accumulators too large for the checkpoints that hold them
     │   ├── AggregationError                a field that sum, min or max cannot take
+    │   ├── BatchColumnsError               a batch of columns that is not what it was given as
     │   ├── CheckpointExpiredError          the tasks of a checkpoint made no progress for too long
     │   ├── CheckpointRequestError          a checkpoint that was asked for could not be made
+    │   ├── DamagedBlockError               what one task sent to another cannot be read
     │   ├── DriverCodeError                 an enumerator or a committer failed on the driver
     │   ├── EpochCancelledError             an epoch was interrupted on purpose
     │   ├── EpochInfrastructureError        Spark lost an epoch; it is run again
@@ -135,8 +137,10 @@ from penstock._errors.records import AggregationError, TimestampError
 from penstock._errors.root import InternalError, PenstockError, RetryableError
 from penstock._errors.run import (
     AccumulatorSizeError,
+    BatchColumnsError,
     CheckpointExpiredError,
     CheckpointRequestError,
+    DamagedBlockError,
     DriverCodeError,
     EpochCancelledError,
     EpochInfrastructureError,
@@ -181,6 +185,7 @@ __all__ = [
     "AccumulatorSizeError",
     "AccumulatorTypeError",
     "AggregationError",
+    "BatchColumnsError",
     "BucketNameError",
     "CheckpointClaimedError",
     "CheckpointExpiredError",
@@ -191,6 +196,7 @@ __all__ = [
     "ConfigurationError",
     "ConfigurationFileError",
     "CorruptCheckpointError",
+    "DamagedBlockError",
     "DeclaredTypeError",
     "DriverCodeError",
     "DuplicateUidError",

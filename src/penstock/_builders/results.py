@@ -64,7 +64,7 @@ class CloseableIterator(Generic[T]):
         try:
             self._client.get_job_execution_result().result()
         except JobRunError:
-            return  # cancelled, as it should be, or it failed before anybody asked for what made it fail
+            return  # cancelled as intended, or failed before the failing record was requested
 
     def __enter__(self) -> CloseableIterator[T]:
         return self

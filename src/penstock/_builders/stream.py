@@ -13,6 +13,7 @@ from penstock._api.functions.basic import (
     Partitioner,
     ReduceFunction,
 )
+from penstock._api.functions.field_key import FieldKey
 from penstock._api.functions.process import KeyedProcessFunction, ProcessFunction
 from penstock._api.output_tag import OutputTag
 from penstock._builders.aggregations import Projection
@@ -227,24 +228,26 @@ class DataStream(StreamOutputs[T]):
     # -------------------------------------------------------------------------------------------------- partitioning
 
     def key_by(
-        self, key_selector: KeySelector[T, K] | Callable[[T], K], key_type: TypeInformation | None = None
+        self, key_selector: KeySelector[T, K] | Callable[[T], K] | str, key_type: TypeInformation | None = None
     ) -> KeyedStream[T, K]:
         """Bring the records of each key together; functions after it may keep state by key.
 
         Args:
             key_selector: Returns a record's key: None, numbers, str, bytes, dates and times, tuples, Rows, frozen
-                dataclasses, enums and more; keys that are equal in Python are one key.
+                dataclasses, enums and more; keys that are equal in Python are one key. A text is the name of a field,
+                in dicts and in Rows; batches of columns are then spread by that column as they are. Ours.
             key_type: The type that the keys are held to.
 
         Raises:
             TypeError: The selector is neither a KeySelector nor a callable.
             UnpicklableFunctionError: The selector captured something that cannot be pickled.
         """
-        check_function("key_selector", key_selector, KeySelector)
-        key_selector = held_key(key_selector, key_type)
-        payload = dumps_members("KeyBy", {"key_selector": key_selector})
+        selector: Any = FieldKey(key_selector) if isinstance(key_selector, str) else key_selector
+        check_function("key_selector", selector, KeySelector)
+        selector = held_key(selector, key_type)
+        payload = dumps_members("KeyBy", {"key_selector": selector})
         edges = self._partitioned_edges(PartitionerKind.HASH, payload)
-        return KeyedStream(self, edges, key_selector)
+        return KeyedStream(self, edges, selector)
 
     def shuffle(self) -> DataStream[T]:
         """Send each record to a subtask at random."""
@@ -382,7 +385,7 @@ class KeyedStream(FieldAggregations[T], DataStream[T], Generic[T, K]):
         self._origin = origin
 
     def key_by(
-        self, key_selector: KeySelector[T, K2] | Callable[[T], K2], key_type: TypeInformation | None = None
+        self, key_selector: KeySelector[T, K2] | Callable[[T], K2] | str, key_type: TypeInformation | None = None
     ) -> KeyedStream[T, K2]:
         """Bring the records together by another key, in place of this one."""
         return self._origin.key_by(key_selector, key_type)

@@ -239,6 +239,33 @@ class PartitionError(JobRunError):
 
 
 @declared
+class BatchColumnsError(JobRunError):
+    """A batch of columns that cannot be what it was given as, such as one whose columns are not records."""
+
+    columns: tuple[str, ...]  #: the names of its columns
+    reason: str  #: what is wrong with it, a clause without a full stop
+
+    def __str__(self) -> str:
+        names = ", ".join(self.columns) or "no columns"
+        return f"A batch of columns ({names}) cannot be used: {self.reason}."
+
+
+@declared
+class DamagedBlockError(JobRunError):
+    """What one task sent to another cannot be read; the epoch is run again."""
+
+    size: int  #: its bytes
+    encoding: str  #: what its first byte says that it is
+    reason: str  #: what reading it has found, a clause without a full stop
+
+    def __str__(self) -> str:
+        return (
+            f"A block of {self.size} bytes ({self.encoding}) was changed or cut on its way between two tasks: "
+            f"{self.reason.removesuffix('.')}. If that comes back, look at the machines: memory, disks, network."
+        )
+
+
+@declared
 class DriverCodeError(JobRunError):
     """User code that runs on the driver raised: an enumerator or a committer."""
 

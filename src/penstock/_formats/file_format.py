@@ -20,6 +20,8 @@ from penstock.common.typeinfo import Types
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import pyarrow as pa
+
     from penstock._formats.parts import InputFile
     from penstock.common.typeinfo import TypeInformation
 
@@ -37,9 +39,11 @@ class FileFormat(ABC):
     Attributes:
         emits_new_records: True where each record is made anew, and neither kept nor changed afterwards; see
             ``SourceReader``.
+        gives_batches: True where ``read_batches`` reads files as columns.
     """
 
     emits_new_records: ClassVar[bool] = False
+    gives_batches: ClassVar[bool] = False
 
     def cut(self, file: InputFile, part_size: int) -> list[FilePart]:
         """Return the parts of a file that may be read independently; runs on the driver.
@@ -61,6 +65,13 @@ class FileFormat(ABC):
         Raises:
             SourceFileError: The file is missing, changed or corrupt; the error says what to do.
         """
+
+    def read_batches(self, file: InputFile, part: FilePart) -> Iterator[tuple[pa.RecordBatch, int]]:
+        """Read a part as ``read`` does, in batches of columns; their rows are the records that ``read`` gives.
+
+        Called where the format ``gives_batches`` and what follows takes them; positions are the same.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not read columns")
 
     def get_produced_type(self) -> TypeInformation | None:
         """Return the type of the records, None when there is none."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from itertools import chain
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from penstock._formats.arrow_types import arrow_array, arrow_schema, plain, unknown_field
+from penstock._formats.batches import as_schema
 from penstock._formats.fields import LEFT_OUT, Columns
 from penstock._formats.file_format import BulkFormat
 from penstock._formats.parts import FilePart
 from penstock._shelf import show
+from penstock.common.columns import layout_of, records_of
 from penstock.common.serialization import BulkWriter, BulkWriterFactory
-from penstock.common.types import Row, RowKind, make_row
+from penstock.common.types import Row
 from penstock.errors import RecordValueError, SourceFileError
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ __all__ = ["ParquetBulkWriters", "ParquetColumnarRowInputFormat", "ParquetFormat
 
 #: As in the other sources: what operators find in the processor's cache when a batch comes to them.
 _READ_ROWS = 2048
+#: The same for columns, of which no Python object is made for each record.
+_READ_COLUMN_ROWS = 16_384
 _WRITE_ROWS = 8192
 _ROW_GROUP_BYTES = 64 * 1024 * 1024
 
@@ -39,17 +42,14 @@ _BY_FIRST = (
 
 
 class _ParquetInput(BulkFormat):
-    """Reads row groups; a subclass says which columns, and what a record is made of."""
+    """Reads row groups; a subclass says which columns, and what a record is."""
 
     emits_new_records = True
+    gives_batches = True
 
     def __init__(self, columns: Sequence[str] | None, batch_size: int) -> None:
         self._columns = None if columns is None else list(columns)
         self._batch_size = batch_size
-
-    @abstractmethod
-    def record_maker(self, names: list[str]) -> Callable[[tuple[Any, ...]], Any]:
-        """Return what makes a record of the values of the columns with these names."""
 
     def cut(self, file: InputFile, part_size: int) -> list[FilePart]:
         """Return runs of row groups; the file's footer must be readable."""
@@ -66,12 +66,20 @@ class _ParquetInput(BulkFormat):
 
     def read(self, file: InputFile, part: FilePart) -> Iterator[tuple[list[Any], int]]:
         """Read row groups batch by batch; the position counts the rows of the part."""
+        layout = layout_of(self.get_produced_type())
+        for batch, position in self._read(file, part, self._batch_size):
+            yield records_of(batch, layout), position
+
+    def read_batches(self, file: InputFile, part: FilePart) -> Iterator[tuple[pa.RecordBatch, int]]:
+        """Read row groups in batches of columns."""
+        return self._read(file, part, max(self._batch_size, _READ_COLUMN_ROWS))
+
+    def _read(self, file: InputFile, part: FilePart, batch_size: int) -> Iterator[tuple[pa.RecordBatch, int]]:
         import pyarrow as pa
 
         with file.open() as stream:
             parquet = self._opened(file, stream)
             names = self._columns or list(parquet.schema_arrow.names)
-            make = self.record_maker(names)
             position, done = 0, part.position or 0
             for group in range(part.start, part.end):
                 rows = parquet.metadata.row_group(group).num_rows
@@ -79,12 +87,11 @@ class _ParquetInput(BulkFormat):
                     position += rows
                     continue
                 try:
-                    for batch in parquet.iter_batches(self._batch_size, [group], names, use_threads=False):
+                    for batch in parquet.iter_batches(batch_size, [group], names, use_threads=False):
                         begin = min(max(0, done - position), batch.num_rows)
                         position += batch.num_rows
                         if begin < batch.num_rows:
-                            columns = [_python_values(batch.column(name)[begin:]) for name in names]
-                            yield list(map(make, zip(*columns, strict=True))), position
+                            yield batch.select(names).slice(begin), position
                 except (pa.ArrowException, OSError) as error:
                     reason = f"its row group {group} is damaged ({error}); restore the file from a copy"
                     raise SourceFileError(file.path, reason) from error
@@ -119,10 +126,6 @@ class ParquetFormat(_ParquetInput):
     def __init__(self, columns: Sequence[str] | None = None) -> None:
         super().__init__(columns, _READ_ROWS)
 
-    def record_maker(self, names: list[str]) -> Callable[[tuple[Any, ...]], dict[str, Any]]:
-        """Return what makes a dict."""
-        return lambda values: dict(zip(names, values, strict=True))
-
 
 class ParquetColumnarRowInputFormat(_ParquetInput):
     """Rows as Row, with the columns and the order of a row type.
@@ -148,10 +151,6 @@ class ParquetColumnarRowInputFormat(_ParquetInput):
         del hadoop_config, is_utc_timestamp, is_case_sensitive
         super().__init__(row_type.get_field_names(), batch_size)
         self._row_type = row_type
-
-    def record_maker(self, names: list[str]) -> Callable[[tuple[Any, ...]], Row]:
-        """Return what makes a Row."""
-        return lambda values: make_row(names, values, RowKind.INSERT)
 
     def get_produced_type(self) -> RowTypeInfo:
         """Return the row type."""
@@ -204,6 +203,8 @@ class ParquetBulkWriters:
 
 
 class _ParquetWriterFactory(BulkWriterFactory):
+    takes_batches = True
+
     def __init__(self, schema: pa.Schema | None, *, lenient: bool = False) -> None:
         self._schema, self._lenient = schema, lenient
 
@@ -223,7 +224,9 @@ class _ParquetWriter(BulkWriter):
         self._columns = None if schema is None else Columns(schema.names, f"{_BY_SCHEMA}; {LEFT_OUT}", lenient=lenient)
         self._writer: Any = None
         self._records: list[Any] = []
+        #: Tables of the row group that is being filled, and their bytes.
         self._batches: list[Any] = []
+        self._size = 0
 
     def add_element(self, element: Any) -> None:
         self._records.append(element)
@@ -234,6 +237,14 @@ class _ParquetWriter(BulkWriter):
         self._records += elements
         if len(self._records) >= _WRITE_ROWS:
             self._make_batch()
+
+    def add_batch(self, batch: pa.RecordBatch, records: Callable[[], list[Any]]) -> None:
+        self._make_batch()
+        table = as_schema(batch, self._schema, lenient=self._lenient)
+        if table is None:  # then a record does not fit, which is told of the record; or its value can be converted
+            self.add_elements(records())
+        else:
+            self._take(table)
 
     def flush(self) -> None:
         self._make_batch()
@@ -256,8 +267,12 @@ class _ParquetWriter(BulkWriter):
             raise
         except (pa.ArrowException, TypeError, ValueError, KeyError) as error:
             raise self._misfit(f"Records such as {records[0]!r:.200}", error) from error
-        self._batches.append(batch)
-        if sum(batch.nbytes for batch in self._batches) >= _ROW_GROUP_BYTES:
+        self._take(batch)
+
+    def _take(self, table: Any) -> None:
+        self._batches.append(table)
+        self._size += table.nbytes
+        if self._size >= _ROW_GROUP_BYTES:
             self._write_row_group()
 
     def _by_columns(self, columns: Columns, records: list[Any]) -> Any:
@@ -320,7 +335,7 @@ class _ParquetWriter(BulkWriter):
         if self._writer is None:
             self._writer = pq.ParquetWriter(self._stream, self._schema)
         self._writer.write_table(table, row_group_size=table.num_rows)
-        self._batches = []
+        self._batches, self._size = [], 0
 
 
 def _inferred(records: list[Any]) -> Any:
@@ -339,15 +354,6 @@ def _check_inside(records: list[Any], columns: Columns, name: str, values: Seque
         unknown = unknown_field(value, arrow_type, name)
         if unknown is not None:
             columns.refuse(record, [unknown])
-
-
-def _python_values(column: Any) -> list[Any]:
-    import pyarrow as pa
-
-    values = column.to_pylist()
-    if pa.types.is_map(column.type):  # Arrow gives lists of pairs
-        return [None if value is None else dict(value) for value in values]
-    return values
 
 
 def _as_dict(record: Any) -> dict[str, Any]:

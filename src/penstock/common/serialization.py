@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import codecs
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, cast
 
 from penstock.common.record_text import record_text
 from penstock.common.typeinfo import Types
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+
     from penstock.common.typeinfo import TypeInformation
 
 __all__ = [
@@ -236,6 +240,16 @@ class BulkWriter(ABC):
         for element in elements:
             self.add_element(element)
 
+    def add_batch(self, batch: pa.RecordBatch, records: Callable[[], list[Any]]) -> None:
+        """Take a batch of columns; overridden by writers whose factory ``takes_batches``.
+
+        Args:
+            batch: The columns; their names are those of the records' fields.
+            records: Returns its records, made once.
+        """
+        del batch
+        self.add_elements(records())
+
     @abstractmethod
     def flush(self) -> None:
         """Write buffered records, as far as the format allows."""
@@ -248,8 +262,13 @@ class BulkWriter(ABC):
 class BulkWriterFactory(ABC):
     """Makes a writer for each file.
 
+    Attributes:
+        takes_batches: Whether ``add_batch`` of its writers is better than records; ours.
+
     Source: org.apache.flink.api.common.serialization.BulkWriter.Factory.
     """
+
+    takes_batches: ClassVar[bool] = False
 
     @abstractmethod
     def create(self, stream: BinaryIO) -> BulkWriter:

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
 
 from penstock._api.connectors.reader import ReaderOutput, SourceOutput
 from penstock._api.connectors.source import ReaderInfo, SplitsAssignment
+from penstock.common.columns import RecordLayout, int64_column, layout_of, records_of
 from penstock.common.configuration import Configuration
 from penstock.metrics.in_memory import InMemoryMetricGroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from penstock._api.connectors.sink import SinkWriter
     from penstock._api.connectors.split import SourceEvent
+    from penstock.common.typeinfo import TypeInformation
 
 __all__ = [
     "AsyncCall",
     "RecordingOutput",
+    "TestBatchContext",
     "TestCommitRequest",
     "TestCommitterContext",
     "TestEnumeratorContext",
@@ -32,6 +39,8 @@ class RecordingOutput(ReaderOutput[Any]):
 
     Args:
         wanted: The number of records that each poll has room for.
+        takes_batches: What the reader is told; records of batches are kept with the others in both cases.
+        type_info: The type of the source, for what the records of a batch are.
 
     Example:
         >>> output = RecordingOutput()
@@ -40,8 +49,13 @@ class RecordingOutput(ReaderOutput[Any]):
         ([1, 2], [10, 20], {'a'})
     """
 
-    def __init__(self, wanted: int = sys.maxsize) -> None:
+    def __init__(
+        self, wanted: int = sys.maxsize, *, takes_batches: bool = False, type_info: TypeInformation | None = None
+    ) -> None:
         self._wanted = wanted
+        self.takes_batches: bool = takes_batches
+        self._layout = layout_of(type_info)
+        self.batches: int = 0
         self.records: list[Any] = []
         self.timestamps: list[int | None] = []
         self.watermarks: list[int] = []
@@ -52,6 +66,15 @@ class RecordingOutput(ReaderOutput[Any]):
     def wanted(self) -> int:
         """How many records there is room for."""
         return self._wanted
+
+    def collect_batch(self, batch: Any, timestamps: Any = None) -> None:
+        """Count a batch, and keep its records."""
+        self.batches += 1
+        super().collect_batch(batch, timestamps)
+
+    def records_of(self, batch: Any) -> list[Any]:
+        """Return the records of a batch, as the engine makes them."""
+        return records_of(batch, self._layout)
 
     def collect(self, record: Any, timestamp: int | None = None) -> None:
         """Keep a record."""
@@ -211,6 +234,34 @@ class TestWriterContext:
     metric_group: InMemoryMetricGroup = field(default_factory=InMemoryMetricGroup)
 
 
+class TestBatchContext:
+    """What a writer is told about a batch of columns.
+
+    Args:
+        batch: The batch.
+        timestamps: The times of its records, in milliseconds.
+        type_info: The type of the stream, for what its records are.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> TestBatchContext(pa.RecordBatch.from_pydict({"id": [1]})).records()
+        [{'id': 1}]
+    """
+
+    __test__ = False
+
+    def __init__(
+        self, batch: Any, timestamps: Sequence[int] | None = None, type_info: TypeInformation | None = None
+    ) -> None:
+        self._batch, self._layout = batch, layout_of(type_info)
+        self.timestamps: Any = None if timestamps is None else int64_column(timestamps)
+        self.has_names: bool = self._layout in {RecordLayout.DICTS, RecordLayout.ROWS}
+
+    def records(self) -> list[Any]:
+        """Return the records."""
+        return records_of(self._batch, self._layout)
+
+
 @dataclass
 class TestCommitterContext:
     """A committer's surroundings."""
@@ -276,3 +327,18 @@ def requests_for(
     return [
         TestCommitRequest(committable, checkpoint_id, may_be_committed=may_be_committed) for committable in committables
     ]
+
+
+def columns_of(records: Sequence[dict[str, Any]]) -> Any:
+    """Return dicts as a batch of columns."""
+    return cast("Any", pa.RecordBatch).from_pylist(list(records))
+
+
+def write_items(writer: SinkWriter[Any], items: Sequence[Any]) -> None:
+    """Write records in blocks, and batches of columns where they stand among them."""
+    for is_batch, group in groupby(items, lambda item: isinstance(item, pa.RecordBatch)):
+        if not is_batch:
+            writer.write_all(list(group))
+            continue
+        for batch in group:
+            writer.write_batch(batch, TestBatchContext(batch))

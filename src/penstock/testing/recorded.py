@@ -43,7 +43,8 @@ def record_outputs(
     outputs: Iterable[Output], main: list[StreamRecord | Watermark], sides: dict[str, list[StreamRecord]]
 ) -> None:
     """Add what an operator puts out to the main output and to the side outputs by their tags."""
-    for tag_id, batch in outputs:
+    for tag_id, output in outputs:
+        batch = output.rows()
         records = [
             StreamRecord(value, None if timestamp == NO_TIMESTAMP else timestamp)
             for value, timestamp in zip(batch.records, batch.stamps(), strict=True)

@@ -24,7 +24,13 @@ from penstock._api.connectors.sink import (
     SupportsWriterState,
 )
 from penstock.errors import PenstockError
-from penstock.testing.connector_contexts import TestCommitRequest, TestCommitterContext, TestWriterContext
+from penstock.testing.connector_contexts import (
+    TestCommitRequest,
+    TestCommitterContext,
+    TestWriterContext,
+    columns_of,
+    write_items,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -108,7 +114,13 @@ class SinkRun:
         return [states[index :: self._parallelism] for index in range(self._parallelism)]
 
     def epoch(self, *records: Sequence[Any], end_of_input: bool = False) -> SinkCheckpoint:
-        """Run one epoch in which each writer writes one block, and return its checkpoint, which commits nothing."""
+        """Run one epoch, and return its checkpoint, which commits nothing.
+
+        Args:
+            *records: What each writer writes: blocks of records, and batches of columns where an Arrow RecordBatch
+                stands among them.
+            end_of_input: Nothing follows.
+        """
         self._last = self._attempt(records, end_of_input=end_of_input)
         self._states = [list(states) for states in self._last.states]
         if not self._keep_writers or end_of_input:
@@ -140,7 +152,7 @@ class SinkRun:
             context.attempt_token = f"{id(self):x}-{self._tries}-{subtask}"
             writer = self._writer(subtask)
             if subtask < len(records) and records[subtask]:
-                writer.write_all(list(records[subtask]))
+                write_items(writer, records[subtask])
             writer.flush(end_of_input)
             self._close_dropped()
             committables += self._prepared(writer)
@@ -225,10 +237,19 @@ class SinkContract:
     Args:
         make: Makes the sink with a new, empty target.
         records: Records to write, all different; the target shows each as an equal one.
+        to_batch: Makes an Arrow RecordBatch of some of them, to be written as columns. By default that is known of
+            dicts; other records are written as records alone.
     """
 
-    def __init__(self, make: Callable[[], SinkUnderTest], records: Sequence[Any]) -> None:
+    def __init__(
+        self,
+        make: Callable[[], SinkUnderTest],
+        records: Sequence[Any],
+        to_batch: Callable[[list[Any]], Any] | None = None,
+    ) -> None:
         self._make = make
+        is_known = to_batch is None and all(isinstance(record, dict) for record in records)
+        self._to_batch = columns_of if is_known else to_batch
         self._records = list(records)
         third = len(self._records) // 3
         self._epochs = [self._records[:third], self._records[third : 2 * third], self._records[2 * third :]]
@@ -247,6 +268,7 @@ class SinkContract:
         self.check_going_back_to_an_older_checkpoint_loses_nothing()
         self.check_jobs_that_share_the_target()
         self.check_copy_takes_nothing_of_the_other_job()
+        self.check_batches_are_written_as_their_records_are()
         self.check_empty_input()
         self.check_close_is_idempotent()
 
@@ -425,6 +447,21 @@ class SinkContract:
             run.commit(checkpoint)
             run.commit(run.epoch(self._epochs[1]))
         run.commit(run.epoch(end_of_input=True))
+
+    def check_batches_are_written_as_their_records_are(self) -> None:
+        """Batches of columns may come in place of records and among them, in any epoch."""
+        if self._to_batch is None:
+            return
+        first, second, third = self._epochs
+        half = len(second) // 2
+        for keep_writers in (True, False):
+            test = self._make()
+            run = SinkRun(test.sink, keep_writers=keep_writers)
+            run.commit(run.epoch([self._to_batch(first)]))
+            run.void_epoch([self._to_batch(second)])
+            run.commit(run.epoch([*second[:half], self._to_batch(second[half:]), *third[:1]]))
+            run.commit(run.epoch([self._to_batch(third[1:])], end_of_input=True))
+            self._same(test, self._records, "with batches of columns among the records")
 
     def check_empty_input(self) -> None:
         """A writer without records makes nothing to see."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from penstock._api.connectors.reader import InputStatus, SourceReader
 from penstock.testing.connector_contexts import RecordingOutput, TestEnumeratorContext, TestReaderContext
@@ -49,6 +49,7 @@ class SourceRun:
         parallelism: The number of readers.
         checkpoint: The checkpoint to continue from.
         keep_readers: Keep each reader from epoch to epoch; else a new one is made for every epoch.
+        takes_batches: Whether what follows works on columns; "by turns" in every second epoch.
     """
 
     def __init__(
@@ -57,8 +58,10 @@ class SourceRun:
         parallelism: int = 1,
         checkpoint: SourceCheckpoint | None = None,
         keep_readers: bool = True,
+        takes_batches: bool | Literal["by turns"] = False,
     ) -> None:
         self._source, self._parallelism, self._keep_readers = source, parallelism, keep_readers
+        self._takes_batches = takes_batches
         self.context: TestEnumeratorContext = TestEnumeratorContext(parallelism)
         self.checkpoint_id: int = 0 if checkpoint is None else checkpoint.checkpoint_id
         self.records: list[Any] = []
@@ -66,7 +69,7 @@ class SourceRun:
         self.ended: list[bool] = [False] * parallelism
         self._readers: list[SourceReader[Any, Any] | None] = [None] * parallelism
         self._reader_contexts = [TestReaderContext(index, parallelism) for index in range(parallelism)]
-        self._outputs = [RecordingOutput() for _ in range(parallelism)]
+        self._outputs = [RecordingOutput(type_info=source.get_produced_type()) for _ in range(parallelism)]
         self._splits: list[list[Any]] = [[] for _ in range(parallelism)]
         self.enumerator: SplitEnumerator[Any, Any]
         if checkpoint is None:
@@ -118,6 +121,8 @@ class SourceRun:
     def _run_reader(self, subtask: int, polls: int) -> None:
         reader = self._reader(subtask)
         output = self._outputs[subtask]
+        by_turns = self._takes_batches == "by turns"
+        output.takes_batches = self.checkpoint_id % 2 == 1 if by_turns else self._takes_batches is True
         for _ in range(polls):
             status = reader.poll_next(output)
             if status is InputStatus.END_OF_INPUT:
@@ -210,6 +215,7 @@ class SourceContract:
         self.check_restore_after_any_epoch()
         self.check_restore_at_another_parallelism()
         self.check_snapshot_is_not_changed_by_reading_on()
+        self.check_batches_have_the_same_records()
         self.check_close_is_idempotent()
 
     def check_each_record_once(self, parallelisms: Iterable[int] = (1, 2, 5)) -> None:
@@ -262,6 +268,13 @@ class SourceContract:
             after = [_serialized(serializer, split) for split in splits]
             assert before == after, "reading on changed the splits of an earlier snapshot; return copies"
         run.close()
+
+    def check_batches_have_the_same_records(self) -> None:
+        """Where what follows takes batches of columns, now and then or always, no record is another one."""
+        run = SourceRun(self._make_source(), 2, takes_batches=True)
+        self._same(run.run_to_end(), "with batches")
+        run = SourceRun(self._make_source(), 2, keep_readers=False, takes_batches="by turns")
+        self._same(run.run_to_end(polls=3), "with batches in every second epoch, by readers made anew")
 
     def check_close_is_idempotent(self) -> None:
         """Readers and enumerators may be closed twice, also before they started."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._api.connectors.enumerator_base import SplitQueueEnumerator
 from penstock._api.connectors.reader import InputStatus
@@ -20,6 +20,8 @@ from penstock._api.connectors.split import SourceSplit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import pyarrow as pa
 
     from penstock._api.connectors.reader import SourceOutput, SourceReaderContext
     from penstock._api.connectors.source import SplitEnumeratorContext
@@ -66,6 +68,7 @@ class ListSource(Source[Any, ListSplit, "list[ListSplit]"]):
         *lists: The items.
         happened_in: The folder; by default one that goes with the process that makes the source.
         records_per_poll: How many records a poll emits at most.
+        schema: The items are dicts of this Arrow schema, and each poll emits a batch of columns.
 
     Example:
         >>> source = ListSource([1, 2, ABORT, 3])
@@ -73,10 +76,16 @@ class ListSource(Source[Any, ListSplit, "list[ListSplit]"]):
         <Boundedness.BOUNDED: 'bounded'>
     """
 
-    def __init__(self, *lists: Sequence[Any], happened_in: str | None = None, records_per_poll: int = 1) -> None:
+    def __init__(
+        self,
+        *lists: Sequence[Any],
+        happened_in: str | None = None,
+        records_per_poll: int = 1,
+        schema: pa.Schema | None = None,
+    ) -> None:
         self._lists = [list(items) for items in lists]
         self._happened_in = happened_in or str(_folders() / uuid.uuid4().hex)
-        self._records_per_poll = records_per_poll
+        self._records_per_poll, self._schema = records_per_poll, schema
 
     def get_boundedness(self) -> Boundedness:
         """Return BOUNDED."""
@@ -94,7 +103,7 @@ class ListSource(Source[Any, ListSplit, "list[ListSplit]"]):
 
     def create_reader(self, reader_context: SourceReaderContext) -> _ListReader:
         """Make a reader of lists."""
-        return _ListReader(reader_context, self._lists, Path(self._happened_in), self._records_per_poll)
+        return _ListReader(reader_context, self._lists, Path(self._happened_in), self._records_per_poll, self._schema)
 
 
 @cache
@@ -113,19 +122,27 @@ class _ListEnumerator(SplitQueueEnumerator[ListSplit, "list[ListSplit]"]):
 
 class _ListReader(SequentialSourceReader[Any, ListSplit]):
     def __init__(
-        self, context: SourceReaderContext, lists: list[list[Any]], happened_in: Path, records_per_poll: int
+        self,
+        context: SourceReaderContext,
+        lists: list[list[Any]],
+        happened_in: Path,
+        records_per_poll: int,
+        schema: pa.Schema | None,
     ) -> None:
         super().__init__(context)
-        self._lists, self._happened_in, self._records_per_poll = lists, happened_in, records_per_poll
+        self._lists, self._happened_in = lists, happened_in
+        self._records_per_poll, self._schema = records_per_poll, schema
 
     def open_split(self, split: ListSplit) -> SplitCursor[Any, ListSplit]:
-        return _ListCursor(split, self._lists[split.number], self._happened_in, self._records_per_poll)
+        return _ListCursor(split, self._lists[split.number], self._happened_in, self._records_per_poll, self._schema)
 
 
 class _ListCursor(SplitCursor[Any, ListSplit]):
-    def __init__(self, split: ListSplit, items: list[Any], happened_in: Path, records_per_poll: int) -> None:
+    def __init__(
+        self, split: ListSplit, items: list[Any], happened_in: Path, records_per_poll: int, schema: pa.Schema | None
+    ) -> None:
         self._split, self._items = split, items
-        self._happened_in, self._records_per_poll = happened_in, records_per_poll
+        self._happened_in, self._records_per_poll, self._schema = happened_in, records_per_poll, schema
 
     def poll_next(self, output: SourceOutput[Any]) -> InputStatus:
         block: list[Any] = []
@@ -141,7 +158,11 @@ class _ListCursor(SplitCursor[Any, ListSplit]):
             self._split = replace(self._split, position=position + 1)
             if len(block) == self._records_per_poll:
                 break
-        if block:
+        if block and self._schema is not None:
+            import pyarrow as pa
+
+            output.collect_batch(cast("Any", pa.RecordBatch).from_pylist(block, self._schema))
+        elif block:
             output.collect_all(block)
         return InputStatus.MORE_AVAILABLE if self._split.position < len(self._items) else InputStatus.END_OF_INPUT
 

@@ -10,12 +10,14 @@ from tests.docs.reactions import BEGIN, DOCUMENT, END, table
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator.epochs.reactions import EPOCHS
 from penstock._engine.coordinator.instructions import ANSWERED
-from penstock._engine.coordinator.job import REACTIONS
 from penstock._engine.coordinator.phases import RUNNING, STOPPING, Phase
 from penstock._engine.coordinator.reactions import LIFE, Rule, table_of
+from penstock._engine.coordinator.schedulers import SCHEDULERS
+from penstock._engine.graph.job_graph import JobType
 from penstock.errors import InternalError
 
 EVENTS = typing.get_args(ev.Event)
+REACTIONS = SCHEDULERS[JobType.STREAMING].reactions
 
 
 def test_each_event_has_a_reaction_in_some_phase_and_each_phase_but_the_last_one_some_event() -> None:

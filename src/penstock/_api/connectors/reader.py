@@ -5,15 +5,18 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from enum import Enum
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from penstock._api.connectors.split import SourceSplit
 from penstock._shelf import show
+from penstock.common.columns import records_of
 from penstock.common.watermark_strategy import WatermarkOutput
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import pyarrow as pa
 
     from penstock._api.connectors.split import SourceEvent
     from penstock.common.configuration import Configuration
@@ -40,8 +43,15 @@ class InputStatus(Enum):
 class SourceOutput(WatermarkOutput, Generic[T]):
     """The output for the records of one split, or of a reader that does not distinguish its splits.
 
+    Attributes:
+        takes_batches: Whether ``collect_batch`` is better than records here: the next operators work on columns, or
+            send them on as they are. It may change from poll to poll. Batches and records may come in any case, and in
+            any order. Ours.
+
     Source: org.apache.flink.api.connector.source.SourceOutput.
     """
+
+    takes_batches: bool = False
 
     @property
     def wanted(self) -> int:
@@ -70,6 +80,48 @@ class SourceOutput(WatermarkOutput, Generic[T]):
         else:
             for record, timestamp in zip(records, timestamps, strict=True):
                 self.collect(record, timestamp)
+
+    def collect_batch(self, batch: pa.RecordBatch, timestamps: pa.Array[Any] | Sequence[int] | None = None) -> None:
+        """Emit columns, each row of which is a record; ours. By default the records are emitted.
+
+        What a record is follows from the type of the source (``Source.get_produced_type``): a dict where it has none, a
+        Row where it is a row type, a tuple where it is a tuple type, and else the value of the only column. Operators
+        that work on records get them like that, and others get the columns as they are.
+
+        Args:
+            batch: The columns; at most some 10,000 rows, as for ``poll_next``.
+            timestamps: One for each row, in milliseconds since the epoch, or a column of points in time; None when the
+                source knows none.
+
+        Raises:
+            BatchColumnsError: The columns cannot be records of the source's type.
+            TimestampError: A timestamp is missing, or is none.
+
+        Example:
+            >>> import pyarrow as pa
+            >>> from penstock.testing.connector_contexts import RecordingOutput
+            >>> output = RecordingOutput()
+            >>> output.collect_batch(pa.RecordBatch.from_pydict({"id": [1, 2]}), [10, 20])
+            >>> output.records, output.timestamps
+            ([{'id': 1}, {'id': 2}], [10, 20])
+        """
+        self.collect_all(self.records_of(batch), None if timestamps is None else _as_list(timestamps))
+
+    def records_of(self, batch: pa.RecordBatch) -> list[T]:
+        """Return the records that a batch stands for; ours. Here they are dicts."""
+        return records_of(batch)
+
+
+def _as_list(timestamps: pa.Array[Any] | Sequence[int]) -> list[int]:
+    """Return timestamps as whole milliseconds."""
+    column: Any = timestamps
+    if not hasattr(column, "to_pylist"):
+        return list(timestamps)
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("ms", column.type.tz), safe=False)
+    return column.cast(pa.int64()).to_pylist()
 
 
 class ReaderOutput(SourceOutput[T]):

@@ -12,6 +12,8 @@ from penstock._shelf import show
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    import pyarrow as pa
+
     from penstock._api.connectors.committer import Committer, CommitterInitContext
     from penstock._api.connectors.serializer import SimpleVersionedSerializer
     from penstock.common.typeinfo import TypeInformation
@@ -138,6 +140,24 @@ class SinkWriterContext(Protocol):
         ...
 
 
+class BatchContext(Protocol):
+    """What a writer is told about a batch of columns; ours."""
+
+    @property
+    def timestamps(self) -> pa.Array[Any] | None:
+        """The times of the records, a column of milliseconds since the epoch; None when they have none."""
+        ...
+
+    @property
+    def has_names(self) -> bool:
+        """Whether fields of the records have the names of their columns; else they count by position, as in tuples."""
+        ...
+
+    def records(self) -> list[Any]:
+        """Return the records. They are made of the columns once, and shared with other consumers."""
+        ...
+
+
 class _BlockContext:
     """The context of the records of a block, moved from one to the next; it has no watermark."""
 
@@ -183,7 +203,13 @@ class SinkWriter(ABC, Generic[T]):
         >>> writer.write_all([1, 2, 3])
         >>> writer.elements
         [1, 2, 3]
+
+    Attributes:
+        takes_batches: True where ``write_batch`` is better than records; then whole batches of columns come to it, from
+            sources and operators that have them. Records come to ``write_all`` in any case. Ours.
     """
+
+    takes_batches: bool = False
 
     @abstractmethod
     def write(self, element: T, context: SinkWriterContext) -> None:
@@ -203,6 +229,32 @@ class SinkWriter(ABC, Generic[T]):
         else:
             for element, timestamp in zip(elements, timestamps, strict=True):
                 self.write(element, context.at(timestamp))
+
+    def write_batch(self, batch: pa.RecordBatch, context: BatchContext) -> None:
+        """Write a batch of columns, each row of which is a record; ours. By default the records are written.
+
+        Called where ``takes_batches`` says so.
+
+        Args:
+            batch: The columns.
+            context: The times of the records, and the records themselves.
+
+        Example:
+            >>> class Counter(SinkWriter[object]):
+            ...     takes_batches = True
+            ...     rows = 0
+            ...
+            ...     def write(self, element, context):
+            ...         self.rows += 1
+            ...
+            ...     def write_batch(self, batch, context):
+            ...         self.rows += batch.num_rows
+            ...
+            ...     def flush(self, end_of_input):
+            ...         pass
+        """
+        stamps = context.timestamps
+        self.write_all(context.records(), None if stamps is None else stamps.to_pylist())
 
     @abstractmethod
     def flush(self, end_of_input: bool) -> None:
@@ -340,6 +392,7 @@ class SupportsPreprocessing(ABC):
 
 show(
     "penstock.datastream.connectors.base",
+    BatchContext,
     CommittingSinkWriter,
     DeliveryGuarantee,
     Sink,

@@ -6,7 +6,7 @@ import zoneinfo
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock._connectors.files.java_dates import compile_pattern
 from penstock._shelf import show
@@ -27,7 +27,13 @@ class BucketAssigner(ABC):
         ...         return f"country={element['country']}"
         >>> ByCountry().get_bucket_ids([{"country": "SE"}], None, 0)
         ['country=SE']
+
+    Attributes:
+        looks_at_elements: False where the folder is the same for all records of a block: then batches of columns are
+            written without their records, of which none is given to ``get_bucket_ids``. Ours.
     """
+
+    looks_at_elements: ClassVar[bool] = True
 
     @abstractmethod
     def get_bucket_id(self, element: Any, timestamp: int | None, processing_time_ms: int) -> str:
@@ -68,6 +74,8 @@ class BucketAssigner(ABC):
 
 
 class _BasePathBucketAssigner(BucketAssigner):
+    looks_at_elements = False
+
     def get_bucket_id(self, element: Any, timestamp: int | None, processing_time_ms: int) -> str:
         del element, timestamp, processing_time_ms
         return ""
@@ -80,6 +88,8 @@ class _BasePathBucketAssigner(BucketAssigner):
 
 
 class _DateTimeBucketAssigner(BucketAssigner):
+    looks_at_elements = False
+
     def __init__(self, format_str: str, timezone_id: str | None) -> None:
         compile_pattern(format_str)
         _time_zone(timezone_id)

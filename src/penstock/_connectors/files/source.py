@@ -152,35 +152,43 @@ class FileReader(SequentialSourceReader[Any, FileSourceSplit]):
     def open_split(self, split: FileSourceSplit) -> SplitCursor[Any, FileSourceSplit]:
         """Open a part at its position."""
         file = FoundFile.of(split.file, may_grow=self._may_grow)
-        return _PartCursor(self._format.read(file, split.part), split, file)
+        return _PartCursor(self._format, split, file)
 
 
 class _PartCursor(SplitCursor[Any, FileSourceSplit]):
-    def __init__(self, blocks: Iterator[tuple[list[Any], int]], split: FileSourceSplit, file: FoundFile) -> None:
-        self._blocks, self._split, self._file = blocks, split, file
+    def __init__(self, file_format: FileFormat, split: FileSourceSplit, file: FoundFile) -> None:
+        self._format, self._split, self._file = file_format, split, file
+        #: Blocks of records, or batches of columns, each with the position behind it.
+        self._blocks: Iterator[tuple[Any, int]] | None = None
+        self._is_columns = False
         #: The number of records to skip after a restore; below the current block and the position after it.
         self._skip = split.skip
-        self._block: list[Any] = []
+        self._block: Any = ()
         self._behind = 0
         self._at = 0
 
     def poll_next(self, output: SourceOutput[Any]) -> InputStatus:
-        if self._at == len(self._block) and not self._next_block():
+        if self._blocks is None:
+            self._is_columns = self._format.gives_batches and output.takes_batches
+            read = self._format.read_batches if self._is_columns else self._format.read
+            self._blocks = iter(read(self._file, self._split.part))
+        if self._at == len(self._block) and not self._next_block(self._blocks):
             return InputStatus.END_OF_INPUT
         records = self._block[self._at : self._at + output.wanted]
         self._at += len(records)
-        output.collect_all(records)
+        collect = output.collect_batch if self._is_columns else output.collect_all
+        collect(records)
         if self._at == len(self._block):
             self._split = replace(self._split, part=replace(self._split.part, position=self._behind), skip=0)
         else:
             self._split = replace(self._split, skip=self._at)
         return InputStatus.MORE_AVAILABLE
 
-    def _next_block(self) -> bool:
+    def _next_block(self, blocks: Iterator[tuple[Any, int]]) -> bool:
         """Read the next block, without the skipped records; tell whether there was one."""
         while True:
             try:
-                block = next(self._blocks, None)
+                block = next(blocks, None)
                 # The file may have changed under the open stream, so the bytes would be of another file.
                 self._file.check(while_reading=block is not None)
             except OSError as error:

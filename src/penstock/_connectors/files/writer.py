@@ -15,9 +15,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from penstock._api.connectors.sink import CommittingSinkWriter, StatefulSinkWriter
+from penstock._connectors.files.blocks import ColumnBlock, RowBlock
 from penstock._connectors.files.buckets import check_buckets, folder_of
 from penstock._connectors.files.opening import copy_file, filesystem_of
-from penstock._connectors.files.policies import PartFileInfo
+from penstock._connectors.files.policies import OnCheckpointRollingPolicy, PartFileInfo
 from penstock._connectors.files.staging import (
     FinishedPart,
     HeldAttempts,
@@ -33,13 +34,18 @@ from penstock.errors import BucketNameError, StagedFileError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from penstock._api.connectors.sink import SinkWriterContext, WriterInitContext
+    import pyarrow as pa
+
+    from penstock._api.connectors.sink import BatchContext, SinkWriterContext, WriterInitContext
+    from penstock._connectors.files.blocks import Block
     from penstock._connectors.files.options import FileSinkOptions
     from penstock._connectors.files.staging import FileCommittable
     from penstock.common.serialization import BulkWriter
 
 # The rolling policy is called before each block of this many records.
 _BLOCK = 1000
+# Columns for a policy that rolls at checkpoints alone: it need not be asked, which would take a record.
+_COLUMNS = 1 << 20
 
 #: The errors of a disk that accepts no more bytes.
 _OF_THE_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO})
@@ -82,12 +88,12 @@ class _Segment:
     def size(self) -> int:
         return self._stream.tell() if self._parked_at is None else self._parked_at
 
-    def write(self, elements: list[Any]) -> None:
+    def write(self, block: Block) -> None:
         try:
-            if self._encoder is not None:
-                self._encoder.encode_all(elements, self._stream)
-            elif self._bulk is not None:
-                self._bulk.add_elements(elements)
+            if self._bulk is not None:
+                block.write_to(self._bulk)
+            elif self._encoder is not None and isinstance(block, RowBlock):
+                self._encoder.encode_all(block.elements, self._stream)
         except OSError as error:
             if error.errno not in _OF_THE_DISK:  # of something else that an encoder opens
                 raise
@@ -181,6 +187,10 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
     ) -> None:
         self._context, self._options, self._clock = context, options, clock
         self._is_bulk = isinstance(options.encoding, BulkWriterFactory)
+        self.takes_batches: bool = isinstance(options.encoding, BulkWriterFactory) and options.encoding.takes_batches
+        policy = type(options.rolling_policy)
+        #: The policy is asked before each block of so many records; one that rolls at checkpoints alone, seldom.
+        self._most = _COLUMNS if policy is OnCheckpointRollingPolicy else _BLOCK
         # New with each writer, so that no two attempts and no two sinks ever choose the same name.
         self._writer_id = uuid.uuid4().hex
         self._sink = sink_name(context.operator_uid)
@@ -240,16 +250,33 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
         """Write a block of records, each into the segment of its bucket."""
         now = self._clock()
         bucket_ids = self._options.bucket_assigner.get_bucket_ids(elements, timestamps, now)
+        self._spread(bucket_ids, RowBlock(elements), now)
+
+    def write_batch(self, batch: pa.RecordBatch, context: BatchContext) -> None:
+        """Write a batch of columns, each row into the segment of its bucket."""
+        stamps = None if context.timestamps is None else context.timestamps.to_pylist()
+        if not context.has_names:  # the columns of the file are found by position
+            self.write_all(context.records(), stamps)
+            return
+        assigner, now = self._options.bucket_assigner, self._clock()
+        if assigner.looks_at_elements:
+            bucket_ids = assigner.get_bucket_ids(context.records(), stamps, now)
+        else:
+            bucket_ids = assigner.get_bucket_ids([], None, now)
+        self._spread(bucket_ids, ColumnBlock(batch, context.records), now)
+
+    def _spread(self, bucket_ids: str | list[str], block: Block, now: int) -> None:
+        """Write a block into one bucket, or its records into one each."""
         if isinstance(bucket_ids, str):
             self._check_buckets((bucket_ids,))
-            self._write(bucket_ids, elements, now)
+            self._write(bucket_ids, block, now)
         else:
             self._check_buckets(bucket_ids)
-            by_bucket: dict[str, list[Any]] = {}
-            for bucket_id, element in zip(bucket_ids, elements, strict=True):
-                by_bucket.setdefault(bucket_id, []).append(element)
-            for bucket_id, part_of_block in by_bucket.items():
-                self._write(bucket_id, part_of_block, now)
+            by_bucket: dict[str, list[int]] = {}
+            for place, bucket_id in zip(range(len(block)), bucket_ids, strict=True):
+                by_bucket.setdefault(bucket_id, []).append(place)
+            for bucket_id, places in by_bucket.items():
+                self._write(bucket_id, block.take(places), now)
         # The interval is over, or the clock was set back.
         if not 0 <= now - self._checked_ms < self._options.bucket_check_interval_ms:
             self._roll_by_age(now)
@@ -272,12 +299,12 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
             raise BucketNameError(base, reason, repr(bucket_id))
         return _Part(UnfinishedPart(bucket_id, (), 0, now, now))
 
-    def _write(self, bucket_id: str, elements: list[Any], now: int) -> None:
-        policy = self._options.rolling_policy
-        for start in range(0, len(elements), _BLOCK):
-            block = elements if len(elements) <= _BLOCK else elements[start : start + _BLOCK]
+    def _write(self, bucket_id: str, whole: Block, now: int) -> None:
+        policy, most = self._options.rolling_policy, self._most if isinstance(whole, ColumnBlock) else _BLOCK
+        for start in range(0, len(whole), most):
+            block = whole.slice(start, start + most)
             part = self._parts.get(bucket_id)
-            if part is not None and policy.should_roll_on_event(part.info(), block[0]):
+            if part is not None and most == _BLOCK and policy.should_roll_on_event(part.info(), block.first()):
                 self._roll(part)
                 part = None
             if part is None:

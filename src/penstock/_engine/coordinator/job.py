@@ -7,7 +7,7 @@ never waits, so tests can try any order of events; `validate` checks the invaria
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
@@ -16,9 +16,7 @@ from penstock._engine.coordinator.checkpoints.splits import unread_splits
 from penstock._engine.coordinator.commits.commits import CommitScheduler
 from penstock._engine.coordinator.commits.output_delivery import OutputDelivery
 from penstock._engine.coordinator.context import CoordinatorContext
-from penstock._engine.coordinator.epochs.epoch_scheduler import EpochScheduler
 from penstock._engine.coordinator.epochs.job_state import JobState
-from penstock._engine.coordinator.epochs.reactions import EPOCHS
 from penstock._engine.coordinator.history import EventHistory
 from penstock._engine.coordinator.life.failure_handler import ExecutionFailureHandler
 from penstock._engine.coordinator.life.invariants import check
@@ -28,8 +26,9 @@ from penstock._engine.coordinator.life.start import JobStart
 from penstock._engine.coordinator.life.stop import StopWithSavepoint
 from penstock._engine.coordinator.life.termination import JobTermination
 from penstock._engine.coordinator.phases import Phase, StartPhase
-from penstock._engine.coordinator.reactions import CALL_ANSWERS, LIFE, bound, table_of
+from penstock._engine.coordinator.reactions import CALL_ANSWERS, LIFE, bound
 from penstock._engine.coordinator.restore.origin import adopt_checkpoint
+from penstock._engine.coordinator.schedulers import scheduler_factory
 from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock.common.job_status import JobStatus
 from penstock.errors import FencedError, InternalError, PenstockError
@@ -44,9 +43,6 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.settings import JobSettings
     from penstock._engine.protocol.clocks import Moment
     from penstock._engine.protocol.metadata import ChainEntry, GivenUp, StoredAccumulator
-
-#: All reactions of a job that makes progress by epochs.
-REACTIONS: Final = table_of(LIFE, EPOCHS)
 
 
 class JobCoordinator:
@@ -73,7 +69,8 @@ class JobCoordinator:
             self._context, self._state, self._requests, self._savepoints, life=self, scheduler=lambda: self._scheduler
         )
         self._commits = CommitScheduler(self._context, self._state, settings.committer_retries, fail=self.fail)
-        epochs = EpochScheduler(
+        factory = scheduler_factory(topology.graph.job_type)
+        self._scheduler: Scheduler = factory.make(
             self._context,
             self._state,
             settings,
@@ -84,7 +81,6 @@ class JobCoordinator:
             commits=self._commits,
             output=self._output,
         )
-        self._scheduler: Scheduler = epochs
         self._termination = JobTermination(
             self._context, self._start, requests=self._requests, retention=settings.retention, state=self._state
         )
@@ -93,12 +89,16 @@ class JobCoordinator:
             self._state,
             settings.restart,
             identity.run_id,
-            scheduler=epochs,
+            scheduler=self._scheduler,
             commits=self._commits,
             stop=self._stop,
             ending=self._termination,
         )
-        self._reactions: dict[str, Callable[[Any], None]] = {**bound(LIFE, self), **bound(EPOCHS, epochs)}
+        self._table = factory.reactions
+        self._reactions: dict[str, Callable[[Any], None]] = {
+            **bound(LIFE, self),
+            **bound(factory.rules, self._scheduler),
+        }
 
     # ---------------------------------------------------------------------------------------------------- the outside
 
@@ -137,7 +137,7 @@ class JobCoordinator:
         return context.taken()
 
     def _reaction(self, event: ev.Event) -> Callable[[Any], None]:
-        name = REACTIONS.get((self._context.phase, type(event)))
+        name = self._table.get((self._context.phase, type(event)))
         if name is None:
             raise InternalError(f"A job in phase {self._context.phase.name} got {type(event).__name__}.")
         return self._reactions[name]

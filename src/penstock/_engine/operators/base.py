@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock._engine.operators.batch import RowBatch
+from penstock._engine.operators.batch import Batch, RowBatch
 from penstock._engine.operators.opened import OpenedFunctions
 from penstock._engine.protocol.control import OperatorAck
 from penstock._engine.protocol.rows import MIN_WATERMARK
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 
     from penstock._engine.operators.accumulators import AccumulatorRegistry
     from penstock._engine.operators.clocks import InputClock, TaskClock
+    from penstock._engine.operators.columns import ColumnBatch
     from penstock._engine.protocol.control import OperatorRestore
     from penstock._engine.protocol.state_handle import StateHandle, StatePart
     from penstock._engine.state.memory_store import MemoryStore
     from penstock.metrics.metricbase import MetricGroup
 
 #: A batch for the main output (None) or for the side output of that id.
-Output = tuple[str | None, RowBatch]
+Output = tuple[str | None, Batch]
 
 NOTHING: tuple[Output, ...] = ()
 
@@ -107,6 +108,8 @@ class Operator(ABC):
     parts_tagged: bool = False
     #: Whether results of functions are passed on without a copy.
     object_reuse: bool = False
+    #: Whether `process_columns` works on columns: then it gets them as large as they are.
+    takes_columns: bool = False
 
     def __init__(self) -> None:
         self.functions: OpenedFunctions = OpenedFunctions()
@@ -143,7 +146,11 @@ class Operator(ABC):
 
     @abstractmethod
     def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
-        """Work on one batch and yield what comes out, watermarks in their places."""
+        """Work on one batch of rows and yield what comes out, watermarks in their places."""
+
+    def process_columns(self, batch: ColumnBatch, input_index: int) -> Iterable[Output]:
+        """Work on one batch of columns; an operator that does not `takes_columns` works on its rows."""
+        return self.process(batch.rows(), input_index)
 
     def on_processing_time(self, now_ms: int) -> Iterable[Output]:
         """Fire what is due by the clock; called at an epoch's start and end and between batches."""

@@ -1,35 +1,58 @@
-"""A batch: the records that operators hand each other at once, with their timestamps and watermarks."""
+"""A batch: the records that operators hand each other at once, with their timestamps and watermarks.
+
+It has two forms: rows, a list of Python objects, and columns (`columns.ColumnBatch`), an Arrow RecordBatch. An operator
+that works on rows alone gets rows; see `base.Operator`.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from itertools import accumulate, compress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock._engine.protocol.rows import NO_TIMESTAMP
+from penstock.common.copies import own_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 #: The shape of immutable records: their common type, or the types of the fields of tuples.
 Shape: TypeAlias = "type[Any] | tuple[type[Any], ...]"
+#: (position, watermark) in order.
+Watermarks: TypeAlias = "list[tuple[int, int]] | tuple[()]"
 
 
-@dataclass(slots=True)
-class RowBatch:
+class Batch(ABC):
     """Records in order; read-only once handed on, because several consumers may share it.
 
     Attributes:
-        records: The records.
-        timestamps: One per record, in milliseconds; None when no record of the batch has one.
-        watermarks: (position, watermark) in order; a watermark stands before ``records[position]``.
-        shape: The shape of all records, if it is known.
+        watermarks: (position, watermark) in order; a watermark stands before the record at its position.
     """
 
-    records: list[Any]
-    timestamps: list[int] | None = None
-    watermarks: list[tuple[int, int]] | tuple[()] = ()
-    shape: Shape | None = field(default=None, compare=False)
+    __slots__ = ()
+
+    watermarks: Watermarks
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return the number of records."""
+
+    @abstractmethod
+    def rows(self) -> RowBatch:
+        """Return the batch as rows; what has to be converted is converted once."""
+
+    @abstractmethod
+    def slice(self, start: int, stop: int) -> Batch:
+        """Return a run of records with the watermarks that stand in it; those at the end are of the last run."""
+
+    @abstractmethod
+    def apart(self, *, object_reuse: bool) -> Batch:
+        """Return the batch for one of several that get it, each of which may change its records.
+
+        Args:
+            object_reuse: Let all of them have the same.
+        """
 
     def segments(self) -> Iterator[tuple[int, int, int | None]]:
         """Yield (start, stop, watermark): a run of records and the watermark after it, None after the last."""
@@ -37,8 +60,49 @@ class RowBatch:
         for position, watermark in self.watermarks:
             yield start, position, watermark
             start = position
-        if start < len(self.records):
-            yield start, len(self.records), None
+        if start < len(self):
+            yield start, len(self), None
+
+    def watermarks_in(self, start: int, stop: int) -> list[tuple[int, int]]:
+        """Return the watermarks of a run, with their positions in it."""
+        count = len(self)
+        return [
+            (position - start, mark)
+            for position, mark in self.watermarks
+            if start <= position < stop or (position >= count <= stop)
+        ]
+
+
+@dataclass(slots=True)
+class RowBatch(Batch):
+    """A batch of Python objects.
+
+    Attributes:
+        records: The records.
+        timestamps: One per record, in milliseconds; None when no record of the batch has one.
+        watermarks: See `Batch`.
+        shape: That of all records, where it is known without a look at them.
+    """
+
+    records: list[Any]
+    timestamps: list[int] | None = None
+    watermarks: Watermarks = ()
+    shape: Shape | None = field(default=None, compare=False)
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def rows(self) -> RowBatch:
+        return self
+
+    def slice(self, start: int, stop: int) -> RowBatch:
+        stamps = None if self.timestamps is None else self.timestamps[start:stop]
+        return RowBatch(self.records[start:stop], stamps, self.watermarks_in(start, stop), self.shape)
+
+    def apart(self, *, object_reuse: bool) -> RowBatch:
+        as_they_are = object_reuse or self.shape is not None  # known not to change
+        records = self.records if as_they_are else own_all(self.records)
+        return RowBatch(records, self.timestamps, self.watermarks, self.shape)
 
     def stamps(self, start: int = 0, stop: int | None = None) -> list[int]:
         """Return one timestamp for each record of a run, Flink's Long.MIN_VALUE for a record without."""

@@ -19,12 +19,14 @@ from penstock._api.connectors.sink import (
 from penstock._engine.operators.base import NOTHING, EpochContext, Operator, OperatorContext, Output
 from penstock._engine.protocol.control import OperatorAck, decode, encode
 from penstock._engine.protocol.versioned import pack, unpack
+from penstock.common.columns import RecordLayout
 from penstock.common.record_text import record_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock._engine.operators.batch import RowBatch
+    from penstock._engine.operators.batch import Batch, RowBatch
+    from penstock._engine.operators.columns import ColumnBatch
     from penstock.common.typeinfo import TypeInformation
     from penstock.metrics.metricbase import MetricGroup
 
@@ -55,6 +57,15 @@ class WriterContext:
         self.checkpoint_id = epoch.checkpoint_id
         self.for_savepoint = epoch.for_savepoint
         self.attempt_token = f"{epoch.token:016x}"
+
+
+class WriterBatchContext:
+    """What a writer is told about a batch: `penstock.datastream.connectors.base.BatchContext`."""
+
+    def __init__(self, batch: ColumnBatch) -> None:
+        self.records = batch.records
+        self.timestamps = batch.timestamps
+        self.has_names = batch.layout in {RecordLayout.DICTS, RecordLayout.ROWS}
 
 
 class SinkWriterOperator(Operator):
@@ -89,13 +100,25 @@ class SinkWriterOperator(Operator):
         else:
             self.writer = self.sink.create_writer(context)
         self._writer_context = context
+        self.takes_columns = self.writer.takes_batches
 
     def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         assert self.writer is not None
         if batch.records:
             self.iterate(batch.records)
             self.writer.write_all(batch.records, batch.timestamps)
-        if batch.watermarks:
+        return self._watermark(batch)
+
+    def process_columns(self, batch: ColumnBatch, input_index: int) -> Iterable[Output]:
+        if not self.takes_columns:
+            return self.process(batch.rows(), input_index)
+        assert self.writer is not None
+        if len(batch):
+            self.writer.write_batch(batch.columns, WriterBatchContext(batch))
+        return self._watermark(batch)
+
+    def _watermark(self, batch: Batch) -> Iterable[Output]:
+        if batch.watermarks and self.writer is not None:
             self.writer.write_watermark(batch.watermarks[-1][1])
         return NOTHING
 

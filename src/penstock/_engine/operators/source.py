@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import pickle
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from penstock._api.connectors.reader import InputStatus, ReaderOutput, SourceOutput, SourceReader
+from penstock._api.connectors.reader import InputStatus, SourceReader
 from penstock._api.connectors.reader_base.sequential import SequentialSourceReader
 from penstock._engine.operators.base import NOTHING, EpochContext, Operator, OperatorContext, Output
-from penstock._engine.operators.batch import RowBatch, watermark_only
+from penstock._engine.operators.batch import watermark_only
+from penstock._engine.operators.source_output import EpochReaderOutput
 from penstock._engine.operators.watermarks import TimestampsAndWatermarks, periodic_watermarks
 from penstock._engine.protocol.control import OperatorAck
 from penstock._engine.protocol.events import (
@@ -23,23 +23,19 @@ from penstock._engine.protocol.events import (
     SourceEventWrapper,
     decode_event,
 )
-from penstock._engine.protocol.rows import MIN_WATERMARK, NO_TIMESTAMP
-from penstock._engine.protocol.times import checked_time, checked_timestamps
 from penstock.common.configuration import Configuration
-from penstock.common.copies import own, own_all
 from penstock.common.watermark_strategy import WatermarkKind, WatermarkStrategy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from penstock._api.connectors.source import Source
+    from penstock._engine.operators.batch import Batch
     from penstock.metrics.metricbase import MetricGroup
 
 #: The longest wait for a reader without records, before its part of the epoch ends. It waits longer to determine
 #: idleness, for which only waiting time counts.
 _PATIENCE_MS = 50
-#: Records that are collected one by one are passed on in batches of this size.
-_BATCH_RECORDS = 2048
 #: A reader that overrides one of these methods is notified of checkpoints.
 _NOTICES = ("notify_checkpoint_complete", "notify_checkpoint_aborted")
 
@@ -79,201 +75,6 @@ class ReaderContext:
         self.ends_input = True
 
 
-class _SplitOutput(SourceOutput[Any]):
-    """The output of one split, or of a whole reader: stamps records and follows one watermark."""
-
-    def __init__(self, reader: _ReaderOutput, marker: TimestampsAndWatermarks | None) -> None:
-        self._reader = reader
-        self.marker = marker
-        self._records: list[Any] = []
-        self._stamps: list[int] = []
-        self.emitted = MIN_WATERMARK
-        self.idle = False
-        #: Whether anything came out of it yet, and a record in this epoch.
-        self.used = False
-        self.had_records = False
-
-    @property
-    def wanted(self) -> int:
-        return self._reader.wanted
-
-    @property
-    def watermark(self) -> int:
-        return self.emitted if self.marker is None else max(self.emitted, self.marker.watermark)
-
-    def collect(self, record: Any, timestamp: int | None = None) -> None:
-        self._records.append(own(record) if self._reader.copies else record)
-        self._stamps.append(NO_TIMESTAMP if timestamp is None else timestamp)
-        if len(self._records) >= _BATCH_RECORDS:
-            self.flush()
-
-    def collect_all(self, records: list[Any], timestamps: Sequence[int] | None = None) -> None:
-        self.flush()
-        if self._reader.copies:
-            records = own_all(records)
-        self._emit(records, None if timestamps is None else list(timestamps))
-
-    def flush(self) -> None:
-        if self._records:
-            records, self._records = self._records, []
-            stamps, self._stamps = self._stamps, []
-            self._emit(records, stamps if any(stamp != NO_TIMESTAMP for stamp in stamps) else None)
-
-    def _emit(self, records: list[Any], stamps: list[int] | None) -> None:
-        if stamps is not None:
-            stamps = checked_timestamps(stamps, records)
-        if self.marker is None:
-            self._reader.emit(RowBatch(records, stamps, shape=self._reader.record_type), self)
-        else:
-            cursor = self._reader.operator.iterate(records)
-            self._reader.emit(self.marker.stamp(records, cursor, stamps), self)
-
-    def emit_watermark(self, watermark: int) -> None:
-        self.flush()
-        watermark = checked_time("A watermark", watermark)
-        if watermark > self.emitted:
-            self.emitted = watermark
-            self._reader.emit(RowBatch([], None, [(0, watermark)]), self)
-
-    def mark_idle(self) -> None:
-        self.flush()
-        self.idle = True
-
-    def mark_active(self) -> None:
-        self.idle = False
-
-
-class _ReaderOutput(ReaderOutput[Any]):
-    """The output of a reader: the batches of an epoch, with the smallest watermark of its splits."""
-
-    def __init__(self, operator: SourceOperator) -> None:
-        self.operator = operator
-        self.batches: list[RowBatch] = []
-        #: Whether the reader may keep emitted records, so that they are copied.
-        self.copies = True
-        self.record_type: type | None = None
-        self.records = 0
-        #: Records that the running epoch may read; 0 for any number.
-        self.limit = 0
-        self.top = MIN_WATERMARK
-        self.main = _SplitOutput(self, operator.new_marker())
-        self.splits: dict[str, _SplitOutput] = {}
-
-    @property
-    def wanted(self) -> int:
-        return max(1, self.limit - self.records) if self.limit else sys.maxsize
-
-    def collect(self, record: Any, timestamp: int | None = None) -> None:
-        self.main.collect(record, timestamp)
-
-    def collect_all(self, records: list[Any], timestamps: Sequence[int] | None = None) -> None:
-        self.main.collect_all(records, timestamps)
-
-    def emit_watermark(self, watermark: int) -> None:
-        self.main.emit_watermark(watermark)
-
-    def mark_idle(self) -> None:
-        self.main.mark_idle()
-
-    def mark_active(self) -> None:
-        self.main.mark_active()
-
-    def create_output_for_split(self, split_id: str) -> _SplitOutput:
-        output = self.splits.get(split_id)
-        if output is None:
-            output = self.splits[split_id] = _SplitOutput(self, self.operator.new_marker())
-        return output
-
-    def release_output_for_split(self, split_id: str) -> None:
-        output = self.splits.pop(split_id, None)
-        if output is not None:
-            output.flush()
-
-    def emit(self, batch: RowBatch, origin: _SplitOutput) -> None:
-        """Take a batch of one split; its watermarks are held back by those of the other splits."""
-        self.records += len(batch.records)
-        origin.idle, origin.used = False, True
-        if batch.records:
-            origin.had_records = True
-            # The reader's own output is active, too: it counts as long as the reader has no split.
-            for marker in (origin.marker, self.main.marker):
-                if marker is not None:
-                    marker.see()
-        if batch.watermarks:
-            others = [split.watermark for split in self._speaking() if split is not origin]
-            bound = min(others, default=None)
-            marks = [(place, mark if bound is None else min(mark, bound)) for place, mark in batch.watermarks]
-            batch.watermarks = [mark for mark in marks if self._advances(mark[1])]
-        if batch.records or batch.watermarks:
-            self.batches.append(batch)
-
-    def _advances(self, watermark: int) -> bool:
-        if watermark <= self.top:
-            return False
-        self.top = watermark
-        return True
-
-    def _speaking(self) -> list[_SplitOutput]:
-        """Return the active outputs, which count for the watermark."""
-        outputs = self._in_use()
-        return [output for output in outputs if not (output.idle or (output.marker and output.marker.is_idle()))]
-
-    def _in_use(self) -> list[_SplitOutput]:
-        if self.main.used:  # then a split that is still silent may have no output of its own at all
-            return [self.main, *(split for split in self.splits.values() if split.used)]
-        return list(self.splits.values()) or [self.main]
-
-    def periodic(self) -> int | None:
-        """Call the generators' periodic emit, and check for ended and idle splits; return a new watermark or None."""
-        for output in self._all():
-            if output.marker is not None:
-                output.marker.periodic()
-        combined = min((output.watermark for output in self._speaking()), default=MIN_WATERMARK)
-        return combined if self._advances(combined) else None
-
-    def is_idle(self) -> bool:
-        """Return whether all splits are idle."""
-        return not self._speaking()
-
-    def begin_epoch(self, limit: int) -> None:
-        """Begin to count what an epoch reads, of which so many records are wanted; 0 for any number."""
-        self.records, self.limit = 0, limit
-        for output in self._all():
-            output.had_records = False
-
-    @property
-    def undecided_ms(self) -> float:
-        """The time until a split without a record in this epoch is idle; 0 without such a split."""
-        quiet = [output for output in self._in_use() if not (output.had_records or output.idle)]
-        return max((output.marker.left_ms for output in quiet if output.marker is not None), default=0.0)
-
-    def _all(self) -> tuple[_SplitOutput, ...]:
-        return (self.main, *self.splits.values())
-
-    def drain(self) -> list[RowBatch]:
-        """Return the batches since the last call."""
-        for output in self._all():
-            output.flush()
-        batches, self.batches = self.batches, []
-        return batches
-
-    def state(self) -> bytes:
-        """Return the state from which a new output continues its watermarks."""
-        markers = {name: split.marker.state() for name, split in self.splits.items() if split.marker is not None}
-        main = None if self.main.marker is None else self.main.marker.state()
-        return pickle.dumps((self.top, main, markers))
-
-    def restore(self, state: bytes, *, starts: bool) -> None:
-        """Restore a state; `starts` when the job has just started from it."""
-        self.top, main, markers = pickle.loads(state)
-        if main is not None and self.main.marker is not None:
-            self.main.marker.restore(main, starts=starts)
-        for name, marker_state in markers.items():
-            marker = self.create_output_for_split(name).marker
-            if marker is not None:
-                marker.restore(marker_state, starts=starts)
-
-
 class SourceOperator(Operator):
     """Runs a source's reader for the share of an epoch that the driver allots."""
 
@@ -287,6 +88,8 @@ class SourceOperator(Operator):
         #: The longest idleness downstream of the source, 0 without any. An epoch waits that long for a source without
         #: records, within its read limits.
         self.idleness_behind_ms = 0
+        #: Whether what follows works on columns, or sends them on as they are.
+        self.takes_batches = False
         self._quiet_since_ms = 0.0
         self._starts = False
         self.reader: SourceReader[Any, Any] | None = None
@@ -295,7 +98,7 @@ class SourceOperator(Operator):
         self._no_more_splits = False
         self._wants_notification = False
         self._reader_context: ReaderContext
-        self._output: _ReaderOutput
+        self._output: EpochReaderOutput
 
     def new_marker(self) -> TimestampsAndWatermarks | None:
         """Return the timestamps and watermarks of one input; None for a strategy without any."""
@@ -343,7 +146,7 @@ class SourceOperator(Operator):
         if self.reader is not None:
             self.reader.close()
         self._reader_context = ReaderContext(self.context)
-        self._output = _ReaderOutput(self)
+        self._output = EpochReaderOutput(self)
         self._no_more_splits = self.ended = False
         self.reader = self.source.create_reader(self._reader_context)
         self._output.record_type = self.reader.record_type
@@ -431,7 +234,7 @@ class SourceOperator(Operator):
                 clock.sleep_ms(left)
         return False
 
-    def process(self, batch: RowBatch, input_index: int) -> Iterator[Output]:
+    def process(self, batch: Batch, input_index: int) -> Iterator[Output]:
         """Pass on what the runtime puts in: the last watermark."""
         yield None, batch
 

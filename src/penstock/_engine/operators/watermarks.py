@@ -10,17 +10,21 @@ import cloudpickle  # pyright: ignore[reportMissingTypeStubs]
 
 from penstock._engine.operators.base import EpochContext, Operator, OperatorContext, Output
 from penstock._engine.operators.batch import RowBatch
+from penstock._engine.operators.columns import greatest
 from penstock._engine.protocol.control import OperatorAck
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
 from penstock._engine.protocol.times import checked_time, checked_timestamps
+from penstock.common.columns import int64_column
 from penstock.common.configuration import Configuration
 from penstock.common.option_table import AUTO_WATERMARK_INTERVAL
 from penstock.common.watermark_strategy import WatermarkKind, WatermarkOutput, WatermarkStrategy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
+    from penstock._engine.operators.batch import Batch
     from penstock._engine.operators.clocks import InputClock
+    from penstock._engine.operators.columns import ColumnBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +96,42 @@ class TimestampsAndWatermarks:
             stamps: list[int] | None = checked_timestamps(extracted, records)
         else:
             stamps = timestamps
-        output = self._output
-        output.marks, output.position = [], 0
+        self._output.marks, self._output.position = [], 0
         if self._strategy.kind is WatermarkKind.BOUNDED and stamps:
             newest = max(stamps)  # by itself: among arguments, all stamps would become a tuple
-            self._greatest = max(self._greatest, newest)
-            if self._periodic:
-                output.position = len(records)
-                output.emit_watermark(max(self._greatest - self._strategy.bound_ms - 1, MIN_WATERMARK))
+            self._follow(newest, len(records))
         elif self._generator is not None:
             self._generate(records, stamps)
-        return RowBatch(records, stamps, output.marks)
+        return RowBatch(records, stamps, self._output.marks)
+
+    @property
+    def needs_rows(self) -> bool:
+        """Whether it calls functions of the user's with each record."""
+        return self._extract is not None or self._generator is not None
+
+    def stamp_columns(self, batch: ColumnBatch, iterate: Callable[[list[Any]], Any]) -> ColumnBatch:
+        """Return a batch of columns with timestamps, and the watermarks that they make.
+
+        Args:
+            batch: The batch.
+            iterate: Returns the iterator over its records, if functions are called with them; see `Operator`.
+        """
+        if not self.needs_rows:
+            self._output.marks, self._output.position = [], 0
+            if self._strategy.kind is WatermarkKind.BOUNDED and batch.timestamps is not None and len(batch):
+                self._follow(greatest(batch.timestamps), len(batch))
+            return batch.stamped(batch.timestamps, self._output.marks)
+        rows = batch.rows()
+        stamped = self.stamp(rows.records, iterate(rows.records), rows.timestamps)
+        stamps = None if stamped.timestamps is None else int64_column(stamped.timestamps)
+        return batch.stamped(stamps, stamped.watermarks)
+
+    def _follow(self, newest: int, count: int) -> None:
+        """Let the watermark follow the newest of some timestamps, behind their records."""
+        self._greatest = max(self._greatest, newest)
+        if self._periodic:
+            self._output.position = count
+            self._output.emit_watermark(max(self._greatest - self._strategy.bound_ms - 1, MIN_WATERMARK))
 
     def _generate(self, records: list[Any], stamps: list[int] | None) -> None:
         output, on_event = self._output, self._generator.on_event
@@ -180,6 +209,7 @@ class TimestampsAndWatermarksOperator(Operator):
         self.marker = TimestampsAndWatermarks(
             self.strategy, context.subtask, context.input_clock, periodic=periodic_watermarks(context)
         )
+        self.takes_columns = not self.marker.needs_rows
 
     def begin_epoch(self, epoch: EpochContext) -> None:
         if not epoch.current and epoch.restore.state is not None:
@@ -188,11 +218,18 @@ class TimestampsAndWatermarksOperator(Operator):
     def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         stamped = self.marker.stamp(batch.records, self.iterate(batch.records), batch.timestamps)
         stamped.shape = batch.shape
-        if batch.records:
+        return ((None, self._ended(batch, stamped)),)
+
+    def process_columns(self, batch: ColumnBatch, input_index: int) -> Iterable[Output]:
+        return ((None, self._ended(batch, self.marker.stamp_columns(batch, self.iterate))),)
+
+    def _ended(self, batch: Batch, stamped: Batch) -> Batch:
+        """Return a stamped batch with the last watermark of the stream, if the batch had it."""
+        if len(batch):
             self.marker.see()
         if batch.watermarks and batch.watermarks[-1][1] == MAX_WATERMARK:
-            stamped.watermarks = [*stamped.watermarks, (len(batch.records), MAX_WATERMARK)]
-        return ((None, stamped),)
+            stamped.watermarks = [*stamped.watermarks, (len(batch), MAX_WATERMARK)]
+        return stamped
 
     def on_processing_time(self, now_ms: int) -> Iterable[Output]:
         marks = self.marker.periodic()

@@ -85,7 +85,7 @@ class Operations:
     ) -> str:
         """Begin an operation, unless one of that trigger id has begun already; return the id.
 
-        What fails at once keeps nobody waiting for somebody to read it.
+        The process does not wait for a client to read an immediate failure.
 
         Args:
             kind: What it is.

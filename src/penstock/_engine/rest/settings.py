@@ -120,7 +120,7 @@ class RestSettings:
 def _check_reached_by_others(
     place: BindAddress, could: str, access: AccessPolicy, configuration: Configuration
 ) -> None:
-    """Refuse to be reached from other machines by whoever asks, or by what can be listened to on the way."""
+    """Refuse an address that other machines reach without a token, or without encryption."""
     key, proxy = option_table.REST_TOKEN.key, option_table.REST_BEHIND_PROXY
     if access.token is None:
         reason = f"any client that reaches that address could {could}; {key}: none is for loopback alone"

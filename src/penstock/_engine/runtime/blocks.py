@@ -1,29 +1,37 @@
 """Blocks: batches as bytes, cut where they grow too large for one row.
 
-A block begins with a byte that tells its encoding. Records of one shape whose fields are texts, numbers, bytes and None
-are packed as MessagePack: the shape stands in front, so that they come back of the very same types, and known to be of
-that shape. That takes a half of the time of pickle, which all other records take.
+A block begins with a byte that tells its encoding, and each encoding is one line of a table. Records of one shape
+whose fields are texts, numbers, bytes and None are packed as MessagePack: the shape stands in front, so that they come
+back of the very same types, and known to be of that shape. That takes a half of the time of pickle, which all other
+records take. Columns are an Arrow IPC stream, which is read where it lies.
 """
 
 from __future__ import annotations
 
 import pickle
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import cloudpickle  # pyright: ignore[reportMissingTypeStubs]
 import msgspec
 
 from penstock._engine.operators.batch import RowBatch
+from penstock._engine.operators.columns import ColumnBatch
 from penstock._engine.protocol.rows import MAX_PAYLOAD_BYTES
+from penstock.common.columns import RecordLayout
+from penstock.errors import DamagedBlockError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from penstock._engine.operators.batch import Shape
+    from penstock._engine.operators.batch import Batch, Shape
 
-#: The first byte of a pickled block; of a packed one it is the length of its shape.
+#: The first byte of a block of each encoding.
 _PICKLED: Final = b"\0"
+_PACKED: Final = b"\1"
+_COLUMNS: Final = b"\2"
+#: Arrow wants its data to begin at such a place; the bytes of a payload do.
+_ALIGNMENT: Final = 8
 #: How a shape stands in a block: one letter for each type, those of a tuple behind a sign of their own.
 _LETTERS: Final[dict[type[Any], str]] = {str: "s", int: "i", float: "f", bool: "b", bytes: "y", type(None): "n"}
 _TYPES: Final = {letter: kind for kind, letter in _LETTERS.items()}
@@ -35,8 +43,44 @@ _pack: Final = msgspec.msgpack.Encoder().encode
 _Content: TypeAlias = "tuple[list[Any], list[int] | None, list[tuple[int, int]]]"
 
 
-def encode_batch(batch: RowBatch) -> bytes:
+def encode_batch(batch: Batch) -> bytes:
     """Return a batch as the payload of a DATA row."""
+    return _encode_columns(batch) if isinstance(batch, ColumnBatch) else _encode_rows(batch.rows())
+
+
+def decode_batch(payload: bytes) -> Batch:
+    """Return the batch of a payload; the payload comes from a task of the same job.
+
+    Raises:
+        DamagedBlockError: It is not what a task has sent.
+    """
+    name, decode = _DECODERS.get(payload[:1], ("of an unknown encoding", _refuse))
+    try:
+        return decode(payload)
+    except DamagedBlockError:
+        raise
+    except Exception as error:
+        if _is_damage(error):
+            raise DamagedBlockError(len(payload), name, str(error) or type(error).__name__) from error
+        raise
+
+
+def _is_damage(error: Exception) -> bool:
+    """Return whether an error says that bytes are no block; a record's own class may raise anything else."""
+    import pyarrow as pa
+
+    kinds = (pa.ArrowException, msgspec.MsgspecError, pickle.UnpicklingError, EOFError, IndexError, UnicodeDecodeError)
+    return isinstance(error, (*kinds, OSError))
+
+
+def _refuse(payload: bytes) -> Batch:
+    raise DamagedBlockError(len(payload), "of an unknown encoding", f"it begins with {payload[:1]!r}")
+
+
+# ---------------------------------------------------------------------------------------------------------------- rows
+
+
+def _encode_rows(batch: RowBatch) -> bytes:
     content = (batch.records, batch.timestamps, batch.watermarks)
     head = None if batch.shape is None else _head(batch.shape)
     if head is not None:
@@ -51,14 +95,14 @@ def encode_batch(batch: RowBatch) -> bytes:
         return _PICKLED + cloudpickle.dumps(content)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
-def decode_batch(payload: bytes) -> RowBatch:
-    """Return the batch of a payload; the payload comes from a task of the same job."""
-    behind = 1 + payload[0]
-    body = memoryview(payload)[behind:]
-    if behind == 1:
-        return RowBatch(*pickle.loads(body))
-    shape, decoder = _decoder(payload[1:behind])
-    return RowBatch(*decoder.decode(body), shape)
+def _decode_pickled(payload: bytes) -> RowBatch:
+    return RowBatch(*pickle.loads(memoryview(payload)[1:]))
+
+
+def _decode_packed(payload: bytes) -> RowBatch:
+    behind = 2 + payload[1]
+    shape, decoder = _decoder(payload[2:behind])
+    return RowBatch(*decoder.decode(memoryview(payload)[behind:]), shape)
 
 
 @lru_cache(_SHAPES)
@@ -68,7 +112,7 @@ def _head(shape: Shape) -> bytes | None:
     if not _LETTERS.keys() >= set(kinds):
         return None
     letters = (_TUPLE if isinstance(shape, tuple) else "") + "".join(_LETTERS[kind] for kind in kinds)
-    return bytes([len(letters)]) + letters.encode()
+    return _PACKED + bytes([len(letters)]) + letters.encode()
 
 
 @lru_cache(_SHAPES)
@@ -81,25 +125,63 @@ def _decoder(letters: bytes) -> tuple[Shape, msgspec.msgpack.Decoder[_Content]]:
     return shape, msgspec.msgpack.Decoder(tuple[list[record], list[int] | None, list[tuple[int, int]]])
 
 
-def cut(batch: RowBatch) -> Iterator[bytes]:
+# ------------------------------------------------------------------------------------------------------------- columns
+
+
+def _encode_columns(batch: ColumnBatch) -> bytes:
+    import pyarrow as pa
+
+    columns, schema, stamps = batch.columns, batch.columns.schema, batch.timestamps
+    if stamps is not None:
+        schema = schema.append(pa.field("", pa.int64()))
+        columns = cast("Any", pa.RecordBatch).from_arrays([*columns.columns, stamps], schema=schema)
+    head = _pack((batch.layout, stamps is not None, batch.watermarks))
+    begin = _COLUMNS + len(head).to_bytes(4, "little") + head
+    sink = pa.BufferOutputStream()
+    sink.write(begin + bytes(-len(begin) % _ALIGNMENT))
+    with cast("Any", pa.ipc).new_stream(sink, schema) as writer:
+        writer.write_batch(columns)
+    return sink.getvalue().to_pybytes()
+
+
+def _decode_columns(payload: bytes) -> ColumnBatch:
+    import pyarrow as pa
+
+    behind = 5 + int.from_bytes(payload[1:5], "little")
+    layout, is_stamped, watermarks = _column_head.decode(payload[5:behind])
+    with pa.ipc.open_stream(pa.py_buffer(payload).slice(behind + -behind % _ALIGNMENT)) as reader:
+        columns: Any = reader.read_next_batch()
+    columns.validate()
+    if not is_stamped:
+        return ColumnBatch(columns, layout, None, watermarks)
+    last = columns.num_columns - 1
+    stamps = columns.column(last)
+    return ColumnBatch(columns.remove_column(last), layout, stamps, watermarks)
+
+
+_column_head: Final = msgspec.msgpack.Decoder(tuple[RecordLayout, bool, list[tuple[int, int]]])
+#: What a block of each encoding is, for errors, and what reads it.
+_DECODERS: Final[dict[bytes, tuple[str, Callable[[bytes], Batch]]]] = {
+    _PICKLED: ("pickled rows", _decode_pickled),
+    _PACKED: ("rows as MessagePack", _decode_packed),
+    _COLUMNS: ("columns as Arrow IPC", _decode_columns),
+}
+
+
+# ---------------------------------------------------------------------------------------------------------------- size
+
+
+def cut(batch: Batch) -> Iterator[bytes]:
     """Yield the payloads of a batch, each within MAX_PAYLOAD_BYTES unless one record alone is larger."""
     payload = encode_batch(batch)
-    if len(payload) <= MAX_PAYLOAD_BYTES or len(batch.records) <= 1:
+    count = len(batch)
+    if len(payload) <= MAX_PAYLOAD_BYTES or count <= 1:
         yield payload
         return
-    count, stamps = len(batch.records), batch.timestamps
     # A little more parts than the bytes ask for, as their records differ in size; one that is too large is cut again.
     step = max(1, count * MAX_PAYLOAD_BYTES // (len(payload) + len(payload) // 4))
     for start in range(0, count, step):
-        end = start + step
-        watermarks = [
-            (position - start, mark)
-            for position, mark in batch.watermarks
-            if start <= position < end or (position >= count <= end)
-        ]
-        yield from cut(
-            RowBatch(batch.records[start:end], None if stamps is None else stamps[start:end], watermarks, batch.shape)
-        )
+        yield from cut(batch.slice(start, start + step))
 
 
 def fragments(payload: bytes) -> list[bytes]:

@@ -6,6 +6,7 @@ from operator import mul
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.operators.batch import RowBatch
+from penstock._engine.operators.columns import ColumnBatch
 from penstock._engine.operators.opened import OpenedFunctions
 from penstock._engine.protocol.control import UNHEARD, ChannelStatus
 from penstock._engine.protocol.row_sums import MODULUS, row_weight
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from penstock._api.functions.basic import RuntimeContext
     from penstock._engine.graph.job_graph import JobEdge
+    from penstock._engine.operators.batch import Batch
     from penstock._engine.plan.levels import ExecutionPlan
     from penstock._engine.protocol.control import ChannelNews
     from penstock._engine.runtime.row_buffer import RowBuffer
@@ -34,6 +36,11 @@ if TYPE_CHECKING:
 #: leave the processor's cache before they are read again: with 8,192, a windowed job took 1.4 times as long.
 _FIRST_BLOCK_RECORDS: Final = 512
 _BLOCK_RECORDS: Final = 2048
+#: The same for columns, which are read where they lie: what counts is that few blocks have a schema of their own.
+_COLUMN_RECORDS: Final = 1 << 16
+_COLUMN_BYTES: Final = 1 << 18
+#: A batch of columns with more watermarks than one for so many records would fall into small pieces: it goes as rows.
+_RECORDS_PER_WATERMARK: Final = 64
 
 
 class EdgeWriter:
@@ -50,8 +57,10 @@ class EdgeWriter:
         self._router = make_router(edge, self._outlets, sender, target.parallelism, target.max_parallelism)
         self._functions = OpenedFunctions()
         self._seq = [0] * len(self.receivers)
-        self._stamped: bool | None = None
+        #: Whether the rows that wait are stamped, or what the columns that wait have in common; None for neither.
+        self._form: object = None
         self._block_records = _FIRST_BLOCK_RECORDS
+        self._column_records = _COLUMN_RECORDS
         #: Of the block sent last; until there is one, of the first record.
         self._record_bytes = 0.0
         #: What its receivers know of its channels, and the watermark that they have from there or from blocks.
@@ -84,14 +93,27 @@ class EdgeWriter:
         for outlet in self._outlets:
             outlet.take()
         self._seq = [0] * len(self.receivers)
-        self._stamped = None
+        self._form = None
         self.records_out = self.bytes_out = 0
 
-    def write(self, batch: RowBatch) -> None:
+    @property
+    def takes_columns(self) -> bool:
+        """Whether it sends columns as columns, if they are the right ones."""
+        return self._router.takes_columns
+
+    def write(self, batch: Batch) -> None:
         """Take a batch: records to their receivers, watermarks to all."""
-        self.records_out += len(batch.records)
+        self.records_out += len(batch)
+        if isinstance(batch, ColumnBatch):
+            few = len(batch.watermarks) * _RECORDS_PER_WATERMARK <= len(batch) or len(batch.watermarks) <= 1
+            if few and self._router.takes(batch):
+                self._write_columns(batch)
+                return
+        self._write_rows(batch.rows())
+
+    def _write_rows(self, batch: RowBatch) -> None:
         if batch.records:
-            self._be_stamped(batch.timestamps is not None)
+            self._take_form(stamped=batch.timestamps is not None)
             self._record_bytes = self._record_bytes or len(encode_batch(RowBatch(batch.records[:1])))
             for outlet in self._outlets:
                 outlet.expect(batch.shape)
@@ -100,30 +122,48 @@ class EdgeWriter:
             if start < position:
                 self._router.route(batch.records[start:position], None if stamps is None else stamps[start:position])
             start = position
-            self._advance(watermark)
+            self._add_watermark(watermark)
         if start == 0 and batch.records:
             self._router.route(batch.records, stamps)
         elif start < len(batch.records):
             self._router.route(batch.records[start:], None if stamps is None else stamps[start:])
-        for place, outlet in enumerate(self._outlets):
-            if len(outlet.records) >= self._block_records or len(outlet.watermarks) >= _BLOCK_RECORDS:
-                self._send(place)
+        self._send_full(self._block_records)
 
-    def _advance(self, watermark: int) -> None:
+    def _write_columns(self, batch: ColumnBatch) -> None:
+        if len(batch):
+            self._take_form(columns=batch.form)
+            self._record_bytes = batch.columns.nbytes / len(batch)
+            self._column_records = max(1, min(_COLUMN_RECORDS, int(_COLUMN_BYTES / max(self._record_bytes, 1))))
+        for start, stop, watermark in batch.segments():
+            if start < stop:
+                whole = start == 0 and stop == len(batch)
+                self._router.route_columns(batch if whole else batch.slice(start, stop))
+            if watermark is not None:
+                self._add_watermark(watermark)
+        self._send_full(self._column_records)
+
+    def _add_watermark(self, watermark: int) -> None:
         self.watermark = max(self.watermark, watermark)
         if watermark != MAX_WATERMARK:  # that one counts with the status
             self._told_watermark = max(self._told_watermark, watermark)
         for outlet in self._outlets:
             outlet.add_watermark(watermark)
 
-    def _be_stamped(self, stamped: bool) -> None:
-        """Make all outlets take stamped records, or records without timestamps."""
-        if self._stamped is stamped:
+    def _send_full(self, records: int) -> None:
+        """Send the blocks that have so many records, or as many watermarks as are read at once."""
+        for place, outlet in enumerate(self._outlets):
+            if len(outlet) >= records or len(outlet.watermarks) >= _BLOCK_RECORDS:
+                self._send(place)
+
+    def _take_form(self, *, stamped: bool = False, columns: object = None) -> None:
+        """Make all outlets ready for rows that are stamped or not, or for columns of one form."""
+        form = stamped if columns is None else columns
+        if self._form == form:
             return
         self.flush()
-        self._stamped = stamped
+        self._form = form
         for outlet in self._outlets:
-            outlet.timestamps = [] if stamped else None
+            outlet.timestamps = [] if form is True else None
 
     def flush(self) -> None:
         """Send all buffered records."""
@@ -132,10 +172,11 @@ class EdgeWriter:
 
     def _send(self, place: int) -> None:
         outlet = self._outlets[place]
-        if not outlet.records and not outlet.watermarks:
+        count = len(outlet)
+        if not count and not outlet.watermarks:
             return
         batch = outlet.take()
-        if self._stamped:
+        if self._form is True:
             outlet.timestamps = []
         before = self.bytes_out
         for payload in cut(batch):
@@ -143,8 +184,8 @@ class EdgeWriter:
             for part in head:
                 self._row(place, PayloadKind.FRAGMENT, part)
             self._row(place, PayloadKind.DATA, last)
-        if batch.records:
-            self._record_bytes = (self.bytes_out - before) / len(batch.records)
+        if count:
+            self._record_bytes = (self.bytes_out - before) / count
             self._block_records = max(1, min(_BLOCK_RECORDS, int(MAX_PAYLOAD_BYTES / self._record_bytes)))
 
     def _row(self, place: int, kind: PayloadKind, payload: bytes) -> None:
@@ -158,7 +199,7 @@ class EdgeWriter:
     @property
     def bytes_taken(self) -> int:
         """Bytes of this epoch so far: what was sent, and what waits, at the size of the records sent last."""
-        return self.bytes_out + int(sum(len(outlet.records) for outlet in self._outlets) * self._record_bytes)
+        return self.bytes_out + int(sum(len(outlet) for outlet in self._outlets) * self._record_bytes)
 
     def has_news(self, status: ChannelStatus) -> bool:
         """Tell whether a status has to be sent: receivers know neither from blocks nor from before that it is so."""

@@ -10,30 +10,39 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._engine.graph.job_graph import JobEdge, PartitionerKind
 from penstock._engine.operators.batch import RowBatch
+from penstock._engine.operators.columns import ColumnBatch, joined
 from penstock._engine.protocol.key_groups import key_group, key_groups, subtask_of_key_group
 from penstock._engine.protocol.keys import equal_as_encoded, normal_key
+from penstock._engine.runtime.column_routing import KeyColumn, by_receiver, in_turn
+from penstock.common.columns import int64_column
 from penstock.common.copies import any_may_change, own
 from penstock.errors import PartitionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock._engine.operators.batch import Shape
+    from penstock._engine.operators.batch import Batch, Shape
 
 #: Keys whose receiver is remembered.
 _ROUTES: Final = 1 << 16
 
 
 class OutputBuffer:
-    """The records and watermarks that are buffered for one receiver."""
+    """The records and watermarks that are buffered for one receiver: rows, or columns of one form."""
 
-    __slots__ = ("records", "shape", "timestamps", "watermarks")
+    __slots__ = ("columns", "count", "records", "shape", "timestamps", "watermarks")
 
     def __init__(self) -> None:
         self.records: list[Any] = []
         self.timestamps: list[int] | None = None
         self.watermarks: list[tuple[int, int]] = []
         self.shape: Shape | None = None
+        #: Parts of a batch of columns, and the number of their records.
+        self.columns: list[ColumnBatch] = []
+        self.count = 0
+
+    def __len__(self) -> int:
+        return len(self.records) + self.count
 
     def expect(self, shape: Shape | None) -> None:
         """Get ready for records of a shape."""
@@ -47,13 +56,22 @@ class OutputBuffer:
             assert self.timestamps is not None
             self.timestamps.extend(timestamps)
 
+    def add_columns(self, batch: ColumnBatch) -> None:
+        """Take a batch of the form of those before it; its watermarks are added apart."""
+        self.columns.append(batch)
+        self.count += len(batch)
+
     def add_watermark(self, watermark: int) -> None:
         """Put a watermark after the records so far; each one is sent, because timers see at which one they fire."""
-        self.watermarks.append((len(self.records), watermark))
+        self.watermarks.append((len(self.records) + self.count, watermark))
 
-    def take(self) -> RowBatch:
+    def take(self) -> Batch:
         """Return the buffered records, and clear the buffer."""
-        batch = RowBatch(self.records, self.timestamps if self.records else None, self.watermarks, self.shape)
+        if self.columns:
+            batch: Batch = joined(self.columns, self.watermarks)
+            self.columns, self.count = [], 0
+        else:
+            batch = RowBatch(self.records, self.timestamps if self.records else None, self.watermarks, self.shape)
         self.records, self.timestamps, self.watermarks = [], None, []
         return batch
 
@@ -74,12 +92,28 @@ class Router(ABC):
     def route(self, records: list[Any], timestamps: list[int] | None) -> None:
         """Put each record into the outlet of its receiver; outlets are ready for stamped or unstamped records."""
 
+    def takes(self, batch: ColumnBatch) -> bool:
+        """Return whether it can route a batch of columns as it is; else it gets the rows."""
+        return self.takes_columns
+
+    @property
+    def takes_columns(self) -> bool:
+        """Whether it routes columns, if they are the right ones."""
+        return True
+
+    def route_columns(self, batch: ColumnBatch) -> None:
+        """Put the records of a batch that it takes, and that has some, into the outlets of their receivers."""
+        raise NotImplementedError
+
 
 class SingleRouter(Router):
     """All records to one receiver."""
 
     def route(self, records: list[Any], timestamps: list[int] | None) -> None:
         self.outlets[0].add(records, timestamps)
+
+    def route_columns(self, batch: ColumnBatch) -> None:
+        self.outlets[0].add_columns(batch)
 
 
 class BroadcastRouter(Router):
@@ -88,6 +122,10 @@ class BroadcastRouter(Router):
     def route(self, records: list[Any], timestamps: list[int] | None) -> None:
         for outlet in self.outlets:
             outlet.add(records, timestamps)
+
+    def route_columns(self, batch: ColumnBatch) -> None:
+        for outlet in self.outlets:
+            outlet.add_columns(batch)
 
 
 class RoundRobinRouter(Router):
@@ -104,6 +142,12 @@ class RoundRobinRouter(Router):
             outlet.add(records[step::count], None if timestamps is None else timestamps[step::count])
         self._next = (self._next + len(records)) % count
 
+    def route_columns(self, batch: ColumnBatch) -> None:
+        count = len(self.outlets)
+        for receiver, part in by_receiver(batch, in_turn(self._next, count, len(batch))):
+            self.outlets[receiver].add_columns(part)
+        self._next = (self._next + len(batch)) % count
+
 
 class TargetRouter(Router):
     """Each record to the receiver that a function names for a whole run."""
@@ -113,6 +157,10 @@ class TargetRouter(Router):
     ) -> None:
         super().__init__(outlets, functions)
         self._targets = targets
+
+    @property
+    def takes_columns(self) -> bool:
+        return False
 
     def route(self, records: list[Any], timestamps: list[int] | None) -> None:
         targets = self._targets(records)
@@ -125,6 +173,24 @@ class TargetRouter(Router):
         for record, timestamp, target in zip(records, timestamps, targets, strict=True):
             put[target](record)
             stamp[target](timestamp)
+
+
+class RandomRouter(TargetRouter):
+    """Each record to a receiver that chance names."""
+
+    def __init__(self, outlets: list[OutputBuffer]) -> None:
+        super().__init__(outlets, lambda records: self._draw(len(records)))
+
+    def _draw(self, count: int) -> list[int]:
+        return random.choices(range(len(self.outlets)), k=count)  # noqa: S311 - no secret
+
+    @property
+    def takes_columns(self) -> bool:
+        return True
+
+    def route_columns(self, batch: ColumnBatch) -> None:
+        for receiver, part in by_receiver(batch, int64_column(self._draw(len(batch)))):
+            self.outlets[receiver].add_columns(part)
 
 
 class KeyRoutes:
@@ -187,10 +253,24 @@ class HashRouter(TargetRouter):
         routes: KeyRoutes,
         select: Callable[[Any], Any],
         functions: tuple[Any, ...] = (),
+        column: KeyColumn | None = None,
     ) -> None:
         super().__init__(outlets, lambda records: routes.of(records, select), functions)
         self._routes = routes
         self._select = select
+        self._column = column
+
+    @property
+    def takes_columns(self) -> bool:
+        return self._column is not None
+
+    def takes(self, batch: ColumnBatch) -> bool:
+        return self._column is not None and self._column.is_in(batch)
+
+    def route_columns(self, batch: ColumnBatch) -> None:
+        assert self._column is not None
+        for receiver, part in by_receiver(batch, self._column.receivers(batch, self._routes)):
+            self.outlets[receiver].add_columns(part)
 
     def route(self, records: list[Any], timestamps: list[int] | None) -> None:
         taken = self._route_alike(records, timestamps)
@@ -249,13 +329,14 @@ def make_router(
     functions = tuple(members.values())
     match edge.partitioner:
         case PartitionerKind.HASH:
-            select = getattr(members["key_selector"], "get_key", members["key_selector"])
-            return HashRouter(outlets, KeyRoutes(parallelism, max_parallelism), select, functions)
+            selector = members["key_selector"]
+            select, column = getattr(selector, "get_key", selector), KeyColumn.of(selector)
+            return HashRouter(outlets, KeyRoutes(parallelism, max_parallelism), select, functions, column)
         case PartitionerKind.CUSTOM:
             targets = _custom(members["partitioner"], members["key_selector"], parallelism)
             return TargetRouter(outlets, targets, functions)
         case PartitionerKind.SHUFFLE:
-            return TargetRouter(outlets, lambda records: random.choices(range(parallelism), k=len(records)))  # noqa: S311
+            return RandomRouter(outlets)
         case PartitionerKind.BROADCAST:
             return BroadcastRouter(outlets)
         case _ if len(outlets) == 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -14,26 +14,27 @@ from penstock._engine.operators.accumulators import AccumulatorRegistry
 from penstock._engine.operators.base import EpochContext, Operator, OperatorContext, Output
 from penstock._engine.operators.batch import RowBatch, watermark_only
 from penstock._engine.operators.clocks import InputClock, ProcessingClock
+from penstock._engine.operators.columns import ColumnBatch
 from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.side_outputs import parted
 from penstock._engine.operators.source import ReadLimits, SourceOperator
 from penstock._engine.protocol.control import ENDED, OperatorAck, SubtaskAck
 from penstock._engine.protocol.rows import MAX_WATERMARK, subtask_target
-from penstock._engine.runtime.edge_writer import EdgeWriter
+from penstock._engine.runtime.chain import ChainNode, chain_of, pieces, wants_columns
 from penstock._engine.runtime.epoch_context import epoch_context, figures
 from penstock._engine.runtime.failures import OperatorError, create_in_task
 from penstock._engine.runtime.idleness import longest_idleness
 from penstock._engine.runtime.input_channels import InputChannels
 from penstock._engine.runtime.subtask_state import SubtaskState
 from penstock.common.configuration import Configuration
-from penstock.common.copies import own_all
 from penstock.common.option_table import DRAIN_FIRES_PROCESSING_TIME_TIMERS, OBJECT_REUSE
 from penstock.metrics.in_memory import InMemoryMetricGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from penstock._engine.graph.job_graph import JobVertex, OperatorNode
+    from penstock._engine.operators.batch import Batch
     from penstock._engine.operators.clocks import TaskClock
     from penstock._engine.plan.levels import ExecutionPlan
     from penstock._engine.protocol.control import (
@@ -43,23 +44,12 @@ if TYPE_CHECKING:
         SubtaskDispatch,
         TaskDispatch,
     )
+    from penstock._engine.runtime.edge_writer import EdgeWriter
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
 
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class _Node:
-    """An operator in its chain, with what follows it."""
-
-    operator: Operator
-    #: By side output tag, None for the main output: positions in the chain, and edges.
-    children: dict[str | None, list[int]] = field(default_factory=dict[str | None, list[int]])
-    edges: dict[str | None, list[EdgeWriter]] = field(default_factory=dict[str | None, list[EdgeWriter]])
-    #: Whether what comes out has to be searched for records of side outputs, which the program asks for.
-    parts_tagged: bool = False
 
 
 class SubtaskRuntime:
@@ -75,7 +65,6 @@ class SubtaskRuntime:
     ) -> None:
         self.place = place
         self.vertex: JobVertex = plan.graph.vertices[place[0]]
-        self.edges: list[EdgeWriter] = []
         self._plan = plan
         self._clock, self._processing_clock = clock, ProcessingClock(clock)
         self._now_ms = self._processing_clock.now_ms
@@ -88,8 +77,9 @@ class SubtaskRuntime:
         self._state = SubtaskState(self.vertex, place[1], job, storage)
         self.metrics = [InMemoryMetricGroup() for _ in self.vertex.operators]
         self._accumulators = [AccumulatorRegistry() for _ in self.vertex.operators]
-        self._nodes = [_Node(create_in_task(node)) for node in self.vertex.operators]
-        self._connect()
+        self._nodes = chain_of(self.vertex, plan, place[1])
+        edges = (edge for node in self._nodes for edge in chain.from_iterable(node.edges.values()))
+        self.edges = sorted(edges, key=lambda edge: edge.edge.id)
         head = self._nodes[0].operator
         if isinstance(head, SourceOperator):
             head.idleness_behind_ms = longest_idleness(plan.graph, place[0])
@@ -115,18 +105,6 @@ class SubtaskRuntime:
         node = self.vertex.operators[position]
         is_type = node.kind is OperatorKind.CONFORM and node.parent is not None
         return self.vertex.operators[cast("int", node.parent)] if is_type else node
-
-    def _connect(self) -> None:
-        for position, node in enumerate(self.vertex.operators):
-            if node.parent is not None:
-                self._nodes[node.parent].children.setdefault(node.input_tag, []).append(position)
-        for edge in self._plan.graph.outputs(self.vertex.id):
-            writer = EdgeWriter(self._plan, edge, self.place[1])
-            self._nodes[edge.source_operator].edges.setdefault(edge.output_tag, []).append(writer)
-            self.edges.append(writer)
-        for node in self._nodes:
-            has_sides = any(tag is not None for tag in chain(node.children, node.edges))
-            node.parts_tagged = has_sides and not node.operator.parts_tagged
 
     def open(self, dispatch: TaskDispatch) -> None:
         """Open all operators and edges; `close` is due also when this fails."""
@@ -224,8 +202,8 @@ class SubtaskRuntime:
     def notify_last(self, task: TaskDispatch, dispatch: SubtaskDispatch) -> None:
         """Notify the checkpoint listeners of the last checkpoint of the subtask or the job; only `close` may follow.
 
-        Where the one that took part in it is not at hand, a function is made anew for that from its state. A reader is
-        not: it would begin to read.
+        If the function object of that checkpoint is in another process, a new one is made from its state. A reader is
+        not made anew, because it would begin to read.
         """
         current = self.position is not None and self.position == dispatch.history[-1]
         is_new = not self._opened
@@ -249,8 +227,9 @@ class SubtaskRuntime:
         dispatch = self._dispatch
         limits = ReadLimits(dispatch.max_records, dispatch.max_bytes, dispatch.max_time_ms)
         start = time.perf_counter()
+        head.takes_batches = wants_columns(self._nodes, 0)
         for _, batch in self._outputs(0, head.read, limits, self._bytes_taken):
-            self._records_in += len(batch.records)
+            self._records_in += len(batch)
             yield from self._forward(0, None, batch)
         self._busy += time.perf_counter() - start
 
@@ -262,13 +241,14 @@ class SubtaskRuntime:
         """
         return sum(edge.bytes_taken for edge in self.edges)
 
-    def receive(self, channel: int, batch: RowBatch, size: int) -> Iterator[None]:
+    def receive(self, channel: int, batch: Batch, size: int) -> Iterator[None]:
         """Take a block of a channel that had so many bytes."""
         start = time.perf_counter()
-        self._records_in += len(batch.records)
+        self._records_in += len(batch)
         self._bytes_in += size
         batch.watermarks = self.valve.combine(channel, batch.watermarks)
-        yield from self._push(0, batch, self.channels[channel])
+        for piece in pieces(self._nodes, batch, (0,)):
+            yield from self._push(0, piece, self.channels[channel])
         yield from self._on_processing_time()
         self._busy += time.perf_counter() - start
 
@@ -418,20 +398,30 @@ class SubtaskRuntime:
             for tag, batch in self._outputs(position, node.operator.on_processing_time, now_ms):
                 yield from self._forward(position, tag, batch)
 
-    def _push(self, position: int, batch: RowBatch, input_index: int) -> Iterator[None]:
-        for tag, out in self._outputs(position, self._nodes[position].operator.process, batch, input_index):
+    def _push(self, position: int, batch: Batch, input_index: int) -> Iterator[None]:
+        operator = self._nodes[position].operator
+        process: Any = operator.process_columns if isinstance(batch, ColumnBatch) else operator.process
+        for tag, out in self._outputs(position, process, batch, input_index):
             yield from self._forward(position, tag, out)
 
-    def _forward(self, position: int, tag: str | None, batch: RowBatch) -> Iterator[None]:
+    def _forward(self, position: int, tag: str | None, batch: Batch) -> Iterator[None]:
         """Hand a batch to all operators and edges that follow; yields so that the task can pass on finished rows."""
-        if not batch.records and not batch.watermarks:
+        if not len(batch) and not batch.watermarks:
             return
         node = self._nodes[position]
         children, edges = node.children.get(tag, ()), node.edges.get(tag, ())
+        for piece in pieces(self._nodes, batch, children):
+            yield from self._hand_on(position, piece, children, edges)
+        if tag is None and batch.watermarks:
+            yield from self._watermark_sides(node, position, batch.watermarks[-1][1])
+
+    def _hand_on(
+        self, position: int, batch: Batch, children: Sequence[int], edges: Sequence[EdgeWriter]
+    ) -> Iterator[None]:
         last = None if edges or not children else children[-1]
         for child in children:
             # Each may change its records. The edges, which do not, share the ones that no operator in the chain has.
-            yield from self._push(child, batch if child is last else self._apart(batch), 0)
+            yield from self._push(child, batch if child is last else batch.apart(object_reuse=self._object_reuse), 0)
         for edge in edges:
             try:
                 edge.write(batch)
@@ -439,16 +429,8 @@ class SubtaskRuntime:
                 raise OperatorError(self.vertex.operators[position], has_record=False, record=None) from error
         if edges:
             yield None
-        if tag is None and batch.watermarks:
-            yield from self._watermark_sides(node, position, batch.watermarks[-1][1])
 
-    def _apart(self, batch: RowBatch) -> RowBatch:
-        """Return a batch for one of several that get it."""
-        as_they_are = self._object_reuse or batch.shape is not None
-        records = batch.records if as_they_are else own_all(batch.records)
-        return RowBatch(records, batch.timestamps, batch.watermarks, batch.shape)
-
-    def _watermark_sides(self, node: _Node, position: int, watermark: int) -> Iterator[None]:
+    def _watermark_sides(self, node: ChainNode, position: int, watermark: int) -> Iterator[None]:
         """Let side outputs follow the main output's watermark."""
         for side in (node.children.keys() | node.edges.keys()) - {None}:
             yield from self._forward(position, side, watermark_only(watermark))
@@ -461,7 +443,7 @@ class SubtaskRuntime:
         if kind is not tuple:  # then more of the operator runs between them
             outputs = self._steps(position, outputs)
         for output in outputs:
-            if node.parts_tagged and output[0] is None:
+            if node.parts_tagged and output[0] is None and isinstance(output[1], RowBatch):
                 yield from parted(output[1])
             else:
                 yield output

@@ -80,8 +80,8 @@ class LeftoverPlaces:
         checkpoint_directories: Checkpoint directories, which show the jobs that have ended.
         savepoint_directories: Directories of savepoints, whose files are needed.
         sink_directories: Folders that file sinks write to.
-        ended_jobs: Ids of jobs that somebody knows to have ended, though no entry says so: a killed one that nobody
-            will resume, or one without a checkpoint directory.
+        ended_jobs: Ids of jobs that have ended although no chain entry says so, for example a killed job that will not
+            be resumed, or a job without a checkpoint directory.
         retained: Whether checkpoints of ended jobs count as left over that the job's last run did not continue from.
         local: Whether to look at the temporary directory of this machine.
         options: Options of the object store.

@@ -184,7 +184,7 @@ def _end_accumulators(context: Any) -> None:
     server, accumulator = context._accumulatorServer, context._javaAccumulator
     ending = threading.Thread(target=server.shutdown, daemon=True)
     ending.start()
-    # It waits for the JVM to send something, so the JVM does, and knows no more of an end than that nobody reads on.
+    # It waits for data from the JVM, so the JVM sends some; the JVM only notices that the connection has ended.
     with contextlib.suppress(Exception):
         accumulator.merge(accumulator.copyAndReset())
     ending.join(_ACCUMULATORS_END_S)

@@ -103,7 +103,7 @@ class MemoryStore:
 
     @property
     def tables(self) -> tuple[Table, ...]:
-        """All tables, also those that nobody has asked for since the state came from a checkpoint."""
+        """All tables, including restored ones that no function has used yet."""
         return tuple(self._tables.values())
 
     @property

@@ -1,4 +1,4 @@
-"""Local directories that are to be made: nothing on the way to one is a link, and what comes to nothing goes again."""
+"""Checks the paths of new local directories for links, and removes new directories that remain empty."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Checkpoint storage in an object store (S3, Google Cloud Storage, Azure) or in memory, through ``obstore``.
 
-A store that has never answered is given up after some seconds, so that a wrong address is told while somebody waits for
-the job to start. One that has answered is waited for: it will be back.
+A store that has never answered is given up after some seconds, so that a wrong address is reported while the user waits
+for the start. For a store that has answered before, requests are repeated for longer.
 """
 
 from __future__ import annotations

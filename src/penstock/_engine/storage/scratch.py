@@ -129,8 +129,8 @@ def _locked(path: Path) -> IO[bytes]:
 def is_dead(directory: Path) -> bool:
     """Tell whether the process that held a directory has ended.
 
-    A directory without a lock file is half made, or half removed, by a process that is alive; and without flock, as on
-    Windows, nobody can tell.
+    A directory without a lock file is being made or removed by a live process. Without flock, as on Windows, the answer
+    is always False.
     """
     if sys.platform == "win32" or not (directory / LOCK).is_file():
         return False

@@ -163,8 +163,8 @@ class CsvSchemaBuilder:
     def set_multiline_values(self, allow: bool = True) -> CsvSchemaBuilder:
         """Set whether a quoted value may hold line feeds; ours.
 
-        If not, large files are read in parts, in parallel. By default they are not, as nobody can know in the middle of
-        a file whether a quote is open.
+        If not, large files are read in parts, in parallel. By default they are not, because in the middle of a file it
+        is unknown whether a quote is open.
         """
         return self._set(multiline_values=allow)
 

@@ -32,6 +32,7 @@ from penstock._api.connectors.reader import (
 )
 from penstock._api.connectors.serializer import PickleSerializer, SimpleVersionedSerializer
 from penstock._api.connectors.sink import (
+    BatchContext,
     CommittingSinkWriter,
     DeliveryGuarantee,
     Sink,
@@ -55,6 +56,7 @@ from penstock._api.connectors.source import (
 from penstock._api.connectors.split import SourceEvent, SourceSplit
 
 __all__ = [
+    "BatchContext",
     "Boundedness",
     "CommitRequest",
     "Committer",

@@ -74,6 +74,9 @@ class _EvaluatedOutput(SourceOutput[Any]):
         self.ended = end is not None
         self._output.collect_all(records[:end], None if timestamps is None else timestamps[:end])
 
+    def records_of(self, batch: Any) -> list[Any]:
+        return self._output.records_of(batch)
+
     def emit_watermark(self, watermark: int) -> None:
         self._output.emit_watermark(watermark)
 

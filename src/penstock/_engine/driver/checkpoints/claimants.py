@@ -1,8 +1,8 @@
-"""Who has claimed a checkpoint or savepoint, so that no second job claims it while the first one continues.
+"""Records which job has claimed a checkpoint or savepoint, so that no second job claims it meanwhile.
 
-The claim is a file beside the metadata, and is deleted with it. So it is seen from every checkpoint directory, under
-whatever name a job runs. It is put where it is absent, behind the claim of the job's own chain: a driver that is killed
-between the two has done nothing. Where the job before has ended, the next number is put.
+The claim is a file beside the metadata, and is deleted with it. So it is visible from every checkpoint directory, under
+any name of a job. It is put if it is absent, after the takeover of the job's own chain: a driver that is killed between
+the two has done nothing. If the earlier claimant has ended, the next number is put.
 """
 
 from __future__ import annotations

@@ -1,0 +1,29 @@
+"""The key selector that names a field of the records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock._api.functions.basic import KeySelector
+
+
+class FieldKey(KeySelector[Any, Any]):
+    """A field of a record is its key: what ``key_by("name")`` makes.
+
+    Batches of columns are spread by the column of that name, without a Python object for each record.
+
+    Args:
+        field: The name of the field, in dicts and in Rows with names.
+
+    Example:
+        >>> from penstock.common.types import Row
+        >>> FieldKey("user").get_key({"user": "ada"}), FieldKey("user").get_key(Row(user="ada"))
+        ('ada', 'ada')
+    """
+
+    def __init__(self, field: str) -> None:
+        self.field = field
+
+    def get_key(self, value: Any) -> Any:
+        """Return the field."""
+        return value[self.field]

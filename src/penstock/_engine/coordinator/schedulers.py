@@ -1,0 +1,50 @@
+"""Which scheduler makes the progress of a job: one line for each type of job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock._engine.coordinator.epochs.epoch_scheduler import EpochScheduler
+from penstock._engine.coordinator.epochs.reactions import EPOCHS
+from penstock._engine.coordinator.reactions import LIFE, table_of
+from penstock._engine.graph.job_graph import JobType
+from penstock.errors import UnsupportedOperationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from penstock._engine.coordinator.phases import Phase
+    from penstock._engine.coordinator.reactions import Rule
+    from penstock._engine.coordinator.scheduler import Scheduler
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerFactory:
+    """A way to make progress: what makes its scheduler, and which events that takes."""
+
+    #: Takes what `EpochScheduler` does.
+    make: Callable[..., Scheduler]
+    rules: Iterable[Rule[Phase]]
+    #: All reactions of a job that makes progress in this way: those of its life, too.
+    reactions: Mapping[tuple[Phase, type[Any]], str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reactions", table_of(LIFE, self.rules))
+
+
+SCHEDULERS: Final[dict[JobType, SchedulerFactory]] = {
+    JobType.STREAMING: SchedulerFactory(EpochScheduler, EPOCHS),
+}
+
+
+def scheduler_factory(job_type: JobType) -> SchedulerFactory:
+    """Return what makes the scheduler of a job.
+
+    Raises:
+        UnsupportedOperationError: There is none for jobs of this type.
+    """
+    factory = SCHEDULERS.get(job_type)
+    if factory is None:
+        raise UnsupportedOperationError(f"a job of type {job_type}", "this version has no scheduler for it")
+    return factory

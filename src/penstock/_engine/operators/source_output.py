@@ -1,0 +1,245 @@
+"""What a reader puts its records into: batches with timestamps, and the smallest watermark of its splits."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock._api.connectors.reader import ReaderOutput, SourceOutput
+from penstock._engine.operators.batch import RowBatch
+from penstock._engine.operators.columns import ColumnBatch, time_column
+from penstock._engine.protocol.rows import MIN_WATERMARK, NO_TIMESTAMP
+from penstock._engine.protocol.times import checked_time, checked_timestamps
+from penstock.common.columns import RecordLayout, check_columns, layout_of, records_of
+from penstock.common.copies import own, own_all
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock._engine.operators.batch import Batch
+    from penstock._engine.operators.source import SourceOperator
+    from penstock._engine.operators.watermarks import TimestampsAndWatermarks
+
+#: Records that are collected one by one are handed on in batches of this many.
+_BATCH_RECORDS: Final = 2048
+
+
+class SplitOutput(SourceOutput[Any]):
+    """The output of one split, or of a whole reader: stamps records and follows one watermark."""
+
+    def __init__(self, reader: EpochReaderOutput, marker: TimestampsAndWatermarks | None) -> None:
+        self._reader = reader
+        self.marker = marker
+        self._records: list[Any] = []
+        self._stamps: list[int] = []
+        self.emitted = MIN_WATERMARK
+        self.idle = False
+        #: Whether anything came out of it yet, and a record in this epoch.
+        self.used = False
+        self.had_records = False
+
+    @property
+    def wanted(self) -> int:
+        return self._reader.wanted
+
+    @property
+    def watermark(self) -> int:
+        return self.emitted if self.marker is None else max(self.emitted, self.marker.watermark)
+
+    def collect(self, record: Any, timestamp: int | None = None) -> None:
+        self._records.append(own(record) if self._reader.copies else record)
+        self._stamps.append(NO_TIMESTAMP if timestamp is None else timestamp)
+        if len(self._records) >= _BATCH_RECORDS:
+            self.flush()
+
+    def collect_all(self, records: list[Any], timestamps: Sequence[int] | None = None) -> None:
+        self.flush()
+        if self._reader.copies:
+            records = own_all(records)
+        self._emit(records, None if timestamps is None else list(timestamps))
+
+    def collect_batch(self, batch: Any, timestamps: Any = None) -> None:
+        self.flush()
+        check_columns(batch, self._reader.layout)
+        stamps = None if timestamps is None else time_column(timestamps, batch.num_rows)
+        columns = ColumnBatch(batch, self._reader.layout, stamps)
+        if self.marker is None:
+            self._reader.emit(columns, self)
+            return
+        for piece in columns.pieces() if self.marker.needs_rows else (columns,):
+            self._reader.emit(self.marker.stamp_columns(piece, self._reader.operator.iterate), self)
+
+    def records_of(self, batch: Any) -> list[Any]:
+        return records_of(batch, self._reader.layout)
+
+    def flush(self) -> None:
+        if self._records:
+            records, self._records = self._records, []
+            stamps, self._stamps = self._stamps, []
+            self._emit(records, stamps if any(stamp != NO_TIMESTAMP for stamp in stamps) else None)
+
+    def _emit(self, records: list[Any], stamps: list[int] | None) -> None:
+        if stamps is not None:
+            stamps = checked_timestamps(stamps, records)
+        if self.marker is None:
+            self._reader.emit(RowBatch(records, stamps, shape=self._reader.record_type), self)
+        else:
+            cursor = self._reader.operator.iterate(records)
+            self._reader.emit(self.marker.stamp(records, cursor, stamps), self)
+
+    def emit_watermark(self, watermark: int) -> None:
+        self.flush()
+        watermark = checked_time("A watermark", watermark)
+        if watermark > self.emitted:
+            self.emitted = watermark
+            self._reader.emit(RowBatch([], None, [(0, watermark)]), self)
+
+    def mark_idle(self) -> None:
+        self.flush()
+        self.idle = True
+
+    def mark_active(self) -> None:
+        self.idle = False
+
+
+class EpochReaderOutput(ReaderOutput[Any]):
+    """The output of a reader: the batches of an epoch, with the smallest watermark of its splits."""
+
+    def __init__(self, operator: SourceOperator) -> None:
+        self.operator = operator
+        self.batches: list[Batch] = []
+        #: What a record of a batch of columns is.
+        self.layout: RecordLayout = layout_of(operator.source.get_produced_type())
+        #: Whether the reader may go on having what it emits.
+        self.copies = True
+        self.record_type: type | None = None
+        self.records = 0
+        #: Records that the running epoch may read; 0 for any number.
+        self.limit = 0
+        self.top = MIN_WATERMARK
+        self.main = SplitOutput(self, operator.new_marker())
+        self.splits: dict[str, SplitOutput] = {}
+
+    @property
+    def wanted(self) -> int:
+        return max(1, self.limit - self.records) if self.limit else sys.maxsize
+
+    def collect(self, record: Any, timestamp: int | None = None) -> None:
+        self.main.collect(record, timestamp)
+
+    def collect_all(self, records: list[Any], timestamps: Sequence[int] | None = None) -> None:
+        self.main.collect_all(records, timestamps)
+
+    def collect_batch(self, batch: Any, timestamps: Any = None) -> None:
+        self.main.collect_batch(batch, timestamps)
+
+    def records_of(self, batch: Any) -> list[Any]:
+        return self.main.records_of(batch)
+
+    def emit_watermark(self, watermark: int) -> None:
+        self.main.emit_watermark(watermark)
+
+    def mark_idle(self) -> None:
+        self.main.mark_idle()
+
+    def mark_active(self) -> None:
+        self.main.mark_active()
+
+    def create_output_for_split(self, split_id: str) -> SplitOutput:
+        output = self.splits.get(split_id)
+        if output is None:
+            output = self.splits[split_id] = SplitOutput(self, self.operator.new_marker())
+            output.takes_batches = self.takes_batches
+        return output
+
+    def release_output_for_split(self, split_id: str) -> None:
+        output = self.splits.pop(split_id, None)
+        if output is not None:
+            output.flush()
+
+    def emit(self, batch: Batch, origin: SplitOutput) -> None:
+        """Take a batch of one split; its watermarks count as far as no other split holds them back."""
+        count = len(batch)
+        self.records += count
+        origin.idle, origin.used = False, True
+        if count:
+            origin.had_records = True
+            # The reader as a whole is active, too: it counts as long as it has no split.
+            for marker in (origin.marker, self.main.marker):
+                if marker is not None:
+                    marker.see()
+        if batch.watermarks:
+            others = [split.watermark for split in self._speaking() if split is not origin]
+            bound = min(others, default=None)
+            marks = [(place, mark if bound is None else min(mark, bound)) for place, mark in batch.watermarks]
+            batch.watermarks = [mark for mark in marks if self._advances(mark[1])]
+        if count or batch.watermarks:
+            self.batches.append(batch)
+
+    def _advances(self, watermark: int) -> bool:
+        if watermark <= self.top:
+            return False
+        self.top = watermark
+        return True
+
+    def _speaking(self) -> list[SplitOutput]:
+        """Return the outputs that count for the watermark: those that are not idle."""
+        outputs = self._in_use()
+        return [output for output in outputs if not (output.idle or (output.marker and output.marker.is_idle()))]
+
+    def _in_use(self) -> list[SplitOutput]:
+        if self.main.used:  # then a split that is still silent may have no output of its own at all
+            return [self.main, *(split for split in self.splits.values() if split.used)]
+        return list(self.splits.values()) or [self.main]
+
+    def periodic(self) -> int | None:
+        """Let generators emit without a record, and look anew at splits that ended or fell idle; None for no rise."""
+        for output in self._all():
+            if output.marker is not None:
+                output.marker.periodic()
+        combined = min((output.watermark for output in self._speaking()), default=MIN_WATERMARK)
+        return combined if self._advances(combined) else None
+
+    def is_idle(self) -> bool:
+        """Return whether all splits are idle."""
+        return not self._speaking()
+
+    def begin_epoch(self, limit: int) -> None:
+        """Begin to count what an epoch reads, of which so many records are wanted; 0 for any number."""
+        self.records, self.limit = 0, limit
+        self.takes_batches = self.operator.takes_batches
+        for output in self._all():
+            output.had_records, output.takes_batches = False, self.takes_batches
+
+    @property
+    def undecided_ms(self) -> float:
+        """How much longer a split without a record in this epoch has to be quiet until it is idle; 0 for none."""
+        quiet = [output for output in self._in_use() if not (output.had_records or output.idle)]
+        return max((output.marker.left_ms for output in quiet if output.marker is not None), default=0.0)
+
+    def _all(self) -> tuple[SplitOutput, ...]:
+        return (self.main, *self.splits.values())
+
+    def drain(self) -> list[Batch]:
+        """Return the batches since the last call."""
+        for output in self._all():
+            output.flush()
+        batches, self.batches = self.batches, []
+        return batches
+
+    def state(self) -> bytes:
+        """Return the state from which a new output continues its watermarks."""
+        markers = {name: split.marker.state() for name, split in self.splits.items() if split.marker is not None}
+        main = None if self.main.marker is None else self.main.marker.state()
+        return pickle.dumps((self.top, main, markers))
+
+    def restore(self, state: bytes, *, starts: bool) -> None:
+        """Restore a state; `starts` when the job has just started from it."""
+        self.top, main, markers = pickle.loads(state)
+        if main is not None and self.main.marker is not None:
+            self.main.marker.restore(main, starts=starts)
+        for name, marker_state in markers.items():
+            marker = self.create_output_for_split(name).marker
+            if marker is not None:
+                marker.restore(marker_state, starts=starts)

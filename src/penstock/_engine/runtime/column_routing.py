@@ -1,0 +1,89 @@
+"""How columns spread over the receivers of an edge, without a Python object for each record."""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock._api.functions.field_key import FieldKey
+from penstock.common.columns import RecordLayout, int64_column, python_values
+
+if TYPE_CHECKING:
+    from penstock._engine.operators.columns import ColumnBatch
+    from penstock._engine.runtime.routing import KeyRoutes
+
+#: Arrow's predicates of the types whose distinct values it can find.
+_KEY_TYPES: Final = (
+    *("is_integer", "is_floating", "is_boolean", "is_decimal", "is_date", "is_time", "is_timestamp", "is_duration"),
+    *("is_string", "is_large_string", "is_binary", "is_large_binary", "is_fixed_size_binary"),
+)
+
+
+def by_receiver(batch: ColumnBatch, receivers: Any) -> list[tuple[int, ColumnBatch]]:
+    """Return the records of each receiver in their order.
+
+    Args:
+        batch: At least one record.
+        receivers: A column with the receiver of each.
+    """
+    import pyarrow.compute as pc
+
+    functions: Any = pc
+    order = functions.array_sort_indices(receivers)  # a stable sort
+    runs = functions.run_end_encode(receivers.take(order))
+    found = list(zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True))
+    if len(found) == 1:
+        return [(found[0][0], batch)]
+    taken, start = batch.take(order), 0
+    parts: list[tuple[int, ColumnBatch]] = []
+    for receiver, end in found:
+        parts.append((receiver, taken.slice(start, end)))
+        start = end
+    return parts
+
+
+def in_turn(first: int, receivers: int, count: int) -> Any:
+    """Return a column with the receivers of records that go to one after the other."""
+    turn = array("q", [*range(first, receivers), *range(first)])
+    return int64_column((turn * (count // receivers + 1))[:count])
+
+
+class KeyColumn:
+    """A column that has the key of each record."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @staticmethod
+    def of(key_selector: Any) -> KeyColumn | None:
+        """Return the column that a key selector names, None for one that is a function of the record."""
+        return KeyColumn(key_selector.field) if isinstance(key_selector, FieldKey) else None
+
+    def is_in(self, batch: ColumnBatch) -> bool:
+        """Return whether a batch has the column, and its values can be told apart without Python."""
+        import pyarrow as pa
+
+        schema = batch.columns.schema
+        if batch.layout not in {RecordLayout.DICTS, RecordLayout.ROWS} or self._name not in schema.names:
+            return False
+        kind: Any = schema.field(self._name).type
+        if pa.types.is_dictionary(kind):
+            kind = kind.value_type
+        return any(getattr(pa.types, is_of_type)(kind) for is_of_type in _KEY_TYPES)
+
+    def receivers(self, batch: ColumnBatch, routes: KeyRoutes) -> Any:
+        """Return a column with the receivers of the records: found for each distinct key once."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        column: Any = batch.columns.column(self._name)
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        functions: Any = pc
+        encoded = functions.dictionary_encode(column, null_encoding="encode")
+        keys = python_values(encoded.dictionary)
+        return int64_column(routes.of(keys, _itself)).take(encoded.indices)
+
+
+def _itself(key: Any) -> Any:
+    return key

@@ -1,0 +1,65 @@
+"""Batches of columns as tables of a schema, where no record has to be looked at for that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def as_schema(batch: pa.RecordBatch, schema: pa.Schema | None, *, lenient: bool) -> Any:
+    """Return a batch as a table of a schema, with the columns by name; None where its records have to be looked at.
+
+    Args:
+        batch: The batch.
+        schema: The schema; None takes that of the batch.
+        lenient: Leave out columns that are none of the schema's.
+    """
+    import pyarrow as pa
+
+    table: Any = cast("Any", pa.Table).from_batches([batch])
+    if schema is None:
+        return table.replace_schema_metadata(None)
+    if not (lenient or set(schema.names).issuperset(table.schema.names)):
+        return None
+    columns: list[Any] = []
+    for field in cast("list[Any]", list(schema)):
+        column = _column(table, field)
+        if column is None:
+            return None
+        columns.append(column)
+    return cast("Any", pa.table(columns, schema=schema))
+
+
+def _column(table: Any, field: Any) -> Any:
+    """Return the column of a field; None where a value may not fit, or a null may not be."""
+    import pyarrow as pa
+
+    if field.name not in table.schema.names:
+        return cast("Any", pa).nulls(table.num_rows, field.type) if field.nullable else None
+    column = table.column(field.name)
+    if column.null_count and not field.nullable:
+        return None
+    if column.type == field.type:
+        return column
+    if not _is_wider(column.type, field.type):
+        return None
+    try:
+        return column.cast(field.type)
+    except pa.ArrowInvalid:  # an integer that is too large
+        return None
+
+
+def _is_wider(found: Any, wanted: Any) -> bool:
+    """Return whether Arrow casts all values of a type to another one as they are, or refuses to."""
+    import pyarrow as pa
+
+    kinds: Any = pa.types
+    if kinds.is_dictionary(found):
+        return found.value_type == wanted
+    if kinds.is_integer(found) and kinds.is_integer(wanted):
+        return True
+    if kinds.is_string(found) or kinds.is_large_string(found):
+        return kinds.is_string(wanted) or kinds.is_large_string(wanted)
+    return kinds.is_float32(found) and kinds.is_float64(wanted)
