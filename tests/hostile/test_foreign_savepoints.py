@@ -1,7 +1,5 @@
 """Savepoints that somebody else has written or altered: no code of theirs runs, no file outside of them is touched."""
 
-# pyright: basic
-
 from __future__ import annotations
 
 import json

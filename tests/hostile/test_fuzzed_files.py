@@ -1,7 +1,5 @@
 """Files that anybody may have altered: an error of ours or a right answer, and nothing outside of them is touched."""
 
-# pyright: basic
-
 from __future__ import annotations
 
 import json

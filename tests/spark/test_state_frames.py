@@ -1,7 +1,5 @@
 """States of savepoints as Spark DataFrames, and back."""
 
-# pyright: basic
-
 from __future__ import annotations
 
 import json

@@ -1,7 +1,5 @@
 """Savepoints that earlier versions wrote are read, and jobs go on from them. What is in `data` never changes."""
 
-# pyright: basic
-
 from __future__ import annotations
 
 import re

@@ -1,7 +1,5 @@
 """Savepoints of all formats with keys that are or hold rows with names, and with windows that have fired."""
 
-# pyright: basic
-
 from __future__ import annotations
 
 import shutil

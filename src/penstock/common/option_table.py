@@ -433,10 +433,7 @@ STATE_MEMORY = option(
     "penstock.state.memory", MEMORY, 256 << 20, "what keyed state of one operator subtask may take in memory"
 )
 STATE_PRIVATE = option(
-    "penstock.state.private-files",
-    BOOL,
-    True,
-    "files of state and checkpoints are their user's alone; else as the umask says",
+    "penstock.state.private-files", BOOL, True, "files of state and checkpoints are their user's alone, else by umask"
 )
 STATE_SIGNING_KEY = optional(
     "penstock.state.signing-key",

@@ -1,7 +1,5 @@
 """A job with every kind of state under keys of every type, and the roads by which its state leaves and comes back."""
 
-# pyright: basic
-
 from __future__ import annotations
 
 from collections import defaultdict

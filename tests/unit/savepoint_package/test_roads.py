@@ -1,7 +1,5 @@
 """Whatever is read from a savepoint and written again, by every road, is what it was: jobs go on from it alike."""
 
-# pyright: basic
-
 from __future__ import annotations
 
 import time

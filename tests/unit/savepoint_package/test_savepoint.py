@@ -1,7 +1,5 @@
 """States of a savepoint as Python values, pandas and Arrow."""
 
-# pyright: basic
-
 from __future__ import annotations
 
 import pickle
