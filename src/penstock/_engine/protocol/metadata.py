@@ -19,15 +19,23 @@ from msgspec import UNSET, UnsetType
 
 from penstock._engine.protocol.control import ChannelStatus
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
+from penstock._engine.protocol.signing import UNSIGNED
+from penstock._engine.protocol.soundness import why_unsound
 from penstock._engine.protocol.state_handle import Lineage  # noqa: TC001 - msgspec reads it
-from penstock.errors import AccumulatorSizeError, CorruptCheckpointError, UnsupportedFormatError
+from penstock.errors import AccumulatorSizeError, CorruptCheckpointError, SignatureError, UnsupportedFormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+
+    from penstock._engine.protocol.signing import SigningKeys
+    from penstock._engine.protocol.state_handle import StateHandle
 
 #: Rises when an older Penstock could misread a newer document.
 FORMAT_VERSION: Final = 4
 _READ_FORMATS: Final = (1, 2, 3, FORMAT_VERSION)
+
+#: What a decoder raises of bytes that are not what it was told.
+_NOT_DECODED: Final = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
 #: The limit in bytes of one operator's accumulators, which are in the document itself.
 MAX_ACCUMULATOR_BYTES: Final = 1 << 20
@@ -345,6 +353,8 @@ class _Document(msgspec.Struct, frozen=True):
     format: int
     sha256: str
     entry: msgspec.Raw = msgspec.field(name="record")
+    #: None where its writer had no key.
+    hmac: str | None = None
 
 
 def check_accumulators(sizes: Mapping[str, int]) -> None:
@@ -357,26 +367,36 @@ def check_accumulators(sizes: Mapping[str, int]) -> None:
         raise AccumulatorSizeError(max(sizes, key=sizes.__getitem__), size, MAX_ACCUMULATOR_BYTES)
 
 
-def encode_chain_entry(entry: ChainEntry) -> bytes:
-    """Return the document of an entry: indented JSON with a checksum over its body."""
+def encode_chain_entry(entry: ChainEntry, keys: SigningKeys = UNSIGNED) -> bytes:
+    """Return the document of an entry: indented JSON with a checksum over its body, and a signature with a key.
+
+    Args:
+        entry: The entry.
+        keys: Sign it.
+    """
     body = msgspec.json.format(msgspec.json.encode(entry), indent=1)
-    return b'{\n"format": %d,\n"sha256": "%s",\n"record": %s\n}\n' % (FORMAT_VERSION, _digest(body).encode(), body)
+    signature = keys.sign(body)
+    signed = b"" if signature is None else b'"hmac": "%s",\n' % signature.encode()
+    head = b'{\n"format": %d,\n"sha256": "%s",\n' % (FORMAT_VERSION, _digest(body).encode())
+    return b'%s%s"record": %s\n}\n' % (head, signed, body)
 
 
-def decode_chain_entry(data: bytes, path: str) -> ChainEntry:
+def decode_chain_entry(data: bytes, path: str, keys: SigningKeys = UNSIGNED) -> ChainEntry:
     """Read a document back.
 
     Args:
         data: The bytes of the file.
         path: The file, for the message.
+        keys: One of them must have signed it; where there is none, all is accepted.
 
     Raises:
         CorruptCheckpointError: The bytes are cut short or altered.
+        SignatureError: It is not signed with any of the keys.
         UnsupportedFormatError: A newer Penstock wrote them.
     """
     try:
         document = msgspec.json.decode(data, type=_Document)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except _NOT_DECODED as error:
         raise CorruptCheckpointError(path, f"it is not a whole metadata document ({error})") from error
     if document.format not in _READ_FORMATS:
         reason = f"it has format {document.format}, and formats up to {FORMAT_VERSION} are read"
@@ -384,14 +404,41 @@ def decode_chain_entry(data: bytes, path: str) -> ChainEntry:
     body = bytes(document.entry)
     if _digest(body) != document.sha256:
         raise CorruptCheckpointError(path, "its checksum does not match, so it was altered after it was written")
-    entry = msgspec.json.decode(body, type=ChainEntry)
-    if document.format <= 3:
-        entry = _from_format_3(entry)
-    if document.format == 1:
-        entry = _from_format_1(entry)
+    if not keys.accept(body, document.hmac):
+        reason = "it has no signature" if document.hmac is None else "another key has signed it, or it was altered"
+        raise SignatureError(path, reason)
+    entry = _entry_of(body, document.format, path)
+    if keys and not all(handle.inline is not None or handle.digest for handle in handles_of(entry.snapshot)):
+        raise SignatureError(path, "its signature does not cover the files that it names")
     if entry.spared is UNSET:
         return entry
     return replace(entry, begins=max((0, *entry.spared)) + 1 if entry.spared else 0, spared=UNSET)
+
+
+def handles_of(snapshot: JobSnapshot | None) -> Iterator[StateHandle]:
+    """Iterate the handles of all state, also of what is named twice; none of no snapshot."""
+    for operator in () if snapshot is None else snapshot.operators.values():
+        for subtask in operator.subtasks:
+            yield from subtask.lineage
+            yield from subtask.operator_state
+
+
+def _entry_of(body: bytes, document_format: int, path: str) -> ChainEntry:
+    try:
+        entry = msgspec.json.decode(body, type=ChainEntry)
+    except _NOT_DECODED as error:
+        raise CorruptCheckpointError(path, f"it is no metadata of a checkpoint ({error})") from error
+    fault = why_unsound(entry)
+    if fault is not None:
+        raise CorruptCheckpointError(path, f"it is no metadata of a checkpoint: {fault}")
+    try:
+        if document_format <= 3:
+            entry = _from_format_3(entry)
+        if document_format == 1:
+            entry = _from_format_1(entry)
+    except (KeyError, ValueError, IndexError) as error:
+        raise CorruptCheckpointError(path, f"its vertices and operators do not fit ({error})") from error
+    return entry
 
 
 def document_format(data: bytes) -> int:
