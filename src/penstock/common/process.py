@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 
 #: A reader that has not made room by then does not get the line.
-_PATIENCE_S: Final = 0.5
+_PATIENCE_MS: Final = 500
 
 
 def report(text: str) -> None:
@@ -52,7 +52,12 @@ def is_on_terminal() -> bool:
 def _write(descriptor: int, line: bytes) -> None:
     # Past the stream's own buffer: what could not be written would stay in it, and fail the exit of the process.
     left = memoryview(line)
-    while left and (sys.platform == "win32" or select.select([], [descriptor], [], _PATIENCE_S)[1]):
+    if sys.platform == "win32":
+        os.write(descriptor, left)
+        return
+    room = select.poll()
+    room.register(descriptor, select.POLLOUT)
+    while left and room.poll(_PATIENCE_MS):
         left = left[os.write(descriptor, left[: select.PIPE_BUF]) :]
 
 
