@@ -152,6 +152,8 @@ class JobDispatch:
     configuration: dict[str, str] = field(default_factory=dict[str, str])
     #: The runs that this one goes on from: what they have staged is this one's.
     earlier_runs: tuple[str, ...] = ()
+    #: Of the program at `program_path`: another file in its place is not run.
+    program_digest: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +223,8 @@ class OperatorAck:
     #: Outputs of print and collect: encoded blocks, or the path of a storage object that holds them.
     outputs: tuple[bytes, ...] = ()
     outputs_path: str | None = None
+    #: Of that object, which is unpickled later.
+    outputs_digest: bytes | None = None
     #: Sources: split requests since the last ack, and whether the reader could have continued reading.
     split_requests: int = 0
     more_available: bool = False

@@ -14,6 +14,7 @@ from penstock._engine.plan.epoch_plan import EpochPlan
 from penstock._engine.plan.levels import build_plan, plan_epoch, plan_release
 from penstock._engine.protocol.control import JobDispatch, LevelDispatch
 from penstock._engine.protocol.paths import blob_path, dispatches_path
+from penstock._engine.protocol.signing import file_digest
 from penstock.errors import CheckpointStorageError, EpochCancelledError, EpochInfrastructureError
 
 if TYPE_CHECKING:
@@ -49,7 +50,9 @@ class EpochPlanner:
     python_path: tuple[str, ...]
     configuration: dict[str, str]
 
-    def job(self, chain: ChainWriter, program: bytes | None, program_path: str | None) -> JobDispatch:
+    def job(
+        self, chain: ChainWriter, program: bytes | None, program_path: str | None, program_digest: bytes | None
+    ) -> JobDispatch:
         """Return what is the same for all tasks of the run."""
         return JobDispatch(
             job_id=chain.job_id,
@@ -58,6 +61,7 @@ class EpochPlanner:
             earlier_runs=chain.runs[:-1],
             program=program,
             program_path=program_path,
+            program_digest=program_digest,
             storage_url=self.storage_url,
             local_directory=self.local_directory,
             python_path=self.python_path,
@@ -156,7 +160,8 @@ class Epochs:
                 self._results.wait_for_room()
             is_small = len(self._program) <= MAX_INLINE_PROGRAM
             path = None if is_small else self._stored_program(chain.job_id)
-            job = self._planner.job(chain, self._program if is_small else None, path)
+            digest = None if is_small else file_digest(self._program)
+            job = self._planner.job(chain, self._program if is_small else None, path, digest)
             levels = self._planner.levels(instruction, releases=releases)
             started = self._mailbox.clock.now()
             epoch = instruction.checkpoint_id, instruction.attempt
