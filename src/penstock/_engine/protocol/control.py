@@ -88,6 +88,8 @@ class SubtaskDispatch:
     max_records: int = 0
     max_bytes: int = 0
     max_time_ms: int = 0
+    #: Source subtasks: their input ends with this epoch.
+    ends: bool = False
     #: Cut the chains of this subtask's keyed state: write a snapshot in place of a delta.
     full_snapshot: bool = False
     #: Write all operator state anew: the checkpoint is to name no file of an earlier one.
@@ -170,6 +172,8 @@ class LevelDispatch:
     widths: tuple[int, ...] = ()
     #: By vertex: the ranges of its subtasks that have a part in the epoch. With the widths they say what runs where.
     running: dict[int, tuple[tuple[int, int], ...]] = field(default_factory=dict[int, tuple[tuple[int, int], ...]])
+    #: By vertex: the ranges of its subtasks that end with this epoch, as far as that is known beforehand.
+    ending: dict[int, tuple[tuple[int, int], ...]] = field(default_factory=dict[int, tuple[tuple[int, int], ...]])
     #: By edge into the level; of an edge that is not named no channel has spoken yet.
     inputs: dict[int, EdgeStatus] = field(default_factory=dict[int, EdgeStatus])
     #: Whether the job stops with this epoch.
@@ -178,6 +182,10 @@ class LevelDispatch:
     attempt: int = 1
     #: The job ends: checkpoint listeners are notified of its last checkpoint, then all functions are closed.
     releases: bool = False
+
+    def ending_subtasks(self, vertex: int) -> set[int]:
+        """Return the subtasks of a vertex that are expected to end with this epoch."""
+        return {subtask for bounds in self.ending.get(vertex, ()) for subtask in range(*bounds)}
 
 
 #: What receivers do not know of a channel: watermark, or None where they do, idleness, and whether it has ended.
@@ -276,6 +284,8 @@ class SubtaskAck:
     next_timer_ms: int | None = None
     #: Bytes of the blocks that it received; 0 for sources.
     bytes_in: int = 0
+    #: Sources: it has nothing left to read, and ends with the epoch that is announced as its last one.
+    awaits_end: bool = False
 
     @property
     def listeners(self) -> tuple[str, ...]:

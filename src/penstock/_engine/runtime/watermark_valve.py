@@ -1,7 +1,7 @@
 """The watermark of a subtask: the minimum over its channels.
 
 A channel counts as idle or ended only once its control row of this epoch was read, or all rows were and there was none,
-which says that nothing has changed; until then it holds the watermark where it is. So no record is late because
+which says that it is as expected; until then it holds the watermark where it is. So no record is late because
 channels are read one after the other. As in Flink's StatusWatermarkValve, a channel that comes back with a watermark
 behind the subtask's is left out until it has caught up, and when all channels are idle, the greatest of their
 watermarks counts. A channel that has ended is left out while others have not: Flink would take its MAX_WATERMARK when
@@ -17,6 +17,7 @@ from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from collections.abc import Set as AbstractSet
 
     from penstock._engine.protocol.control import ChannelNews
 
@@ -50,12 +51,13 @@ class WatermarkValve:
         return channel in self._marks or channel in self._ended
 
     def advance(self, channel: int, watermark: int) -> int | None:
-        """Take a channel's watermark; return the subtask's when that rises, else None."""
+        """Take the watermark of a channel, which is not idle then; return the subtask's when that rises, else None."""
         before = self._marks[channel]
         # The last watermark counts with the control row: only then is it known that none of the others is idle.
         if watermark == MAX_WATERMARK:
             return None
         self._said[channel] = watermark
+        self._were_idle.discard(channel)
         if watermark <= before:
             return None
         self._marks[channel] = watermark
@@ -86,9 +88,17 @@ class WatermarkValve:
             self._counting.discard(channel)
         return self._rise()
 
-    def close_silent(self) -> int | None:
-        """Note that all control rows were read: the channels that had none are as they were; returns as `close`."""
+    def close_silent(self, ends: AbstractSet[int] = frozenset()) -> int | None:
+        """Note that all control rows were read: the channels that had none are as expected; returns as `close`.
+
+        Args:
+            ends: The channels that are expected to end. All others are expected to be as they were.
+        """
         silent, self._unread = self._unread, set[int]()
+        ended = silent & ends
+        self._ended |= ended
+        self._counting -= ended
+        silent -= ended
         idle = silent & self._were_idle
         self._idle |= idle
         self._counting -= idle
