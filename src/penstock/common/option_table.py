@@ -30,6 +30,7 @@ from penstock.common.config_values import (
     choice,
     duration,
 )
+from penstock.common.redaction import WORDS_KEY
 from penstock.common.time import Duration
 from penstock.common.unread_options import UNREAD
 
@@ -475,6 +476,9 @@ LOG_FORMAT = optional(
     "penstock.log.format",
     choice("text", "json"),
     "Penstock writes its log to standard error, as lines of text or of JSON; by default as the program's logging says",
+)
+SENSITIVE_WORDS = option(
+    WORDS_KEY, LIST, (), "words of keys whose values are hidden wherever they would be shown, beside those known to be"
 )
 LOG_LEVEL = option(
     "penstock.log.level", choice("DEBUG", "INFO", "WARNING", "ERROR"), "INFO", "least level of the log with a format"

@@ -15,8 +15,9 @@ from penstock._engine.cli.output import print_json, print_table, say
 from penstock._engine.storage.opening import storage_options
 from penstock.common.config_check import Setting, checked, nearest_key
 from penstock.common.config_loading import OPTIONS_VARIABLE, outer_settings
-from penstock.common.configuration import Configuration, shown_value
+from penstock.common.configuration import Configuration
 from penstock.common.option_table import KNOWN_KEYS, OPTIONS
+from penstock.common.redaction import shown_value
 
 _DEFAULT = "default"
 

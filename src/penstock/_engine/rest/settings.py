@@ -15,7 +15,7 @@ from penstock._engine.rest.directories import DirectoryPolicy
 from penstock._engine.rest.shared import SharedSettings
 from penstock._engine.rest.tls import Tls, read_tls
 from penstock.common import option_table
-from penstock.common.configuration import shown_value
+from penstock.common.redaction import shown_value
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
