@@ -40,8 +40,9 @@ _LEAST_LENGTH: Final = 8
 _PRIVATE_KEY: Final = re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?(?:-----END \1-----|\Z)", re.DOTALL)
 #: What stands before the @ of a URL: a name with a password; or a token, where it is long.
 _USER_INFO: Final = re.compile(
-    r"(?i)\b([a-z][a-z0-9+.-]{0,20}://)(?:[^\s/@:'\"]*:(?!\d+/)[^\s@'\"]*|[^\s/@:'\"]{20,})@"
+    r"(?i)\b([a-z][a-z0-9+.-]{0,20}://)(?:[^\s/@:'\"]*:(?!\d+/)(?:[^\s/'\"]*|[^\s@'\"]*)|[^\s/@:'\"]{20,})@"
 )
+_KEY: Final = re.compile(r"[\w.-]+")
 _VALUE: Final = (
     r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|(?:Bearer|Basic|Digest)\s+[^\s,;'"]+|[^\s,;&'"()\[\]{}<>]+)"""
 )
@@ -72,9 +73,9 @@ class Redaction:
         """Return the redaction of one configuration, with the words that it adds."""
         return cls(_more_words(settings))
 
-    def learn(self, settings: Mapping[str, str]) -> None:
-        """Take the words of a configuration, and its secrets, so that no other text shows them either."""
-        self._add_words(_more_words(settings))
+    def learn(self, settings: Mapping[str, str], words: Iterable[str] = ()) -> None:
+        """Take more words, and the secrets of a configuration, so that no other text shows them either."""
+        self._add_words(words)
         found = {
             secret
             for key, value in settings.items()
@@ -119,7 +120,9 @@ class Redaction:
         """Return the maps and lists that a value is made of; None where it is a plain text."""
         if not value.lstrip().startswith(("{", "[")):
             pairs = [entry.partition(":") for entry in value.split(",")]
-            is_map = all(colon for _, colon, _ in pairs) and any(self._is_secret(key) for key, _, _ in pairs)
+            is_map = all(colon and _KEY.fullmatch(key.strip()) for key, colon, _ in pairs) and any(
+                self._is_secret(key) for key, _, _ in pairs
+            )
             return {key.strip(): each.strip() for key, _, each in pairs} if is_map else None
         try:
             content = load_yaml(value)
@@ -182,9 +185,14 @@ def _without_value(match: re.Match[str]) -> str:
 _PROCESS: Final = Redaction()
 
 
-def learn_secrets(settings: Mapping[str, str]) -> None:
-    """Let this process hide the secrets of a configuration wherever it shows text from now on."""
-    _PROCESS.learn(settings)
+def learn_secrets(settings: Mapping[str, str], words: Iterable[str] = ()) -> None:
+    """Let this process hide the secrets of a configuration wherever it shows text from now on.
+
+    Args:
+        settings: The configuration.
+        words: Words of keys that hold secrets, beside those known to.
+    """
+    _PROCESS.learn(settings, words)
 
 
 def shown_value(key: str, value: str) -> str:

@@ -84,7 +84,13 @@ _CLAIM_MODES = ("NO_CLAIM", "CLAIM")
     metavar="DURATION",
     help="With --supervise: the time before each restart.",
 )
-@click.option("--settings-of-environment", "inherits", is_flag=True, hidden=True)
+@click.option(
+    "--settings-of-environment",
+    "inherits",
+    is_flag=True,
+    hidden=True,
+    help="Take the settings from the environment; for processes that this command starts.",
+)
 @json_option
 def run(
     script: Path,

@@ -89,7 +89,7 @@ def assemble(
         ConfigurationError: A key has a value that it cannot have.
         CheckpointStorageError: The checkpoint directory cannot be used.
     """
-    learn_secrets(configuration.to_dict())
+    learn_secrets(configuration.to_dict(), configuration.get(option_table.SENSITIVE_WORDS))
     settings = check_settings(graph, configuration)
     directory = configuration.get(option_table.CHECKPOINT_DIRECTORY)
     if directory is not None:

@@ -49,12 +49,17 @@ class _Section:
     sizes: tuple[int, ...]
 
 
-def pack(plan: EpochPlan) -> str:
-    """Return the dispatches of an epoch as a text that all its tasks get; what is too much for that is stored."""
+def pack(plan: EpochPlan, *, inline: bool = True) -> str:
+    """Return the dispatches of an epoch as a text that all its tasks get; what is too much for that is stored.
+
+    Args:
+        plan: The epoch.
+        inline: Whether the text may have the dispatches, which contain state; else it always says where they lie.
+    """
     file, sections = pack_file(plan.levels)
     text = _text(_Head(sections, file))
     most = min(MAX_INLINE_DISPATCHES, MAX_INLINE_TOGETHER // sum(plan.levels[0].widths))
-    if len(text) <= most or plan.store is None:
+    if plan.store is None or (inline and len(text) <= most):
         return text
     return _text(_Head(sections, None, plan.store(file)))
 
