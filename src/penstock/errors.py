@@ -20,7 +20,9 @@
     │   ├── CheckpointClaimedError          what a job was to claim is another one's
     │   ├── CheckpointStorageError          the checkpoint directory cannot be used
     │   ├── CorruptCheckpointError          a file of a checkpoint is damaged or gone
+    │   │   ├── SignatureError                  it is not signed with the key that is configured
     │   │   └── UnsupportedFormatError          it is in a format of another version of Penstock
+    │   ├── ExposedCheckpointError          other users can change what the job was to go on from
     │   ├── FinishedOperatorError           something that runs stands before what has finished
     │   ├── LocalStateError                 the local directory for keyed state cannot be used
     │   ├── MaxParallelismError             keyed state was written with another number of key groups
@@ -33,7 +35,8 @@
     │   ├── SupervisionNoteError            the note of a supervised program's jobs is gone or damaged
     │   ├── TemporaryCheckpointsError       the temporary checkpoints of a running job were removed
     │   ├── UnclaimedStateError             state of an operator that the job does not have
-    │   └── UnknownStateError               state that a savepoint does not have
+    │   ├── UnknownStateError               state that a savepoint does not have
+    │   └── UntrustedClassError             a savepoint that is looked into has values of a class that was not named
     ├── SparkSetupError                 fix the machine: Spark cannot start here
     │   ├── LocalDirectoryError             a local directory cannot be used, or its disk is full
     │   ├── LoopbackError                   processes of this machine cannot reach each other
@@ -164,6 +167,7 @@ from penstock._errors.start import (
     CheckpointClaimedError,
     CheckpointStorageError,
     CorruptCheckpointError,
+    ExposedCheckpointError,
     FinishedOperatorError,
     LocalStateError,
     MaxParallelismError,
@@ -173,12 +177,14 @@ from penstock._errors.start import (
     ParallelismLimitError,
     RestoreError,
     SavepointChangeError,
+    SignatureError,
     StateClassError,
     SupervisionNoteError,
     TemporaryCheckpointsError,
     UnclaimedStateError,
     UnknownStateError,
     UnsupportedFormatError,
+    UntrustedClassError,
 )
 
 __all__ = [
@@ -203,6 +209,7 @@ __all__ = [
     "EmptyJobError",
     "EpochCancelledError",
     "EpochInfrastructureError",
+    "ExposedCheckpointError",
     "FailureLocation",
     "FencedError",
     "FinishedOperatorError",
@@ -236,6 +243,7 @@ __all__ = [
     "RetryableError",
     "SavepointChangeError",
     "SavepointError",
+    "SignatureError",
     "SinkFileError",
     "SourceFileChangedError",
     "SourceFileError",
@@ -264,6 +272,7 @@ __all__ = [
     "UnsupportedFormatError",
     "UnsupportedJavaError",
     "UnsupportedOperationError",
+    "UntrustedClassError",
 ]
 
 # Pickles and messages name the public module, so that the private ones may move.

@@ -42,6 +42,9 @@ STARVED_LIVES = 50
 CLOCK_LIVES = 200
 TTL_LIVES = 2_000
 ORDERS = 1_500
+FUZZED_FILES = 10_000
+#: Half of them open a dozen files each.
+FUZZED_LIMIT_S = 3 * 3600
 RESTORED_JOBS_ON_SPARK = 100
 CASE_LIMIT_S = 1800
 #: A mutant takes its tests seconds to a minute; one that they let live takes the time of the whole suite.
@@ -192,6 +195,13 @@ def cases(seed: int) -> list[Case]:
         [*pytest, "tests/property/test_coordinator.py"],
         {"HYPOTHESIS_PROFILE": "campaign", "PENSTOCK_COORDINATOR_EXAMPLES": str(ORDERS)},
     )
+    fuzzed = Case(
+        "fuzzed-files",
+        "altered metadata, state files, savepoints, entries of the registry, settings: errors of ours, nothing outside",
+        [*pytest, f"--hypothesis-seed={seed}", "tests/hostile/test_fuzzed_files.py"],
+        {"PENSTOCK_FUZZ_EXAMPLES": str(FUZZED_FILES)},
+        FUZZED_LIMIT_S,
+    )
     mutants = Case(
         "mutants",
         "60 small faults in what must not lose a record: the tests catch at least 55, and each other one has a reason",
@@ -213,7 +223,7 @@ def cases(seed: int) -> list[Case]:
     ]
     tests = [properties, restores, restores_on_spark, lives, starved, clock_lives, expiring, orders]
     whole = [conformance, sharing, flights]  # of which make test runs a part
-    return [*points, sigterms, spark, matrix, *whole, *kills, *chaos, hostile, *tests, mutants, *pythons]
+    return [*points, sigterms, spark, matrix, *whole, *kills, *chaos, hostile, fuzzed, *tests, mutants, *pythons]
 
 
 def code_version() -> str:

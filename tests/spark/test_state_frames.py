@@ -37,7 +37,7 @@ handle = get_session(2)
 spark = handle.session
 accounts = {number: Account(f"owner {number}", 100 * number) for number in range(5_000)}
 first = SavepointWriter.new(parallelism=3).set_keyed_state("op", "accounts", accounts).write("first")
-frame = Savepoint.open(first).keyed_state("op", "accounts").to_spark(spark)
+frame = Savepoint.open(first, classes=None).keyed_state("op", "accounts").to_spark(spark)
 rows = frame.selectExpr("key", "value.owner", "value.cents").where("cents >= 499000").orderBy("key").collect()
 second = SavepointWriter.new().set_keyed_state("op", "cents", frame.selectExpr("key", "value.cents as value"))
 cents = {entry.key: entry.value for entry in Savepoint.open(second.write("second")).keyed_state("op", "cents")}
@@ -78,7 +78,7 @@ def of_all_types(tmp_path_factory: pytest.TempPathFactory) -> Savepoint:
     for uid, kind, value in (("reduce", "window-reduce", None), ("sum", "window-aggregate", (None, 1))):
         writer.set_keyed_state(uid, "window-contents", [KeyedEntry(key, value, (0, 10))], kind=kind)
     writer.set_keyed_state("sum", "window-fired", [KeyedEntry(key, True, (0, 10))], kind="window-fired")
-    return Savepoint.open(writer.write(str(tmp_path_factory.mktemp("types") / "first")))
+    return Savepoint.open(writer.write(str(tmp_path_factory.mktemp("types") / "first")), classes=None)
 
 
 def texts(rows: Any) -> list[str]:
@@ -91,7 +91,7 @@ def test_keys_and_values_come_back_from_spark_as_they_were(
 ) -> None:
     rows = of_all_types.keyed_state(name, "state")
     writer = SavepointWriter.new().set_keyed_state(name, "state", rows.to_spark(spark.session))
-    found = Savepoint.open(writer.write(str(tmp_path / "s"))).keyed_state(name, "state")
+    found = Savepoint.open(writer.write(str(tmp_path / "s")), classes=None).keyed_state(name, "state")
     assert texts(found) == texts(rows)
 
 
@@ -110,7 +110,7 @@ def test_all_kinds_of_state_come_back_from_spark_as_they_were(
     writer.set_union_list_state("lists", "shared", of_all_types.list_state("lists", "shared").to_spark(spark.session))
     limits = of_all_types.broadcast_state("limits", "limits").to_spark(spark.session)
     writer.set_broadcast_state("limits", "limits", limits)
-    found = Savepoint.open(writer.write(str(tmp_path / "s")))
+    found = Savepoint.open(writer.write(str(tmp_path / "s")), classes=None)
     for read in (
         *(lambda savepoint, uid=uid: savepoint.windows(uid) for uid in kinds),
         lambda savepoint: savepoint.keyed_state("sum", "window-fired"),

@@ -24,7 +24,9 @@ def old(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def numbers_read(old: Path) -> list[int]:
-    read = {split.subtask: split.split.next for split in Savepoint.open(str(old)).source_splits("numbers")}
+    read = {
+        split.subtask: split.split.next for split in Savepoint.open(str(old), classes=None).source_splits("numbers")
+    }
     return [*range(read[0]), *range(NUMBERS // 2, read[1])]
 
 
@@ -68,7 +70,7 @@ def test_job_with_rows_as_keys_goes_on_and_windows_that_had_fired_do_not_again(
 
 @pytest.mark.parametrize("parallelism", [2, 3])
 def test_the_same_through_a_savepoint_that_was_written_anew(old: Path, tmp_path: Path, parallelism: int) -> None:
-    writer = SavepointWriter.from_existing(str(old))
+    writer = SavepointWriter.from_existing(str(old), classes=None)
     for uid, state in (("totals", "total"), ("windows", "window-contents"), ("reduced", "reduce")):
         writer.transform_keyed_state(uid, state, lambda key, value: value)
     written = Path(writer.write(str(tmp_path / "written")))
@@ -78,16 +80,16 @@ def test_the_same_through_a_savepoint_that_was_written_anew(old: Path, tmp_path:
 def test_windows_that_are_put_in_place_of_others_have_yet_to_fire_and_those_that_stay_keep_what_has_fired(
     old: Path, tmp_path: Path
 ) -> None:
-    writer = SavepointWriter.from_existing(str(old))
+    writer = SavepointWriter.from_existing(str(old), classes=None)
     stays = writer.transform_keyed_state("windows", "window-contents", lambda key, value: value)
-    fired = Savepoint.open(stays.write(str(tmp_path / "stays"))).keyed_state("windows", "window-fired")
+    fired = Savepoint.open(stays.write(str(tmp_path / "stays")), classes=None).keyed_state("windows", "window-fired")
     watermark = max(number for number in numbers_read(old) if number < NUMBERS // 2) - 1
     whole = (watermark + 1) // SIZE * SIZE
     assert {entry.window for entry in fired} == {(start, start + SIZE) for start in range(0, whole, SIZE)} != set()
-    writer = SavepointWriter.from_existing(stays._existing.path)  # type: ignore[union-attr]
+    writer = SavepointWriter.from_existing(stays._existing.path, classes=None)  # type: ignore[union-attr]
     entries = [KeyedEntry(rest(0), [1, 2], (0, SIZE))]
     writer.set_keyed_state("windows", "window-contents", entries, kind="window-elements")
-    replaced = Savepoint.open(writer.write(str(tmp_path / "replaced")))
+    replaced = Savepoint.open(writer.write(str(tmp_path / "replaced")), classes=None)
     assert [entry.key for entry in replaced.windows("windows")] == [rest(0)]
     with pytest.raises(UnknownStateError, match="window-fired"):
         replaced.keyed_state("windows", "window-fired")

@@ -19,6 +19,7 @@ from penstock._engine.graph.job_graph import JobType, OperatorKind
 from penstock._engine.graph.pickling import dumps_value, main_classes, script_directory
 from penstock._engine.graph.stream_graph import StreamGraph, StreamNode
 from penstock._engine.graph.uids import assign_uids
+from penstock._errors.text import clean_name
 from penstock._shelf import show
 from penstock.common import option_table
 from penstock.common.config_loading import effective_configuration
@@ -388,7 +389,7 @@ class StreamExecutionEnvironment:
         if not nodes:
             raise EmptyJobError(job_name)
         return StreamGraph(
-            job_name=job_name,
+            job_name=clean_name(job_name),
             nodes=nodes,
             parallelism=config.get(option_table.PARALLELISM),
             max_parallelism=config.get(option_table.MAX_PARALLELISM),

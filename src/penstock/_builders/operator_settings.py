@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from penstock._engine.graph.stream_graph import Chaining, StreamNode
+from penstock._errors.text import clean_name
 from penstock.common.option_table import MAX_PARALLELISM, PARALLELISM
 from penstock.errors import UnsupportedOperationError
 
@@ -20,8 +21,8 @@ class OperatorSettings:
         raise AssertionError(method)
 
     def name(self, name: str) -> Self:
-        """Set the operator's name, as logs, metrics, plans and errors show it."""
-        self._operator_for("name").name = name
+        """Set the operator's name, as logs, metrics, plans and errors show it: on one line, 500 characters at most."""
+        self._operator_for("name").name = clean_name(name)
         return self
 
     def uid(self, uid: str) -> Self:
@@ -29,7 +30,13 @@ class OperatorSettings:
 
         Without one, the id follows from the place of the operator in the job; a changed job may then not find its
         state again. Two operators of one id are an error when the job is executed.
+
+        Raises:
+            UnsupportedOperationError: It has line breaks or other characters that cannot be shown, or more than 500.
         """
+        if uid != clean_name(uid):
+            operation = f"uid({clean_name(uid)[:100]!r})"
+            raise UnsupportedOperationError(operation, "a uid has at most 500 characters, all of which can be shown")
         self._operator_for("uid").uid = uid
         return self
 

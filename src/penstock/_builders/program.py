@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from penstock._builders.pipeline import never_executed
 from penstock._engine.protocol.tracebacks import without_library_lines
+from penstock.common.process import report
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -58,9 +59,7 @@ class Program:
             return
         if (processes := sys.modules.get("multiprocessing.process")) and processes.parent_process() is not None:
             return
-        sys.stderr.write(
-            f"Nothing ran: {self._name} describes a job, but ends without a call of execute() or execute_async().\n"
-        )
+        report(f"Nothing ran: {self._name} describes a job, but ends without a call of execute() or execute_async().")
 
 
 _program: Program | None = None

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, TypeVar, dataclass_transform
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
+
+from penstock._errors.text import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ErrorT = TypeVar("ErrorT", bound="PenstockError")
 
@@ -20,10 +26,24 @@ class PenstockError(Exception):
         parallelism.default cannot be 'many': it is not a whole number.
     """
 
+    def __init_subclass__(cls) -> None:
+        # Errors name files, states and values from anywhere, and a traceback puts them on a terminal.
+        text = cls.__dict__.get("__str__")
+        if text is not None:
+            type.__setattr__(cls, "__str__", _printable(text))
+
     def __post_init__(self) -> None:
         if is_dataclass(self):
             # What an exception is pickled and copied by: its arguments, in the order of the constructor.
             self.args: tuple[Any, ...] = tuple(getattr(self, one.name) for one in fields(self) if one.init)
+
+
+def _printable(text: Callable[[Any], str]) -> Callable[[Any], str]:
+    @wraps(text)
+    def shown(error: Any) -> str:
+        return printable(text(error))
+
+    return shown
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))

@@ -48,6 +48,32 @@ class UnsupportedFormatError(CorruptCheckpointError):
 
 
 @declared
+class ExposedCheckpointError(RestoreError):
+    """What a job was to go on from lies where other users can change it, and unpickling it would run their code."""
+
+    path: str  #: the file or directory that others can change
+    reason: str  #: why they can, a clause without a full stop
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path} is not restored: {self.reason}, so others may have changed the state that is unpickled from "
+            f"there. Make it yours alone (chmod -R go-w, chown), sign checkpoints (penstock.state.signing-key), or let "
+            "execution.state-recovery.path name that very savepoint or checkpoint if you trust it."
+        )
+
+
+class SignatureError(CorruptCheckpointError):
+    """A checkpoint or savepoint has no signature of the key that is configured, so its state is not unpickled."""
+
+    def __str__(self) -> str:
+        place = self.path.removesuffix("/_metadata")
+        return (
+            f"{self.path} is not restored: {self.reason} (penstock.state.signing-key). If you know who wrote it, sign "
+            f"it: penstock savepoint sign {place}. If it was signed with an earlier key, name that behind the new one."
+        )
+
+
+@declared
 class UnknownStateError(RestoreError):
     """A savepoint does not hold the requested state."""
 
@@ -146,6 +172,22 @@ class StateClassError(RestoreError):
             "in the modules that they were in, under the names that they had; fields may be added to them with a "
             "default in the class. To do without that state, give its operator another uid and set "
             "execution.state-recovery.ignore-unclaimed-state to true."
+        )
+
+
+@declared
+class UntrustedClassError(RestoreError):
+    """A savepoint that is only looked into has a value of a class that was not named: bringing it back runs code."""
+
+    name: str  #: what its pickle names, with the module
+    state: str | None = None  #: the state, where it is known
+
+    def __str__(self) -> str:
+        what = "A value" if self.state is None else f"State {self.state!r}"
+        return (
+            f"{what} is not read: it names {self.name}, and unpickling runs its code. If that is a class of your "
+            f"program, allow it: Savepoint.open(path, classes=[{self.name.rpartition('.')[2]}]), or by that name as "
+            "text. Who trusts everybody that could write the savepoint allows all with classes=None."
         )
 
 

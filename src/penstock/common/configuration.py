@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 _SENSITIVE = (
     *("password", "secret", "apikey", "api-key", "auth-params", "service-key", "token", "basic-auth", "jaas.config"),
-    *("fs.azure.account.key", "http-headers"),
+    *("fs.azure.account.key", "http-headers", "signing-key"),
 )
 
 

@@ -432,6 +432,14 @@ JOB_ID = optional(
 STATE_MEMORY = option(
     "penstock.state.memory", MEMORY, 256 << 20, "what keyed state of one operator subtask may take in memory"
 )
+STATE_PRIVATE = option(
+    "penstock.state.private-files", BOOL, True, "files of state and checkpoints are their user's alone, else by umask"
+)
+STATE_SIGNING_KEY = optional(
+    "penstock.state.signing-key",
+    STRING,
+    "signs checkpoints and savepoints, and nothing else is restored; of several, with spaces between, the first signs",
+)
 REST_ENABLED = option("penstock.rest.enabled", BOOL, True, "the driver has a REST server")
 REST_TOKEN = optional(
     "penstock.rest.token",

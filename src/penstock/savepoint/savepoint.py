@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from penstock._api.connectors.serializer import PickleSerializer
 from penstock._api.time_domain import TimeDomain
 from penstock._engine.protocol.state_handle import StateMode
 from penstock._engine.savepoints import reading
@@ -17,18 +16,36 @@ from penstock._engine.state.declared import bare
 from penstock._engine.state.kinds.registry import has_sub_keys
 from penstock._engine.state.rows import IN_ADDRESS
 from penstock._engine.state.table import MISSING
+from penstock._engine.state.trust import ALL_CLASSES, AllowedClasses
 from penstock.errors import UnknownStateError
 from penstock.savepoint._columns import RowShape
 from penstock.savepoint.entries import BroadcastEntry, KeyedEntry, ListItem, MapEntry, SplitEntry, TimerEntry
 from penstock.savepoint.rows import StateRows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from penstock._api.connectors.serializer import SimpleVersionedSerializer
 
 #: The names of the timers of each clock in a store.
 DOMAINS = {TimeDomain.EVENT_TIME: "event-time", TimeDomain.PROCESSING_TIME: "processing-time"}
+
+
+#: Splits of the sources that come with Penstock.
+_SPLITS: Final = frozenset(
+    f"penstock._connectors.{name}"
+    for name in (
+        "collection.CollectionSplit",
+        "datagen.IndexSplit",
+        "files.source.FileSourceSplit",
+        "number_sequence.NumberSequenceSplit",
+    )
+)
+
+
+def allowed(classes: Iterable[type[Any] | str] | None) -> AllowedClasses:
+    """Return which classes values may be of; see `Savepoint.open`."""
+    return ALL_CLASSES if classes is None else AllowedClasses.of(classes)
 
 
 class Savepoint:
@@ -48,25 +65,33 @@ class Savepoint:
         [('ada', 3), ('bob', 5)]
     """
 
-    def __init__(self, path: str, options: Mapping[str, str]) -> None:
+    def __init__(self, path: str, options: Mapping[str, str], classes: AllowedClasses) -> None:
         self._options = tuple(sorted(options.items()))
-        self._located = locate(path, options)
+        self._located = locate(path, options, classes)
 
     @classmethod
-    def open(cls, path: str, options: Mapping[str, str] | None = None) -> Savepoint:
+    def open(
+        cls, path: str, options: Mapping[str, str] | None = None, *, classes: Iterable[type[Any] | str] | None = ()
+    ) -> Savepoint:
         """Open a savepoint or a checkpoint.
+
+        Whoever could write to that path says what its values are. Read as here, they can only be of plain types, of
+        rows, and of the classes that are named: reading makes values of these and calls nothing else.
 
         Args:
             path: Its directory or its metadata file: a local path or a URL.
             options: How the object store is reached: the configuration's ``s3.…`` keys. What they leave open, the
-                environment says.
+                environment says. With ``penstock.state.signing-key`` it has to be signed.
+            classes: Classes of the program that values may be of, beside plain types, or their names such as
+                "shop.Order"; None for whatever the savepoint names, as a job does.
 
         Raises:
             UnknownStateError: There is none at that path.
             CorruptCheckpointError: Its metadata is damaged.
+            SignatureError: It is not signed with the key that the options name.
             UnsupportedFormatError: A newer Penstock wrote it.
         """
-        return cls(path, options or {})
+        return cls(path, options or {}, allowed(classes))
 
     @property
     def path(self) -> str:
@@ -179,7 +204,7 @@ class Savepoint:
 
         Args:
             uid: The source.
-            serializer: The source's own for splits; the one for pickles when left out.
+            serializer: The source's own for splits; when left out they are pickles, of classes that are allowed.
 
         Raises:
             UnknownStateError: The operator is no source.
@@ -187,14 +212,15 @@ class Savepoint:
         if reading.operator_of(self._located, uid).enumerator is None:
             sources = tuple(repr(operator.uid) for operator in self.operators if operator.source is not None)
             raise UnknownStateError(self.path, f"source of uid {uid!r}", sources)
-        parts = tuple(partial(_splits, place, serializer or PickleSerializer()) for place in self._places(uid))
+        parts = tuple(partial(_splits, place, serializer) for place in self._places(uid))
         return StateRows(parts, RowShape(("subtask", "split", "has_arrived"), _split_cells, _title(uid, "splits")))
 
     # ---------------------------------------------------------------------------------------------------------- helpers
 
     def _places(self, uid: str) -> list[SubtaskStateLocation]:
         parallelism = self._located.snapshot.operators[uid].parallelism
-        return [SubtaskStateLocation(self.path, self._options, uid, subtask) for subtask in range(parallelism)]
+        classes = self._located.classes
+        return [SubtaskStateLocation(self.path, self._options, uid, subtask, classes) for subtask in range(parallelism)]
 
     def _mode(self, uid: str, name: str, wanted: set[StateMode]) -> StateMode:
         modes = reading.modes(reading.operator_of(self._located, uid))
@@ -229,9 +255,14 @@ def _broadcast(place: SubtaskStateLocation, name: str) -> list[BroadcastEntry]:
     return [BroadcastEntry(key, value) for key, value in reading.broadcast_entries(place, name)]
 
 
-def _splits(place: SubtaskStateLocation, serializer: SimpleVersionedSerializer[Any]) -> list[SplitEntry]:
+def _splits(place: SubtaskStateLocation, serializer: SimpleVersionedSerializer[Any] | None) -> list[SplitEntry]:
+    pickles = place.classes.with_names(_SPLITS)  # which a source without a serializer of its own has
     return [
-        SplitEntry(place.subtask, serializer.deserialize(version, split), has_arrived)
+        SplitEntry(
+            place.subtask,
+            reading.load_split(place, pickles, split) if serializer is None else serializer.deserialize(version, split),
+            has_arrived,
+        )
         for split, version, has_arrived in reading.splits(place)
     ]
 

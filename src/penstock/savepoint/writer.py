@@ -22,10 +22,10 @@ from penstock.savepoint._sources import (
     list_items,
     timer_entries,
 )
-from penstock.savepoint.savepoint import DOMAINS, Savepoint
+from penstock.savepoint.savepoint import DOMAINS, Savepoint, allowed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from penstock._engine.savepoints.draft import Transform
     from penstock._engine.savepoints.inspection import OperatorInfo
@@ -85,6 +85,7 @@ class SavepointWriter:
         max_parallelism: int | None = None,
         parallelism: int = 1,
         options: Mapping[str, str] | None = None,
+        classes: Iterable[type[Any] | str] | None = (),
     ) -> SavepointWriter:
         """Begin with all that a savepoint or a checkpoint has.
 
@@ -93,13 +94,15 @@ class SavepointWriter:
             max_parallelism: Of operators that are added; as the savepoint's operators have it when left out.
             parallelism: Of operators that are added.
             options: Options of the object store, for reading and writing.
+            classes: What values that are read may be of, beside plain types; see `Savepoint.open`.
 
         Raises:
             UnknownStateError: There is none at that path.
             CorruptCheckpointError: Its metadata is damaged.
             ConfigurationError: There is to be more parallelism than key groups, or none.
         """
-        existing, located = Savepoint.open(path, options), locate(path, options)
+        existing = Savepoint.open(path, options, classes=classes)
+        located = locate(path, options, allowed(classes))
         found = {operator.max_parallelism for operator in located.snapshot.operators.values()}
         most = max_parallelism or max(found, default=128)
         _check(parallelism, most)

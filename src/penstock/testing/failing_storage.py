@@ -68,6 +68,7 @@ class FailingStorage(CheckpointStorage):
     def __init__(self, storage: CheckpointStorage | str) -> None:
         self._storage = open_storage(storage) if isinstance(storage, str) else storage
         self.url: str = self._storage.url
+        self.keys = self._storage.keys
         self._faults: list[_Fault] = []
         self._lock = threading.Lock()
 
@@ -112,13 +113,25 @@ class FailingStorage(CheckpointStorage):
         """Return a path as a person would give it."""
         return self._storage.full_path(path)
 
-    def find(self, path: str) -> bytes | None:
-        """Return the bytes of a file, None when there is none."""
-        return self._call("find", [path], lambda: self._storage.find(path))
+    def find(self, path: str, *, at_most: int | None = None) -> bytes | None:
+        """Return the bytes of a file, None when there is none; a file of more bytes than `at_most` is not read."""
+        return self._call("find", [path], lambda: self._storage.find(path, at_most=at_most))
+
+    def read_sized(self, path: str, size: int) -> bytes:
+        """Return the bytes of a file that has to be there with a certain size; it fails where ``find`` does."""
+        return self._call("find", [path], lambda: self._storage.read_sized(path, size))
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
         """Return a part of a file; raise CorruptCheckpointError if the file is missing or too short."""
         return self._call("read_range", [path], lambda: self._storage.read_range(path, start, length))
+
+    def is_link(self, path: str) -> bool:
+        """Tell whether a file or directory is a link to another place."""
+        return self._storage.is_link(path)
+
+    def why_exposed(self, path: str) -> tuple[str, str] | None:
+        """Return the full path and a clause where others can change a file or directory; else None."""
+        return self._storage.why_exposed(path)
 
     def put(self, path: str, data: bytes) -> None:
         """Write a file, durable on return; a file of that name is replaced in one step."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import shutil
 import tempfile
 import uuid
@@ -17,6 +16,7 @@ from penstock._api.connectors.reader import InputStatus
 from penstock._api.connectors.reader_base.sequential import SequentialSourceReader, SplitCursor
 from penstock._api.connectors.source import Boundedness, Source
 from penstock._api.connectors.split import SourceSplit
+from penstock.common.process import at_exit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,7 +110,7 @@ class ListSource(Source[Any, ListSplit, "list[ListSplit]"]):
 def _folders() -> Path:
     """Return where this process keeps what happened to its lists; it is removed when the process exits."""
     folders = tempfile.mkdtemp(prefix="penstock-list-sources-")
-    atexit.register(shutil.rmtree, folders, ignore_errors=True)
+    at_exit(shutil.rmtree, folders, ignore_errors=True)
     return Path(folders)
 
 

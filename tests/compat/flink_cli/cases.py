@@ -39,7 +39,7 @@ CASES = (
     Case("savepoint by default", ("savepoint", "{job}"), r"Path: file:.*/savepoints/savepoint-"),
     Case("savepoint native", ("savepoint", "-type", "native", "{job}"), r"Path: file:"),
     Case("dispose", ("savepoint", "-d", "{savepoint}"), "disposed"),
-    Case("dispose nothing", ("savepoint", "-d", "{directory}"), "has no savepoint", 1),
+    Case("dispose nothing", ("savepoint", "-d", "{directory}"), "the jobs of this process know", 1),
     Case("checkpoint", ("checkpoint", "{job}"), r"Checkpoint \d+ for job {job} completed"),
     Case("checkpoint full", ("checkpoint", "-full", "{job}"), r"Checkpoint\(FULL\) \d+ for job {job} completed"),
     Case("savepoint of nothing", ("savepoint", _UNKNOWN), "Could not find Flink job", 1),

@@ -135,6 +135,8 @@ CASES: dict[str, Case] = {
     "metrics.latency.interval": Case("0 ms", "1 s", "soon"),
     "penstock.job-id": Case(None, "0123456789abcdef0123456789abcdef", "0123"),
     "penstock.state.memory": Case("256 mb", "1 gb", "lots"),
+    "penstock.state.private-files": _ON,
+    "penstock.state.signing-key": _ANY_TEXT,
     "penstock.log.format": Case(None, "json", "xml"),
     "penstock.log.level": Case("INFO", "DEBUG", "LOUD"),
     "penstock.class-data-archive.enabled": _ON,

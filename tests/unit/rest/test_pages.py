@@ -33,7 +33,7 @@ def test_files_come_without_a_token_with_their_kind_and_the_policy(path: str, ki
     [
         ("GET", "/", 200), ("GET", "/api", 200), ("GET", "/assets/main.js", 200), ("GET", "/assets/none.js", 404),
         ("GET", "/openapi.json", 200), ("GET", "/v1/jobs", 200), ("GET", "/metrics", 200), ("GET", "/v1/jobs/zzz", 400),
-        ("GET", "/nowhere", 404), ("POST", "/v1/jobs", 405), ("HEAD", "/v1/jobs", 200),
+        ("GET", "/nowhere", 404), ("DELETE", "/v1/overview", 405), ("HEAD", "/v1/jobs", 200),
     ],
 )  # fmt: skip
 def test_every_answer_has_the_policy_and_is_stored_nowhere(method: str, path: str, code: int) -> None:

@@ -296,7 +296,7 @@ def all_keyed(savepoint: Savepoint) -> list[tuple[str, str]]:
 
 def stored(path: str) -> dict[tuple[str, str], list[str]]:
     """Return all that a savepoint holds, by state and type of key."""
-    savepoint = Savepoint.open(path)
+    savepoint = Savepoint.open(path, classes=None)
     found: list[tuple[str, str, str]] = []
     for uid, state in all_keyed(savepoint):
         found += [(f"{uid}/{state}", _name(entry), _text(entry)) for entry in savepoint.keyed_state(uid, state)]
@@ -341,7 +341,7 @@ ROADS: dict[str, Callable[[StateRows[Any]], Any]] = {
 
 def rewritten(path: str, target: str, road: Callable[[StateRows[Any]], Any]) -> str:
     """Write a savepoint anew in which each state has come by a road."""
-    savepoint, writer = Savepoint.open(path), SavepointWriter.from_existing(path)
+    savepoint, writer = Savepoint.open(path, classes=None), SavepointWriter.from_existing(path, classes=None)
     for uid, state in all_keyed(savepoint):
         writer.set_keyed_state(uid, state, road(savepoint.keyed_state(uid, state)))
     for domain in TimeDomain:

@@ -126,7 +126,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
 
 
 def test_the_job_was_stopped_amid_its_records_with_every_kind_of_state(story: Story) -> None:
-    [split] = [split.split for split in Savepoint.open(story.path).source_splits("numbers")]
+    [split] = [split.split for split in Savepoint.open(story.path, classes=None).source_splits("numbers")]
     assert len(KEYS) < roads.WINDOW < split.next < roads.NUMBERS
     assert {(state, name) for state, name in story.held} == {(state, name) for state in STATES for name in KEYS}
     assert set(story.original) == {(kind, name) for kind in KINDS for name in KEYS}
@@ -151,9 +151,9 @@ def test_job_goes_on_from_what_was_written_again_as_from_its_own_savepoint(
 @pytest.mark.parametrize("key", KEYS)
 def test_key_is_the_same_behind_a_pandas_frame_made_of_arrow(tmp_path: Path, key: str) -> None:
     first = SavepointWriter.new().set_keyed_state("op", "state", {KEYS[key]: 1}).write(str(tmp_path / "1"))
-    frame = Savepoint.open(first).keyed_state("op", "state").to_arrow().to_pandas()
+    frame = Savepoint.open(first, classes=None).keyed_state("op", "state").to_arrow().to_pandas()
     writer = SavepointWriter.new().set_keyed_state("op", "state", frame)
-    [entry] = Savepoint.open(writer.write(str(tmp_path / "2"))).keyed_state("op", "state")
+    [entry] = Savepoint.open(writer.write(str(tmp_path / "2")), classes=None).keyed_state("op", "state")
     assert normal_key(entry.key) == normal_key(KEYS[key])
 
 
@@ -196,10 +196,10 @@ def test_key_is_the_same_behind_a_pandas_frame_made_of_arrow(tmp_path: Path, key
 @pytest.mark.parametrize("road", ["arrow", "pandas"])
 def test_values_of_one_column_come_back_each_as_it_was(tmp_path: Path, values: list[Any], road: str) -> None:
     first = SavepointWriter.new().set_keyed_state("op", "state", dict(enumerate(values))).write(str(tmp_path / "1"))
-    rows = Savepoint.open(first).keyed_state("op", "state")
+    rows = Savepoint.open(first, classes=None).keyed_state("op", "state")
     frame = rows.to_pandas() if road == "pandas" else rows.to_arrow()
     writer = SavepointWriter.new().set_keyed_state("op", "state", frame)
-    found = list(Savepoint.open(writer.write(str(tmp_path / "2"))).keyed_state("op", "state"))
+    found = list(Savepoint.open(writer.write(str(tmp_path / "2")), classes=None).keyed_state("op", "state"))
     assert {entry.key: repr(entry.value) for entry in found} == dict(enumerate(map(repr, values)))
     assert {entry.key: type(entry.value) for entry in found} == dict(enumerate(map(type, values)))
 
@@ -224,8 +224,8 @@ def test_what_arrow_changes_on_its_way_to_pandas_is_taken_back_by_its_type_or_re
     # A reduce, of which None is a value.
     writer = SavepointWriter.new().set_keyed_state("op", "state", entries, kind="window-aggregate", type_info=typed)
     first = writer.write(str(tmp_path / "1"))
-    frame = Savepoint.open(first).keyed_state("op", "state").to_arrow().to_pandas()
-    again = SavepointWriter.from_existing(first)
+    frame = Savepoint.open(first, classes=None).keyed_state("op", "state").to_arrow().to_pandas()
+    again = SavepointWriter.from_existing(first, classes=None)
     if way == "function":
         again.set_keyed_state("op", "state", frame, value=lambda row: values[row["key"]])
     else:
@@ -234,16 +234,20 @@ def test_what_arrow_changes_on_its_way_to_pandas_is_taken_back_by_its_type_or_re
         with pytest.raises(UnsupportedOperationError, match=f"column 'value': .*{reason}"):
             again.write(str(tmp_path / "2"))
         return
-    found = Savepoint.open(again.write(str(tmp_path / "2"))).keyed_state("op", "state")
+    found = Savepoint.open(again.write(str(tmp_path / "2")), classes=None).keyed_state("op", "state")
     assert {entry.key: repr(entry.value) for entry in found} == dict(enumerate(map(repr, values)))
 
 
 def test_elements_of_a_list_state_are_a_list_behind_pandas_too(tmp_path: Path) -> None:
     writer = SavepointWriter.new().set_keyed_state("op", "state", {1: ["a", "b"], 2: []}, kind="list")
     first = writer.write(str(tmp_path / "1"))
-    frame = Savepoint.open(first).keyed_state("op", "state").to_arrow().to_pandas()
-    again = SavepointWriter.from_existing(first).set_keyed_state("op", "state", frame).write(str(tmp_path / "2"))
-    assert {entry.key: entry.value for entry in Savepoint.open(again).keyed_state("op", "state")} == {
+    frame = Savepoint.open(first, classes=None).keyed_state("op", "state").to_arrow().to_pandas()
+    again = (
+        SavepointWriter.from_existing(first, classes=None)
+        .set_keyed_state("op", "state", frame)
+        .write(str(tmp_path / "2"))
+    )
+    assert {entry.key: entry.value for entry in Savepoint.open(again, classes=None).keyed_state("op", "state")} == {
         1: ["a", "b"],
         2: [],
     }
@@ -251,7 +255,7 @@ def test_elements_of_a_list_state_are_a_list_behind_pandas_too(tmp_path: Path) -
 
 def test_key_that_may_have_been_none_is_refused_behind_pandas(tmp_path: Path) -> None:
     first = SavepointWriter.new().set_keyed_state("op", "state", {1: "a", None: "b"}).write(str(tmp_path / "1"))
-    frame = Savepoint.open(first).keyed_state("op", "state").to_arrow().to_pandas()
+    frame = Savepoint.open(first, classes=None).keyed_state("op", "state").to_arrow().to_pandas()
     writer = SavepointWriter.new().set_keyed_state("op", "state", frame)
     with pytest.raises(UnsupportedOperationError, match=r"column 'key': .*where one is missing"):
         writer.write(str(tmp_path / "2"))
@@ -262,11 +266,11 @@ def test_object_with_more_than_its_fields_is_refused_by_arrow_and_whole_in_panda
     value.note = "kept"  # type: ignore[attr-defined]
     assert value.doubled == 2
     first = SavepointWriter.new().set_keyed_state("op", "state", {1: value}).write(str(tmp_path / "1"))
-    rows = Savepoint.open(first).keyed_state("op", "state")
+    rows = Savepoint.open(first, classes=None).keyed_state("op", "state")
     with pytest.raises(UnsupportedOperationError, match=r"Noted has note beside .*to_pandas"):
         rows.to_arrow()
     writer = SavepointWriter.new().set_keyed_state("op", "state", rows.to_pandas())
-    [entry] = Savepoint.open(writer.write(str(tmp_path / "2"))).keyed_state("op", "state")
+    [entry] = Savepoint.open(writer.write(str(tmp_path / "2")), classes=None).keyed_state("op", "state")
     assert entry.value.note == "kept"
 
 
@@ -275,9 +279,12 @@ def test_pandas_changes_no_value(tmp_path: Path, values: list[Any]) -> None:
     entries = [KeyedEntry(number, value, (0, 10)) for number, value in enumerate(values)]
     writer = SavepointWriter.new().set_keyed_state("op", "window-contents", entries, kind="window-reduce")
     first = writer.write(str(tmp_path / "1"))
-    frame = Savepoint.open(first).windows("op").to_pandas()
+    frame = Savepoint.open(first, classes=None).windows("op").to_pandas()
     writer = SavepointWriter.new().set_keyed_state("op", "window-contents", frame, kind="window-reduce")
-    found = {entry.key: entry.value for entry in Savepoint.open(writer.write(str(tmp_path / "2"))).windows("op")}
+    found = {
+        entry.key: entry.value
+        for entry in Savepoint.open(writer.write(str(tmp_path / "2")), classes=None).windows("op")
+    }
     assert [repr(found[number]) for number in range(len(values))] == list(map(repr, values))
 
 
@@ -286,7 +293,7 @@ def test_missing_values_of_a_pandas_frame_of_ones_own_are_none_and_its_moments_a
     frame["at"] = pd.to_datetime(["2026-01-02", None])
     writer = SavepointWriter.new().set_keyed_state("op", "number", frame)
     writer.set_keyed_state("op", "moment", frame, value="at")
-    found = Savepoint.open(writer.write(str(tmp_path / "s")))
+    found = Savepoint.open(writer.write(str(tmp_path / "s")), classes=None)
     assert [(entry.key, repr(entry.value)) for entry in found.keyed_state("op", "number")] == [("a", "1")]
     moments = [(entry.key, repr(entry.value)) for entry in found.keyed_state("op", "moment")]
     assert moments == [("a", "datetime.datetime(2026, 1, 2, 0, 0)")]
@@ -304,14 +311,14 @@ def test_key_that_does_not_say_what_it_was_is_refused_unless_a_function_says_it(
     with pytest.raises(UnsupportedOperationError, match=f"column 'key' has {words}.*key="):
         SavepointWriter.new().set_keyed_state("op", "state", table).write(str(tmp_path / "1"))
     writer = SavepointWriter.new().set_keyed_state("op", "state", table, key=lambda row: str(row["key"]))
-    assert [e.key for e in Savepoint.open(writer.write(str(tmp_path / "2"))).keyed_state("op", "state")] == [
-        str(column.to_pylist()[0])
-    ]
+    assert [
+        e.key for e in Savepoint.open(writer.write(str(tmp_path / "2")), classes=None).keyed_state("op", "state")
+    ] == [str(column.to_pylist()[0])]
 
 
 def test_class_of_a_key_that_is_gone_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = SavepointWriter.new().set_keyed_state("op", "state", {Colour.RED: 1}).write(str(tmp_path / "1"))
-    table = Savepoint.open(first).keyed_state("op", "state").to_arrow()
+    table = Savepoint.open(first, classes=None).keyed_state("op", "state").to_arrow()
     monkeypatch.delattr(roads, "Colour")
     with pytest.raises(UnsupportedOperationError, match=r"was a .*roads\.Colour, and cannot be one here"):
         SavepointWriter.new().set_keyed_state("op", "state", table).write(str(tmp_path / "2"))
@@ -320,7 +327,7 @@ def test_class_of_a_key_that_is_gone_is_named(tmp_path: Path, monkeypatch: pytes
 def test_dict_whose_class_needs_more_than_its_items_is_no_other_dict(tmp_path: Path) -> None:
     value = defaultdict(int, a=1)
     first = SavepointWriter.new().set_keyed_state("op", "state", {1: value}).write(str(tmp_path / "1"))
-    table = Savepoint.open(first).keyed_state("op", "state").to_arrow()
+    table = Savepoint.open(first, classes=None).keyed_state("op", "state").to_arrow()
     with pytest.raises(UnsupportedOperationError, match=r"was a collections\.defaultdict"):
         SavepointWriter.new().set_keyed_state("op", "state", table).write(str(tmp_path / "2"))
 
@@ -344,7 +351,7 @@ def test_moment_that_spark_gives_in_local_time_is_the_moment_that_it_was() -> No
 
 def test_key_that_a_given_schema_would_change_is_refused_and_a_value_is_not(tmp_path: Path) -> None:
     first = SavepointWriter.new().set_keyed_state("op", "state", {0.1: 0.1}).write(str(tmp_path / "1"))
-    rows = Savepoint.open(first).keyed_state("op", "state")
+    rows = Savepoint.open(first, classes=None).keyed_state("op", "state")
     assert rows.to_arrow(pa.schema([("key", pa.float64()), ("value", pa.float32())])).num_rows == 1
     with pytest.raises(UnsupportedOperationError, match=r"column 'key'.*would come back as others"):
         rows.to_arrow(pa.schema([("key", pa.float32())]))
@@ -353,27 +360,27 @@ def test_key_that_a_given_schema_would_change_is_refused_and_a_value_is_not(tmp_
 def test_values_that_do_not_fit_the_schema_guessed_from_others_lose_nothing_in_silence(tmp_path: Path) -> None:
     entries = {number: {"a": number} if number else {"a": 0, "b": 1} for number in range(4)}
     first = SavepointWriter.new().set_keyed_state("op", "state", entries).write(str(tmp_path / "1"))
-    rows = Savepoint.open(first).keyed_state("op", "state")
+    rows = Savepoint.open(first, classes=None).keyed_state("op", "state")
     with pytest.raises(UnsupportedOperationError, match="would come back as others"):
         list(rows.to_batches(batch_rows=1))
     assert rows.to_arrow().num_rows == 4
 
 
 def test_timers_of_the_other_clock_are_refused(story: Story, tmp_path: Path) -> None:
-    timers = Savepoint.open(story.path).timers("values", TimeDomain.PROCESSING_TIME)
+    timers = Savepoint.open(story.path, classes=None).timers("values", TimeDomain.PROCESSING_TIME)
     with pytest.raises(SavepointChangeError, match=r"other clock.*PROCESSING_TIME"):
         SavepointWriter.new().set_timers("values", timers).write(str(tmp_path / "s"))
 
 
 def test_list_items_go_to_the_subtask_that_had_them_and_never_to_one_that_has_finished(tmp_path: Path) -> None:
     def items(path: str) -> list[tuple[int, Any]]:
-        return [(item.subtask, item.value) for item in Savepoint.open(path).list_state("op", "list")]
+        return [(item.subtask, item.value) for item in Savepoint.open(path, classes=None).list_state("op", "list")]
 
     given = [ListItem(2, "a"), ListItem(0, "b"), ListItem(2, "c"), "d", "e"]
     writer = SavepointWriter.new(parallelism=3).set_list_state("op", "list", given)
     first = writer.write(str(tmp_path / "1"))
     assert items(first) == [(0, "b"), (0, "d"), (1, "e"), (2, "a"), (2, "c")]
-    writer = SavepointWriter.from_existing(first)
+    writer = SavepointWriter.from_existing(first, classes=None)
     draft = writer._draft.operators["op"]
     subtasks = draft.metadata.subtasks
     draft.metadata = replace(draft.metadata, subtasks=(*subtasks[:2], replace(subtasks[2], finished=True)))

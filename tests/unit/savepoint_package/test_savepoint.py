@@ -50,7 +50,7 @@ class Pair(NamedTuple):
 def written(place: Path, entries: Any, **options: Any) -> StateRows[KeyedEntry]:
     """Return a state with these entries."""
     path = SavepointWriter.new(parallelism=3).set_keyed_state("op", "state", entries, **options).write(str(place / "s"))
-    return Savepoint.open(path).keyed_state("op", "state")
+    return Savepoint.open(path, classes=None).keyed_state("op", "state")
 
 
 def by_key(rows: StateRows[KeyedEntry]) -> dict[Any, Any]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.unit.savepoints.jobs import environment, run, savepoint_of, totals
 
-from penstock._engine.savepoints.located import handles_of, locate
+from penstock._engine.protocol.metadata import handles_of
+from penstock._engine.savepoints.located import locate
 from penstock.errors import CorruptCheckpointError, NoCheckpointError, RestoreError, UnknownStateError
 from penstock.savepoint import Savepoint, SavepointWriter
 

@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from penstock._engine.cli.exit_codes import SIGNALLED, ExitCode
+from penstock._engine.cli.log_limit import LOG_VARIABLE
 from penstock._engine.cli.output import print_facts, print_json, say, waiting
 from penstock._engine.gateway.registry import JobRegistry, default_directory
 from penstock._engine.gateway.user_directories import user_state_directory
@@ -39,9 +40,15 @@ def start_detached(
     """
     log = _new_log_file(script) if log_file is None else log_file.absolute()
     log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with log.open("ab") as output:
+    # What a program prints may be anybody's data, and what it raises may have any value in it.
+    with os.fdopen(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab") as output:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+            command,
+            env={**os.environ, LOG_VARIABLE: str(log)},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
     with waiting(f"Starting {script.name}"):
         job = _first_job(process, patience_s)

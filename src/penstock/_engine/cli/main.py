@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
@@ -14,7 +17,7 @@ from penstock._engine.cli.exit_codes import SIGNALLED, ExitCode, exit_code_of
 from penstock._engine.cli.job_commands import cancel, checkpoint, dashboard, info, list_jobs, stop, take_savepoint
 from penstock._engine.cli.output import say
 from penstock._engine.cli.run_command import run
-from penstock._engine.cli.savepoint_commands import dispose_savepoint, inspect_savepoint
+from penstock._engine.cli.savepoint_commands import dispose_savepoint, inspect_savepoint, sign_savepoint
 from penstock._engine.cli.script import UserProgram
 from penstock.errors import PenstockError
 
@@ -32,7 +35,7 @@ def cli() -> None:
 
 @click.group
 def savepoint() -> None:
-    """Take, read and dispose savepoints."""
+    """Take, read, sign and dispose savepoints."""
 
 
 @click.command
@@ -51,7 +54,7 @@ def completion(shell: str) -> int:
     return ExitCode.OK
 
 
-for command in (take_savepoint, inspect_savepoint, dispose_savepoint):
+for command in (take_savepoint, inspect_savepoint, dispose_savepoint, sign_savepoint):
     savepoint.add_command(command)
 for command in (
     run,
@@ -76,6 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: The words after the command's name; the process's own by default.
     """
+    _open_standard_streams()
     try:
         result = cast("int | UserProgram | None", cli.main(arguments, prog_name="penstock", standalone_mode=False))
     except click.exceptions.NoArgsIsHelpError as error:
@@ -91,6 +95,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return exit_code_of(error)
     # The program runs outside of click, which would take its interruptions for ours.
     return result.run() if isinstance(result, UserProgram) else result or ExitCode.OK
+
+
+def _open_standard_streams() -> None:
+    """Open those that are closed: else the next file that is opened, and a child's, would take their number."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    nowhere = Path(os.devnull)
+    sys.stdout = sys.stdout or nowhere.open("w", encoding="utf-8")
+    sys.stderr = sys.stderr or nowhere.open("w", encoding="utf-8")
 
 
 def _tell(error: click.ClickException) -> int:

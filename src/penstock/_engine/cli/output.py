@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
+import re
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -12,22 +12,28 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from penstock._errors.text import printable
+from penstock.common.process import report
+
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Sequence
+
+#: What JSON leaves as it is and a terminal, or an encoder, does not.
+_UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 #: Lines in a file or a pipe are not wrapped.
 _UNBOUNDED_WIDTH = 10_000
 
 
 def say(text: str) -> None:
-    """Print a line for people."""
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()
+    """Print a line for people, if there is anybody to read it."""
+    report(text)
 
 
 def print_json(value: object) -> None:
     """Print data for programs."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    print(_UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found.group()):04x}", text))
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -36,7 +42,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*(escape(str(cell)) for cell in row))
+        table.add_row(*(escape(printable(str(cell))) for cell in row))
     _print(table)
 
 
@@ -46,7 +52,7 @@ def print_facts(facts: Iterable[tuple[str, object]]) -> None:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in facts:
-        table.add_row(name, escape(str(value)))
+        table.add_row(name, escape(printable(str(value))))
     _print(table)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from penstock._engine.cli.log_limit import keep_own_log_small
 from penstock._engine.cli.options import (
     SecondsType,
     checked_settings,
@@ -118,6 +119,7 @@ def run(
         short.append((option_table.PARALLELISM.key, parallelism))
     if progress:
         short.append((option_table.PROGRESS_ENABLED.key, "true"))
+    keep_own_log_small()
     given = checked_settings(settings, *short)
     if not detached and (as_json or log_file is not None):
         raise click.UsageError("--json and --log-file go with --detached.")

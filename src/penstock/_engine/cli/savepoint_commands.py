@@ -98,6 +98,28 @@ def dispose_savepoint(
     return ExitCode.OK
 
 
+@click.command("sign")
+@click.argument("path", type=click.Path())
+@script_option
+@settings_option
+@json_option
+def sign_savepoint(path: str, *, script: Path | None, settings: tuple[tuple[str, str], ...], as_json: bool) -> int:
+    """Sign a savepoint or checkpoint as it is, with the key of the configuration.
+
+    For what was written before there was a key, or by somebody else: whoever wrote it is trusted from then on.
+    """
+    from penstock._engine.savepoints.signing import sign
+
+    with waiting(f"Signing {path}"):
+        done = sign(path, configured_storage(script, settings))
+    if as_json:
+        print_json(asdict(done))
+    else:
+        job = f"checkpoint {done.checkpoint_id} of job {done.job_name!r} ({done.job_id})"
+        say(f"Signed {done.path}: {job}, {count_text(done.files, 'file')}.")
+    return ExitCode.OK
+
+
 def _show(info: SavepointInfo) -> None:
     facts: list[tuple[str, object]] = [
         ("Path", info.path),

@@ -6,7 +6,7 @@ answered instruction names its events; the others have no answer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
@@ -78,6 +78,8 @@ class ReadChainEntry:
     """Read the entry at a path, in or outside of the checkpoint directory: ChainEntryRead or InstructionFailed."""
 
     path: str
+    #: Whether a file names it, and not the user: then nobody else may have been able to change it.
+    is_followed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,8 @@ class CopyState:
     checkpoint: str
     #: Their paths below its directory, each with the path of the copy.
     files: tuple[tuple[str, str], ...]
+    #: By path: the bytes that they are to have; others are not copied.
+    sizes: dict[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +280,8 @@ class OperatorOutput:
     #: Encoded blocks, or the storage path of one file of them.
     blocks: tuple[bytes, ...]
     path: str | None
+    #: Of that file.
+    digest: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from penstock._engine.coordinator.phases import Phase, StartPhase
 from penstock._engine.coordinator.reactions import CALL_ANSWERS, LIFE, bound
 from penstock._engine.coordinator.restore.origin import adopt_checkpoint
 from penstock._engine.coordinator.schedulers import scheduler_factory
-from penstock._engine.protocol.metadata import ChainEntryKind
+from penstock._engine.protocol.metadata import ChainEntryKind, handles_of
 from penstock.common.job_status import JobStatus
 from penstock.errors import FencedError, InternalError, PenstockError
 
@@ -239,7 +239,9 @@ class JobCoordinator:
         origin = adopt_checkpoint(restored, chain, self._context.retention)
         self._state.restore(origin.snapshot, write_all=origin.write_all)
         if origin.copies:
-            self._context.call(do.CopyState(restored.path, origin.copies))
+            named = handles_of(restored.assignment.snapshot)
+            sizes = {handle.path: handle.size for handle in named if handle.path is not None}
+            self._context.call(do.CopyState(restored.path, origin.copies, sizes))
         else:
             self._scheduler.recover()
 

@@ -33,7 +33,7 @@ from penstock._engine.driver.monitor.splits_left import splits_left
 from penstock._engine.driver.monitor.views import checkpoint_settings, plan_view
 from penstock._engine.plan.levels import build_plan
 from penstock._engine.protocol.paths import blobs_directory
-from penstock._engine.storage.opening import open_storage, storage_options
+from penstock._engine.storage.opening import open_storage, options_for_tasks, storage_options
 from penstock._engine.storage.s3 import is_s3_setting
 from penstock._engine.storage.scratch import ScratchDirectory
 from penstock._engine.storage.temporary import TemporaryStorage
@@ -120,7 +120,7 @@ def assemble(
         main_classes=main_classes,
         runner=environment.runner,
         storage=storage,
-        storage_options=options,
+        storage_options=options_for_tasks(options),
         mailbox=mailbox,
         background=background,
         results=results,
@@ -201,11 +201,11 @@ def _splits_left(enumerators: Enumerators, coordinator: JobCoordinator) -> int |
 
 
 def _for_tasks(configuration: Configuration) -> dict[str, str]:
-    """Return what tasks get of the configuration: all but what opens the REST server, and the storage."""
+    """Return what tasks get of the configuration: all but what opens the REST server and storage, and signs."""
     return {
         key: value
         for key, value in configuration.to_dict().items()
-        if not key.startswith(_OF_REST) and not is_s3_setting(key)
+        if not key.startswith(_OF_REST) and key != option_table.STATE_SIGNING_KEY.key and not is_s3_setting(key)
     }
 
 

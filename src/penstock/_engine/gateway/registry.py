@@ -14,6 +14,7 @@ import errno
 import logging
 import os
 import socket
+import stat
 import sys
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -115,7 +116,7 @@ class JobRegistry:
     def restore(self) -> None:
         """Write the entries of this process again that were removed although their jobs are alive."""
         for path, (entry, file) in list(self._own.items()):
-            if not path.exists():
+            if not path.exists() and entry.pid == os.getpid():
                 file.close()
                 self.add(entry)
 
@@ -133,9 +134,10 @@ class JobRegistry:
         return self._directory / "-".join((entry.job_id, str(entry.pid), f"{entry.run_id}.json"))
 
     def _forget(self, path: Path) -> None:
-        _, file = self._own.pop(path)
+        entry, file = self._own.pop(path)
         with file, contextlib.suppress(OSError):
-            path.unlink(missing_ok=True)
+            if entry.pid == os.getpid():  # else of the process that has forked this one
+                path.unlink(missing_ok=True)
 
     def entries(self) -> list[RegistryEntry]:
         """Return the entries of live processes, oldest first, and delete the others.
@@ -148,7 +150,7 @@ class JobRegistry:
         for path in self._directory.glob("*.json"):
             try:
                 entry = msgspec.json.decode(_own_bytes(path), type=RegistryEntry)
-            except (OSError, msgspec.DecodeError):
+            except (OSError, msgspec.MsgspecError, UnicodeError, RecursionError):
                 continue  # removed meanwhile, or no entry
             if not entry.is_local or (_is_held(path) and is_alive(entry.pid)):
                 yield entry
@@ -172,10 +174,13 @@ def _own_bytes(path: Path) -> bytes:
     Raises:
         OSError: It is not this user's alone to write, or a link, or cannot be read.
     """
-    with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), "rb") as file:
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    with os.fdopen(os.open(path, flags), "rb") as file:
         status = os.fstat(file.fileno())
         if sys.platform != "win32" and (status.st_uid != os.geteuid() or status.st_mode & 0o022):
             raise PermissionError(errno.EPERM, "it is not this user's alone", str(path))
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.ENXIO, "it is a device or a pipe", str(path))
         return file.read(_LARGEST)
 
 
@@ -209,7 +214,7 @@ def is_alive(pid: int) -> bool:
         return True  # os.kill would end the process there
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:  # the number belongs to another user's process now
         return False

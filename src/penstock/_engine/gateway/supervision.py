@@ -21,6 +21,7 @@ import msgspec
 
 from penstock._engine.gateway.registry import is_alive
 from penstock._engine.gateway.user_directories import make_private, user_state_directory
+from penstock._engine.storage.ownership import why_not_own
 from penstock._engine.storage.scratch import DirectoryLock, is_dead
 from penstock.errors import LocalDirectoryError, SupervisionNoteError
 
@@ -131,7 +132,7 @@ class Supervision:
         try:
             make_private(parent)
             for other in parent.iterdir():
-                if is_dead(other):
+                if why_not_own(other) is None and is_dead(other):
                     shutil.rmtree(other, ignore_errors=True)
             self._path = parent / secrets.token_hex(8)
             self._path.mkdir(mode=0o700)

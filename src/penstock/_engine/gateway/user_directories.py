@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import stat
 import sys
 import tempfile
 from pathlib import Path
 
+from penstock._engine.storage.ownership import why_not_own
 from penstock.errors import LocalDirectoryError
 
 
@@ -64,9 +64,9 @@ def _fallback() -> Path:
     user = os.environ.get("USERNAME", "user") if sys.platform == "win32" else str(os.geteuid())
     path = Path(tempfile.gettempdir()) / f"penstock-state-{user}"
     try:
-        status = path.lstat()
+        reason = why_not_own(path)
     except OSError:
         return path
-    if sys.platform != "win32" and (not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid()):
-        raise LocalDirectoryError(str(path), "it is not a directory of this user; set XDG_STATE_HOME to one that is")
+    if reason is not None:
+        raise LocalDirectoryError(str(path), f"{reason}; set XDG_STATE_HOME to a directory of your own")
     return path

@@ -144,6 +144,8 @@ class JobDispatch:
     program_path: str | None
     #: The checkpoint storage; the options to open it are not here, because there are secrets among them.
     storage_url: str
+    #: Seals the dispatches that lie in the checkpoint storage. Random, and known to those alone who get this by Spark.
+    dispatch_key: bytes = field(repr=False)
     #: Directory on the executor's local disk for state; made by the task.
     local_directory: str = ""
     #: Entries of sys.path that a worker on the driver's machine adds, so that the user's modules import.
@@ -152,6 +154,8 @@ class JobDispatch:
     configuration: dict[str, str] = field(default_factory=dict[str, str])
     #: The runs that this one goes on from: what they have staged is this one's.
     earlier_runs: tuple[str, ...] = ()
+    #: Of the program at `program_path`: another file in its place is not run.
+    program_digest: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +225,8 @@ class OperatorAck:
     #: Outputs of print and collect: encoded blocks, or the path of a storage object that holds them.
     outputs: tuple[bytes, ...] = ()
     outputs_path: str | None = None
+    #: Of that object, which is unpickled later.
+    outputs_digest: bytes | None = None
     #: Sources: split requests since the last ack, and whether the reader could have continued reading.
     split_requests: int = 0
     more_available: bool = False

@@ -22,13 +22,16 @@ from penstock._engine.protocol.keys import NormalKey, decode_normal
 from penstock.common.types import Row, RowKind, make_row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 _INT64: Final = Struct(">q")
 _DOUBLE: Final = Struct(">d")
 _LENGTH: Final = Struct(">I")
 _MINUTE: Final = timedelta(minutes=1)
 _LAST_MINUTE: Final = timedelta(days=1) - timedelta(microseconds=1)
+#: Tags of encodings that have others inside, and of those the ones that begin with the name of a class.
+_WITH_CLASS: Final = frozenset({b"e", b"d"})
+_WITH_PARTS: Final = frozenset({b"q", b"c", b"t", NAMED, b"z", b"l"}) | _WITH_CLASS
 _FIRST_MOMENT: Final = datetime(1, 1, 1)  # noqa: DTZ001 - naive on purpose
 
 
@@ -96,6 +99,26 @@ def _dataclass(payload: bytes) -> Any:
     for field, value in zip(fields, values, strict=True):
         object.__setattr__(made, field.name, _decode(value))
     return made
+
+
+def classes_in(encoded: bytes) -> Iterator[str]:
+    """Iterate the names of the classes that the encoding of a key names; nothing is imported.
+
+    Raises:
+        ValueError: It is no encoding of a key.
+    """
+    tag, payload = encoded[:1], encoded[1:]
+    if tag not in _WITH_PARTS:
+        return
+    parts = unframed(payload)
+    if tag in _WITH_CLASS:
+        if not parts:
+            reason = "it is no encoding of a key"
+            raise ValueError(reason)
+        yield parts[0].decode()
+        parts = parts[1:] if tag == b"d" else [payload[_frame_size(parts[0]) :]]
+    for part in parts:
+        yield from classes_in(part)
 
 
 def class_named(name: str) -> Any:

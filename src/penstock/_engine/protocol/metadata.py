@@ -18,16 +18,25 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from penstock._engine.protocol.control import ChannelStatus
-from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
+from penstock._engine.protocol.older_documents import from_format_1, from_format_3
+from penstock._engine.protocol.rows import MIN_WATERMARK
+from penstock._engine.protocol.signing import UNSIGNED
+from penstock._engine.protocol.soundness import why_unsound
 from penstock._engine.protocol.state_handle import Lineage  # noqa: TC001 - msgspec reads it
-from penstock.errors import AccumulatorSizeError, CorruptCheckpointError, UnsupportedFormatError
+from penstock.errors import AccumulatorSizeError, CorruptCheckpointError, SignatureError, UnsupportedFormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+
+    from penstock._engine.protocol.signing import SigningKeys
+    from penstock._engine.protocol.state_handle import StateHandle
 
 #: Rises when an older Penstock could misread a newer document.
 FORMAT_VERSION: Final = 4
 _READ_FORMATS: Final = (1, 2, 3, FORMAT_VERSION)
+
+#: What a decoder raises of bytes that are not what it was told.
+_NOT_DECODED: Final = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
 #: The limit in bytes of one operator's accumulators, which are in the document itself.
 MAX_ACCUMULATOR_BYTES: Final = 1 << 20
@@ -345,6 +354,8 @@ class _Document(msgspec.Struct, frozen=True):
     format: int
     sha256: str
     entry: msgspec.Raw = msgspec.field(name="record")
+    #: None where its writer had no key.
+    hmac: str | None = None
 
 
 def check_accumulators(sizes: Mapping[str, int]) -> None:
@@ -357,26 +368,36 @@ def check_accumulators(sizes: Mapping[str, int]) -> None:
         raise AccumulatorSizeError(max(sizes, key=sizes.__getitem__), size, MAX_ACCUMULATOR_BYTES)
 
 
-def encode_chain_entry(entry: ChainEntry) -> bytes:
-    """Return the document of an entry: indented JSON with a checksum over its body."""
+def encode_chain_entry(entry: ChainEntry, keys: SigningKeys = UNSIGNED) -> bytes:
+    """Return the document of an entry: indented JSON with a checksum over its body, and a signature with a key.
+
+    Args:
+        entry: The entry.
+        keys: Sign it.
+    """
     body = msgspec.json.format(msgspec.json.encode(entry), indent=1)
-    return b'{\n"format": %d,\n"sha256": "%s",\n"record": %s\n}\n' % (FORMAT_VERSION, _digest(body).encode(), body)
+    signature = keys.sign(body)
+    signed = b"" if signature is None else b'"hmac": "%s",\n' % signature.encode()
+    head = b'{\n"format": %d,\n"sha256": "%s",\n' % (FORMAT_VERSION, _digest(body).encode())
+    return b'%s%s"record": %s\n}\n' % (head, signed, body)
 
 
-def decode_chain_entry(data: bytes, path: str) -> ChainEntry:
+def decode_chain_entry(data: bytes, path: str, keys: SigningKeys = UNSIGNED) -> ChainEntry:
     """Read a document back.
 
     Args:
         data: The bytes of the file.
         path: The file, for the message.
+        keys: One of them must have signed it; where there is none, all is accepted.
 
     Raises:
         CorruptCheckpointError: The bytes are cut short or altered.
+        SignatureError: It is not signed with any of the keys.
         UnsupportedFormatError: A newer Penstock wrote them.
     """
     try:
         document = msgspec.json.decode(data, type=_Document)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except _NOT_DECODED as error:
         raise CorruptCheckpointError(path, f"it is not a whole metadata document ({error})") from error
     if document.format not in _READ_FORMATS:
         reason = f"it has format {document.format}, and formats up to {FORMAT_VERSION} are read"
@@ -384,98 +405,46 @@ def decode_chain_entry(data: bytes, path: str) -> ChainEntry:
     body = bytes(document.entry)
     if _digest(body) != document.sha256:
         raise CorruptCheckpointError(path, "its checksum does not match, so it was altered after it was written")
-    entry = msgspec.json.decode(body, type=ChainEntry)
-    if document.format <= 3:
-        entry = _from_format_3(entry)
-    if document.format == 1:
-        entry = _from_format_1(entry)
+    if not keys.accept(body, document.hmac):
+        reason = "it has no signature" if document.hmac is None else "another key has signed it, or it was altered"
+        raise SignatureError(path, reason)
+    entry = _entry_of(body, document.format, path)
+    if keys and not all(handle.inline is not None or handle.digest for handle in handles_of(entry.snapshot)):
+        raise SignatureError(path, "its signature does not cover the files that it names")
     if entry.spared is UNSET:
         return entry
     return replace(entry, begins=max((0, *entry.spared)) + 1 if entry.spared else 0, spared=UNSET)
 
 
+def handles_of(snapshot: JobSnapshot | None) -> Iterator[StateHandle]:
+    """Iterate the handles of all state, also of what is named twice; none of no snapshot."""
+    for operator in () if snapshot is None else snapshot.operators.values():
+        for subtask in operator.subtasks:
+            yield from subtask.lineage
+            yield from subtask.operator_state
+
+
+def _entry_of(body: bytes, document_format: int, path: str) -> ChainEntry:
+    try:
+        entry = msgspec.json.decode(body, type=ChainEntry)
+    except _NOT_DECODED as error:
+        raise CorruptCheckpointError(path, f"it is no metadata of a checkpoint ({error})") from error
+    fault = why_unsound(entry)
+    if fault is not None:
+        raise CorruptCheckpointError(path, f"it is no metadata of a checkpoint: {fault}")
+    try:
+        if document_format <= 3:
+            entry = from_format_3(entry)
+        if document_format == 1:
+            entry = from_format_1(entry)
+    except (KeyError, ValueError, IndexError) as error:
+        raise CorruptCheckpointError(path, f"its vertices and operators do not fit ({error})") from error
+    return entry
+
+
 def document_format(data: bytes) -> int:
     """Return the format of a document that can be read."""
     return msgspec.json.decode(data, type=_Document).format
-
-
-def _from_format_1(entry: ChainEntry) -> ChainEntry:
-    """Note in the handles of keyed state which windows have fired; in format 1 only the watermark showed it."""
-    snapshot = entry.snapshot
-    if snapshot is None:
-        return entry
-    operators = dict(snapshot.operators)
-    for vertex in snapshot.vertices:
-        for uid in vertex.operators:
-            parts = zip(operators[uid].subtasks, vertex.subtasks, strict=True)
-            subtasks = tuple(_with_watermark(part, place.input_watermark) for part, place in parts)
-            operators[uid] = replace(operators[uid], subtasks=subtasks)
-    return replace(entry, snapshot=replace(snapshot, operators=operators))
-
-
-def _with_watermark(subtask: OperatorSubtaskState, watermark: int) -> OperatorSubtaskState:
-    return replace(subtask, lineage=tuple(replace(handle, watermark=watermark) for handle in subtask.lineage))
-
-
-def _from_format_3(entry: ChainEntry) -> ChainEntry:
-    """Note with each sender where its channels stand: each receiver had that for itself."""
-    snapshot = entry.snapshot
-    if snapshot is None:
-        return entry
-    told: dict[tuple[int, int], list[ChannelStatus]] = {}
-    for vertex in snapshot.vertices:
-        for subtask in vertex.subtasks:
-            for channel, status in _old_channels(subtask).items():
-                told.setdefault(divmod(channel, 1 << 16), []).append(status)
-    signatures = [text for vertex in snapshot.vertices for text in vertex.inputs]
-    vertices: list[VertexMetadata] = []
-    for vertex in snapshot.vertices:
-        edges = [int(text.partition(":")[0]) for text in signatures if _sends(vertex, text)]
-        outputs = [
-            {edge: _earliest(told[edge, index]) for edge in edges if (edge, index) in told}
-            for index in range(len(vertex.subtasks))
-        ]
-        vertices.append(replace(vertex, subtasks=tuple(map(_with_outputs, vertex.subtasks, outputs))))
-    return replace(entry, snapshot=replace(snapshot, vertices=tuple(vertices)))
-
-
-def _with_outputs(subtask: VertexSubtaskState, outputs: dict[int, ChannelStatus]) -> VertexSubtaskState:
-    if subtask.channels is UNSET:
-        return subtask
-    watermark, has_run = _input_watermark(subtask.channels), bool(subtask.channels)
-    return replace(subtask, input_watermark=watermark, has_run=has_run, outputs=outputs, channels=UNSET)
-
-
-def _old_channels(subtask: VertexSubtaskState) -> dict[int, ChannelStatus]:
-    return {} if subtask.channels is UNSET else subtask.channels
-
-
-def _sends(vertex: VertexMetadata, signature: str) -> bool:
-    """Tell whether an edge begins at an operator of a vertex, or at a side output of one."""
-    output = signature.partition(": ")[2].rsplit(" ", 4)[0]
-    return any(output == uid or output.startswith(f"{uid}:") for uid in vertex.operators)
-
-
-def _earliest(statuses: list[ChannelStatus]) -> ChannelStatus:
-    """Return what all receivers have heard of a channel; they hear more of it with its next row."""
-    return ChannelStatus(
-        min(status.watermark for status in statuses),
-        any(status.idle for status in statuses),
-        all(status.ended for status in statuses),
-    )
-
-
-def _input_watermark(channels: Mapping[int, ChannelStatus]) -> int:
-    """Return the watermark of a subtask at the end of an epoch, as the runtime's valve has it.
-
-    Args:
-        channels: The status of all its channels.
-    """
-    still_open = [channel for channel in channels.values() if not channel.ended]
-    if channels and not still_open:
-        return MAX_WATERMARK
-    counting = [channel.watermark for channel in still_open if not channel.idle]
-    return min(counting) if counting else max((channel.watermark for channel in still_open), default=MIN_WATERMARK)
 
 
 def _digest(body: bytes) -> str:

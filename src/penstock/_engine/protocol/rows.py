@@ -24,7 +24,7 @@ NO_TIMESTAMP: Final = -(1 << 63)
 class PayloadKind(IntEnum):
     """The kind of a row's payload."""
 
-    #: One block: pickled ``(records, timestamps | None, watermarks)``.
+    #: One block: a batch in the encoding that its first byte names, see `runtime.blocks`.
     DATA = 0
     #: A part of a block that is too large for one row; the last part comes as DATA.
     FRAGMENT = 1

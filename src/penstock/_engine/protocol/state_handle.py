@@ -65,6 +65,9 @@ class StateHandle:
     #: Keyed state of a checkpoint of format 1: where its subtask's watermark stood. Windows that end before it have
     #: fired; since format 2 the state itself says so.
     watermark: int | None = None
+    #: The SHA-256 of the bytes of a file, which a signature covers with the entry that names it; None in older
+    #: checkpoints.
+    digest: bytes | None = None
 
 
 #: The handles that add up to a subtask's state, in the order in which they are read: snapshots first (several after a

@@ -12,7 +12,6 @@ import contextlib
 import logging
 import selectors
 import socket
-import sys
 import threading
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
@@ -27,6 +26,7 @@ from penstock._engine.rest.jobs import Jobs
 from penstock._engine.rest.local_executor import local_executor
 from penstock._engine.rest.operations import Operations
 from penstock.common import option_table
+from penstock.common.process import at_exit, is_on_terminal, report
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ class RestServer:
         self._closing = False
         self._lingers = True
         self._thread: threading.Thread | None = None
+        self._at_exit: Callable[[], None] | None = None
         self._registry = JobRegistry(settings.registry_directory)
         self.jobs = Jobs(settings.job_store_ms, Moment.now)
         self._disposals = Disposals(dispose, settings.directories, self.jobs.lists)
@@ -106,7 +107,7 @@ class RestServer:
         )
         self._thread = threading.Thread(target=self._run, args=(context,), name="penstock-rest", daemon=True)
         self._thread.start()
-        atexit.register(self.close)
+        self._at_exit = at_exit(self.close)
         self._say_where()
 
     def _running_tasks(self, slots: int) -> int:
@@ -117,12 +118,12 @@ class RestServer:
         link = self.address
         if self._settings.access.token is None:
             _log.warning("REST asks for no token (%s): every user of this machine can steer the jobs", _OPEN)
-        elif sys.stderr.isatty():
+        elif is_on_terminal():
             link = f"{self.address}/#code={self._codes.new()}"
-        print(f"Penstock dashboard and REST API: {link}", file=sys.stderr)  # noqa: T201 - for the user
+        report(f"Penstock dashboard and REST API: {link}")
         if self._metrics_socket is not None:
             address = self._settings.metrics_url(self._metrics_socket.getsockname()[1])
-            print(f"Metrics for Prometheus: {address}", file=sys.stderr)  # noqa: T201 - the same
+            report(f"Metrics for Prometheus: {address}")
 
     def check_same(self, configuration: Configuration) -> None:
         """Refuse a further job whose settings contradict those of the server; raises ConfigurationError."""
@@ -174,7 +175,8 @@ class RestServer:
         """Stop serving, once the outcomes of all operations have been read or are too old."""
         if self._closing:
             return
-        atexit.unregister(self.close)
+        if self._at_exit is not None:
+            atexit.unregister(self._at_exit)
         if self._lingers and self.operations.unread:
             _log.info("The REST server stays until a client has read how the last operations ended")
             with contextlib.suppress(KeyboardInterrupt):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from penstock._engine.protocol.control import encode
 from penstock._engine.protocol.key_groups import key_group_range
 from penstock._engine.protocol.paths import shared_path
+from penstock._engine.protocol.signing import file_digest
 from penstock._engine.protocol.state_handle import StateMode
 from penstock._engine.state.keyed_store import KeyedStore
 from penstock._engine.state.operator_state import describe
@@ -62,7 +63,7 @@ class SubtaskState:
         if handle.inline is not None:
             return handle.inline
         assert handle.path is not None
-        return self._storage.read(handle.path)
+        return self._storage.read_sized(handle.path, handle.size)
 
     def save_keyed(self, uid: str, store: MemoryStore, epoch: EpochContext) -> StateHandle | None:
         """Put keyed state into the checkpoint; None when nothing changed."""
@@ -89,7 +90,9 @@ class SubtaskState:
         """Move large outputs into the storage."""
         if sum(map(len, ack.outputs)) <= _INLINE_OUTPUT_BYTES:
             return ack
-        return replace(ack, outputs=(), outputs_path=self._put(uid, encode(ack.outputs), epoch, suffix=".out"))
+        data = encode(ack.outputs)
+        path = self._put(uid, data, epoch, suffix=".out")
+        return replace(ack, outputs=(), outputs_path=path, outputs_digest=file_digest(data))
 
     def _put(self, uid: str, data: bytes, epoch: EpochContext, *, suffix: str = "") -> str:
         path = shared_path(self._job_id, uid, self._subtask, epoch.checkpoint_id, epoch.token, suffix=suffix)

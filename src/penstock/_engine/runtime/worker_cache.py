@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import hashlib
 import logging
+import os
 import pickle
 import sys
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from penstock._engine.operators.clocks import TaskClock
 from penstock._engine.plan.levels import ExecutionPlan, build_plan
 from penstock._engine.protocol.control import HISTORY
+from penstock._engine.protocol.signing import check_digest
 from penstock._engine.runtime.failures import OperatorError
 from penstock._engine.storage.opening import open_storage
 
@@ -45,6 +47,8 @@ class WorkerCache:
         #: Of one run, by URL.
         self._storages: dict[str, CheckpointStorage] = {}
         self._storage_options: Mapping[str, str] = {}
+        #: The process that has run anything in it.
+        self.process: int | None = None
         self._run, self._job_attempt = "", 0
 
     def turn_to_run(self, job: JobDispatch, storage_options: Mapping[str, str] | None = None) -> None:
@@ -58,6 +62,7 @@ class WorkerCache:
             self.close()
             self._plans.clear()
             self._storages.clear()
+            self.process = os.getpid()
             self._run, self._storage_options = job.run_id, storage_options or {}
 
     def turn_to(self, task: TaskDispatch) -> ExecutionPlan:
@@ -75,7 +80,9 @@ class WorkerCache:
         plan = self._plans.get(name)
         if plan is None:
             if program is None:
-                program = self.storage(job).read(job.program_path or "")
+                storage, path = self.storage(job), job.program_path or ""
+                program = storage.read(path)
+                check_digest(program, job.program_digest, storage.full_path(path))
             plan = self._plans[name] = load_program(program)
         self._sweep(task)
         return plan
@@ -174,5 +181,11 @@ def load_program(program: bytes) -> ExecutionPlan:
     return build_plan(graph)
 
 
+def _close_at_exit() -> None:
+    """Close the functions that this process runs; one that it forks has copies of them, which are not its own."""
+    if CACHE.process in {None, os.getpid()}:
+        CACHE.close()
+
+
 CACHE = WorkerCache()
-atexit.register(CACHE.close)
+atexit.register(_close_at_exit)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
-from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind, decode_chain_entry
+from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind
 from penstock._engine.protocol.paths import METADATA, checkpoint_ids, checkpoint_path, is_job_directory
+from penstock._engine.storage.entries import find_entry
 from penstock._engine.storage.opening import local_path
 from penstock.common.paths import real_path
 from penstock.errors import CorruptCheckpointError
@@ -129,9 +130,7 @@ def read_entry(storage: CheckpointStorage, checkpoint: str) -> ChainEntry | None
     Raises:
         CorruptCheckpointError: The entry is damaged.
     """
-    path = f"{checkpoint}/{METADATA}"
-    data = storage.find(path)
-    return None if data is None else decode_chain_entry(data, storage.full_path(path))
+    return find_entry(storage, f"{checkpoint}/{METADATA}")
 
 
 def readable_entry(storage: CheckpointStorage, checkpoint: str) -> ChainEntry | None:
@@ -146,6 +145,8 @@ def read_chain(storage: CheckpointStorage, job_id: str) -> JobChain:
     """Return the chain of one job."""
     entries: dict[int, ChainEntry] = {}
     unreadable: list[str] = []
+    if storage.is_link(job_id):
+        return JobChain(storage, job_id, {}, (storage.full_path(job_id),))
     for number in checkpoint_ids(storage.names(job_id)):
         checkpoint = checkpoint_path(job_id, number)
         try:

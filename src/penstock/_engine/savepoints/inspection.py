@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from penstock._engine.protocol.control import decode
 from penstock._engine.protocol.events import AddSplitsEvent, ReaderState, decode_event
+from penstock._engine.protocol.metadata import handles_of
 from penstock._engine.protocol.rows import MIN_WATERMARK
 from penstock._engine.savepoints.counting import KeyedStateCounter, KeyedStateInfo
-from penstock._engine.savepoints.located import handles_of, locate
+from penstock._engine.savepoints.located import decoding, locate
 from penstock._engine.savepoints.verification import verify_located
 
 if TYPE_CHECKING:
@@ -153,6 +154,11 @@ def inspect(
     located = locate(path, options)
     if verify:
         verify_located(located).check()
+    with decoding(located.path):
+        return _info(located, verified=verify, count_keys=count_keys)
+
+
+def _info(located: LocatedCheckpoint, *, verified: bool, count_keys: bool) -> SavepointInfo:
     entry = located.entry
     snapshot = entry.snapshot
     sizes = {} if snapshot is None else {(handle.path, handle.inline): handle.size for handle in handles_of(snapshot)}
@@ -172,7 +178,7 @@ def inspect(
         operators=() if snapshot is None else _operators(located, snapshot, count_keys=count_keys),
         files=len({file for file, _ in sizes if file is not None}),
         bytes=sum(sizes.values()),
-        verified=verify,
+        verified=verified,
     )
 
 

@@ -6,14 +6,13 @@ said. In checkpoint directories only jobs that have ended are looked at: a job t
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.protocol import clocks
 from penstock._engine.protocol.paths import METADATA, checkpoint_path, shared_directory
 from penstock._engine.savepoints.chains import JobChain, read_chains, same_place
-from penstock._engine.savepoints.local_leftovers import dead_local_directories, is_dead_directory
+from penstock._engine.savepoints.local_leftovers import dead_local_directories, remove_local_directory
 from penstock._engine.savepoints.staged_leftovers import UNREADABLE, StagedFiles
 from penstock._engine.savepoints.survey import Leftover, LeftoverKind, LeftoverPlaces, Removal, Survey, UnclearLeftover
 from penstock._engine.storage.opening import open_storage
@@ -68,10 +67,8 @@ def remove_leftovers(leftovers: Iterable[Leftover], options: Mapping[str, str] |
 def _remove(leftover: Leftover, options: Mapping[str, str] | None) -> str | None:
     """Delete a leftover; return the reason if that failed, else None."""
     if leftover.kind is LeftoverKind.LOCAL_DIRECTORY:
-        if not is_dead_directory(Path(leftover.path)):
-            return "a process uses it now"
-        shutil.rmtree(leftover.path)
-    elif leftover.kind is LeftoverKind.STAGED_FILE:
+        return remove_local_directory(Path(leftover.path))
+    if leftover.kind is LeftoverKind.STAGED_FILE:
         from penstock._connectors.files.opening import filesystem_of
 
         filesystem_of(leftover.path).delete(leftover.path)
@@ -111,7 +108,7 @@ class _Search:
         if self._places.local:
             found += [
                 Leftover(LeftoverKind.LOCAL_DIRECTORY, str(path), size, reason, modified_ms)
-                for path, size, reason, modified_ms in dead_local_directories(self._oldest_ms)
+                for path, size, reason, modified_ms in dead_local_directories(self._oldest_ms, self._unclear)
             ]
         return Survey(tuple(found), tuple(dict.fromkeys(self._unclear)))
 
@@ -161,7 +158,7 @@ class _Search:
                 yield self._stored(kind, storage, file, reason)
 
     def _unfinished_savepoint(self, storage: CheckpointStorage, name: str) -> Iterator[Leftover]:
-        if not name.startswith(_SAVEPOINT) or storage.find(f"{name}/{METADATA}") is not None:
+        if not name.startswith(_SAVEPOINT) or storage.is_link(name) or storage.find(f"{name}/{METADATA}") is not None:
             return
         files, path = storage.files(name), storage.full_path(name)
         if not files or max(file.modified_ms for file in files) > self._oldest_ms:

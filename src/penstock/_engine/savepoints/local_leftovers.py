@@ -1,32 +1,44 @@
 """Directories on the local disk whose process is dead: Spark's, temporary checkpoints, and keyed state.
 
 Keyed state there is a cache of checkpoints: a job that lost it restores from those.
+
+The temporary directory is everybody's: what has a name of ours in it may be another user's link to any directory. So
+each level is looked at before it is entered, and again before anything is removed: it is a directory, this user's own,
+and others cannot write to it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
+import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock._engine.savepoints.reading import SCRATCH
+from penstock._engine.savepoints.survey import UnclearLeftover
 from penstock._engine.state.environment import is_in_use
+from penstock._engine.storage.ownership import levels_of_user, why_not_own
 from penstock._engine.storage.scratch import LOCK, is_dead
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+#: What `LocalStateDirectory` calls the directory of a run.
+_RUN: Final = re.compile(r"[0-9a-f]{32}")
 
-def dead_local_directories(oldest_ms: int) -> Iterator[tuple[Path, int, str, int]]:
+
+def dead_local_directories(oldest_ms: int, unclear: list[UnclearLeftover]) -> Iterator[tuple[Path, int, str, int]]:
     """Iterate (path, bytes, why it is dead, when it was last changed) of this user's directories on this machine.
 
     Args:
         oldest_ms: Files that were changed after this time are ignored.
+        unclear: Gets what has the name of a directory of this user and is not safely one.
     """
-    for path, reason in _candidates():
+    for path, reason in _candidates(unclear):
         size, modified_ms = _size_and_time(path)
         if modified_ms <= oldest_ms and is_dead_directory(path):
             yield path, size, reason, modified_ms
@@ -34,6 +46,8 @@ def dead_local_directories(oldest_ms: int) -> Iterator[tuple[Path, int, str, int
 
 def is_dead_directory(path: Path) -> bool:
     """Tell whether no process uses a directory that `dead_local_directories` found."""
+    if why_not_own(path) is not None:
+        return False
     if _is_state(path):
         if (path / LOCK).is_file() and not is_dead(path):
             return False  # its driver lives, and may have no epoch at work
@@ -41,21 +55,55 @@ def is_dead_directory(path: Path) -> bool:
     return is_dead(path)
 
 
-def _candidates() -> Iterator[tuple[Path, str]]:
+def remove_local_directory(path: Path) -> str | None:
+    """Remove a directory that `dead_local_directories` found; return why not, None when it is gone."""
+    for level in levels_of_user(path):
+        reason = why_not_own(level)
+        if reason is not None:
+            return f"{level}: {reason}"
+    if not is_dead_directory(path):
+        return "a process uses it now"
+    shutil.rmtree(path)  # which follows no link either
+    return None
+
+
+def _candidates(unclear: list[UnclearLeftover]) -> Iterator[tuple[Path, str]]:
     if sys.platform == "win32":
         return  # without flock a dead owner looks like a living one
     temporary = Path(tempfile.gettempdir())
     for prefix in ("penstock-checkpoints-", SCRATCH):
         for path in sorted(temporary.glob(f"{prefix}*")):
-            if path.is_dir() and path.stat().st_uid == os.geteuid():
+            if _is_own(path):  # else another user's, or a file
                 yield path, "the process that made it has ended"
     # `spark.directories` makes these; listing must not make or change anything.
     own = temporary / f"penstock-{os.geteuid()}"
-    for path in sorted(own.glob("spark-*")):
-        yield path, "the process that started Spark there has ended"
-    for path in sorted((own / "state").glob("*")):
-        if path.is_dir():
-            yield path, "no process uses it, and checkpoints have all that is in it"
+    for path in _own_below(own, unclear):
+        if path.name.startswith("spark-"):
+            yield path, "the process that started Spark there has ended"
+    if _is_own(own):
+        for path in _own_below(own / "state", unclear):
+            if _RUN.fullmatch(path.name):
+                yield path, "no process uses it, and checkpoints have all that is in it"
+
+
+def _own_below(directory: Path, unclear: list[UnclearLeftover]) -> list[Path]:
+    """Return the directories in one that is this user's own, those that are not left out; nothing of any other."""
+    try:
+        reason = why_not_own(directory)
+        if reason is None:
+            return sorted(filter(_is_own, directory.iterdir()))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        reason = error.strerror or str(error)
+    unclear.append(UnclearLeftover(str(directory), f"{reason}, so nothing in it was looked at"))
+    return []
+
+
+def _is_own(path: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return why_not_own(path) is None
+    return False
 
 
 def _is_state(path: Path) -> bool:
@@ -63,11 +111,11 @@ def _is_state(path: Path) -> bool:
 
 
 def _size_and_time(path: Path) -> tuple[int, int]:
-    size, newest_ns = 0, path.stat().st_mtime_ns
+    size, newest_ns = 0, path.lstat().st_mtime_ns
     for folder, _, names in os.walk(path):
         for name in names:
             with contextlib.suppress(FileNotFoundError):
-                status = Path(folder, name).stat()
+                status = Path(folder, name).lstat()
                 size += status.st_blocks * 512  # maps of the local store are sparse
                 newest_ns = max(newest_ns, status.st_mtime_ns)
     return size, newest_ns // 1_000_000

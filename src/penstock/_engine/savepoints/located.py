@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator.checkpoints.snapshots import map_handles
-from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind, decode_chain_entry, document_format
+from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind, document_format
 from penstock._engine.protocol.paths import METADATA
 from penstock._engine.state.integrity import check_intact
-from penstock._engine.storage.opening import above, absolute, open_storage
-from penstock.errors import UnknownStateError
+from penstock._engine.state.trust import ALL_CLASSES
+from penstock._engine.storage.entries import entry_of, find_document
+from penstock._engine.storage.opening import above, absolute, open_storage, without_links
+from penstock.errors import CorruptCheckpointError, PenstockError, UnknownStateError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Generator, Mapping
 
     from penstock._engine.protocol.metadata import JobSnapshot
     from penstock._engine.protocol.state_handle import StateHandle
+    from penstock._engine.state.trust import AllowedClasses
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
 
 #: Names that a message lists of a directory in which there is no metadata.
@@ -33,6 +37,8 @@ class LocatedCheckpoint:
     entry: ChainEntry
     #: Of the metadata.
     format: int
+    #: What values that are read may be of.
+    classes: AllowedClasses = ALL_CLASSES
 
     @property
     def snapshot(self) -> JobSnapshot:
@@ -60,17 +66,20 @@ class LocatedCheckpoint:
         data = handle.inline
         if data is None:
             assert handle.path is not None
-            data = self.storage.read(handle.path)
+            data = self.storage.read_sized(handle.path, handle.size)
         check_intact(data, handle, self.name_of(handle))
         return data
 
 
-def locate(path: str, options: Mapping[str, str] | None = None) -> LocatedCheckpoint:
+def locate(
+    path: str, options: Mapping[str, str] | None = None, classes: AllowedClasses = ALL_CLASSES
+) -> LocatedCheckpoint:
     """Open a savepoint or checkpoint.
 
     Args:
         path: Its directory or its metadata file: a local path or a URL.
         options: Options of the object store.
+        classes: What values that are read may be of.
 
     Raises:
         UnknownStateError: There is none at that path.
@@ -80,18 +89,33 @@ def locate(path: str, options: Mapping[str, str] | None = None) -> LocatedCheckp
     """
     directory = absolute(path).removesuffix(f"/{METADATA}")
     storage = open_storage(directory, options)
-    data = storage.find(METADATA)
+    data = find_document(storage, METADATA)
     if data is None:
         names = storage.names("")
         known = (*names[:_SHOWN], *([f"{len(names) - _SHOWN} more names"] if len(names) > _SHOWN else []))
         raise UnknownStateError(
             directory, f"savepoint or checkpoint (no {METADATA} in it)", known or ("nothing at all",)
         )
-    entry = decode_chain_entry(data, storage.full_path(METADATA))
+    entry = entry_of(storage, METADATA, data)
     if entry.kind is not ChainEntryKind.SAVEPOINT:
         # A checkpoint names its files from the directory of all checkpoints.
-        storage = open_storage(above(above(directory)[0])[0] or "/", options)
-    return LocatedCheckpoint(directory, storage, entry, document_format(data))
+        storage = open_storage(above(above(without_links(directory))[0])[0] or "/", options)
+    return LocatedCheckpoint(directory, storage, entry, document_format(data), classes)
+
+
+@contextlib.contextmanager
+def decoding(path: str) -> Generator[None]:
+    """Turn what a decoder raises of bytes that no Penstock has written into an error that names the savepoint.
+
+    Raises:
+        CorruptCheckpointError: It holds something else than it is to hold.
+    """
+    try:
+        yield
+    except (PenstockError, OSError):
+        raise
+    except Exception as error:  # there is nothing that such bytes could not lead to
+        raise CorruptCheckpointError(path, f"it holds what cannot be ({type(error).__name__}: {error})") from error
 
 
 def rebased(entry: ChainEntry, directory: str) -> ChainEntry:
@@ -103,11 +127,3 @@ def rebased(entry: ChainEntry, directory: str) -> ChainEntry:
         return handle if handle.path is None else replace(handle, path=f"{directory}/{handle.path}")
 
     return replace(entry, snapshot=map_handles(entry.snapshot, change))
-
-
-def handles_of(snapshot: JobSnapshot) -> Iterator[StateHandle]:
-    """Iterate over the handles of all state, including duplicates."""
-    for operator in snapshot.operators.values():
-        for subtask in operator.subtasks:
-            yield from subtask.lineage
-            yield from subtask.operator_state

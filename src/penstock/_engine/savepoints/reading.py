@@ -1,6 +1,6 @@
 """Reading state out of a savepoint or checkpoint: one subtask at a time, in bounded memory.
 
-It returns the user's values and so unpickles them; read only savepoints that you trust like code.
+What comes out are the user's values, so this unpickles them, as far as the classes that they name are allowed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from penstock._engine.protocol.control import decode
 from penstock._engine.protocol.events import AddSplitsEvent, ReaderState, decode_event
 from penstock._engine.protocol.key_groups import key_group_range
 from penstock._engine.protocol.key_values import key_value
-from penstock._engine.savepoints.located import LocatedCheckpoint, locate
+from penstock._engine.savepoints.located import LocatedCheckpoint, decoding, locate
+from penstock._engine.state.chunk_columns import load_value
 from penstock._engine.state.keyed_store import KeyedStore
 from penstock._engine.state.kinds.lists import is_list, whole_list
 from penstock._engine.state.operator_state import OperatorStateBackend
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.metadata import OperatorMetadata
     from penstock._engine.protocol.state_handle import StateMode
     from penstock._engine.state.memory_store import MemoryStore
+    from penstock._engine.state.trust import AllowedClasses
 
 #: Begins the names of temporary directories.
 SCRATCH: Final = "penstock-savepoint-"
@@ -44,16 +46,18 @@ class SubtaskStateLocation:
         options: Options of the object store.
         uid: The operator.
         subtask: Its subtask.
+        classes: What values may be of.
     """
 
     path: str
     options: tuple[tuple[str, str], ...]
     uid: str
     subtask: int
+    classes: AllowedClasses
 
     def located(self) -> LocatedCheckpoint:
         """Open the savepoint."""
-        return locate(self.path, dict(self.options))
+        return locate(self.path, dict(self.options), self.classes)
 
 
 def operator_of(located: LocatedCheckpoint, uid: str) -> OperatorMetadata:
@@ -78,8 +82,11 @@ def opened_store(located: LocatedCheckpoint, operator: OperatorMetadata, subtask
     """
     groups = key_group_range(subtask, operator.parallelism, operator.max_parallelism)
     with ScratchDirectory(SCRATCH) as directory, _full_names(located):
-        store = KeyedStore(directory / "store", groups, operator.max_parallelism, located.read, MEMORY_BYTES)
-        store.catch_up(operator.subtasks[subtask].lineage)
+        store = KeyedStore(
+            directory / "store", groups, operator.max_parallelism, located.read, MEMORY_BYTES, classes=located.classes
+        )
+        with decoding(located.path):
+            store.catch_up(operator.subtasks[subtask].lineage)
         try:
             yield store
         finally:
@@ -109,18 +116,20 @@ def keyed_entries(place: SubtaskStateLocation, name: str) -> Iterator[tuple[Any,
     located = place.located()
     with opened_store(located, operator_of(located, place.uid), place.subtask) as store:
         table = store.table(name)
-        for namespace in sorted(table.panes):
-            if not is_behind(namespace):
-                for address, key, sub_key, value, _ in table.panes[namespace].full_rows():
-                    held = whole_list(table, namespace, address, value) if is_list(table) else value
-                    yield key, namespace or owner_at(address)[1], sub_key, held
+        with decoding(located.path):
+            for namespace in sorted(table.panes):
+                if not is_behind(namespace):
+                    for address, key, sub_key, value, _ in table.panes[namespace].full_rows():
+                        held = whole_list(table, namespace, address, value) if is_list(table) else value
+                        yield key, namespace or owner_at(address)[1], sub_key, held
 
 
 def timers(place: SubtaskStateLocation, domain: str) -> Iterator[tuple[Any, int, tuple[int, ...]]]:
     """Iterate (key, time, namespace) of the timers of one domain, in the order of time."""
     located = place.located()
-    with opened_store(located, operator_of(located, place.uid), place.subtask) as store:
-        for (normal, namespace, timestamp), original in sorted(store.timers(domain).rows(), key=lambda row: row[0][2]):
+    with opened_store(located, operator_of(located, place.uid), place.subtask) as store, decoding(located.path):
+        rows = sorted(store.timers(domain).rows(), key=lambda row: row[0][2])
+        for (normal, namespace, timestamp), original in rows:
             kept = original is not MISSING and original is not None
             yield original if kept else key_value(normal), timestamp, namespace
 
@@ -132,8 +141,8 @@ def operator_state(located: LocatedCheckpoint, operator: OperatorMetadata, subta
         CorruptCheckpointError: A file is damaged or gone.
     """
     state = OperatorStateBackend()
-    with _full_names(located):
-        state.restore(operator.subtasks[subtask].operator_state, located.read)
+    with _full_names(located), decoding(located.path):
+        state.restore(operator.subtasks[subtask].operator_state, located.read, located.classes)
     return state
 
 
@@ -155,14 +164,29 @@ def splits(place: SubtaskStateLocation) -> list[tuple[bytes, int, bool]]:
     located = place.located()
     operator = operator_of(located, place.uid)
     state = operator.subtasks[place.subtask].state
+    with decoding(located.path):
+        return list(_splits(operator, place.subtask, state))
+
+
+def _splits(operator: OperatorMetadata, subtask: int, state: bytes | None) -> Iterator[tuple[bytes, int, bool]]:
     reader = ReaderState() if state is None else decode(state, ReaderState)
-    found = [(split, reader.version, True) for split in reader.splits]
+    yield from [(split, reader.version, True) for split in reader.splits]
     if operator.enumerator is not None:
-        events = map(decode_event, operator.enumerator.undelivered.get(place.subtask, ()))
+        events = map(decode_event, operator.enumerator.undelivered.get(subtask, ()))
         moving = [event for event in events if isinstance(event, AddSplitsEvent)]
-        back = [part for part in operator.enumerator.returned if part.subtask == place.subtask]
-        found += [(split, part.version, False) for part in (*moving, *back) for split in part.splits]
-    return found
+        back = [part for part in operator.enumerator.returned if part.subtask == subtask]
+        yield from [(split, part.version, False) for part in (*moving, *back) for split in part.splits]
+
+
+def load_split(place: SubtaskStateLocation, classes: AllowedClasses, split: bytes) -> Any:
+    """Return a split that is pickled.
+
+    Raises:
+        CorruptCheckpointError: It is not.
+        UntrustedClassError: It is of no class that is allowed.
+    """
+    with decoding(place.path):
+        return load_value(classes, "splits", split)
 
 
 def modes(operator: OperatorMetadata) -> dict[str, StateMode]:

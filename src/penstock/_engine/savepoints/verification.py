@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock._engine.savepoints.located import handles_of, locate
+from penstock._engine.protocol.metadata import handles_of
+from penstock._engine.savepoints.located import locate
 from penstock.errors import CorruptCheckpointError
 
 if TYPE_CHECKING:
@@ -59,9 +60,8 @@ def verify(path: str, options: Mapping[str, str] | None = None) -> Verification:
 
 def verify_located(located: LocatedCheckpoint) -> Verification:
     """Verify an opened savepoint, as `verify` does."""
-    snapshot = located.entry.snapshot
     # After a rescale several subtasks name one file.
-    handles = {(handle.path, handle.inline): handle for handle in (() if snapshot is None else handles_of(snapshot))}
+    handles = {(handle.path, handle.inline): handle for handle in handles_of(located.entry.snapshot)}
     damaged: list[DamagedFile] = []
     for handle in handles.values():
         try:

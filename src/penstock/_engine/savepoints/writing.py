@@ -11,7 +11,6 @@ from penstock._engine.operators.fired_windows import CONTENTS, FIRED, take_over_
 from penstock._engine.protocol.clocks import now_ms
 from penstock._engine.protocol.key_groups import key_group, key_group_range, subtask_of_key_group
 from penstock._engine.protocol.keys import NormalKey, normal_key
-from penstock._engine.protocol.metadata import OperatorMetadata, encode_chain_entry
 from penstock._engine.protocol.paths import METADATA, shared_path
 from penstock._engine.protocol.state_handle import StateHandle, StateMode
 from penstock._engine.savepoints.draft import transformed
@@ -24,6 +23,7 @@ from penstock._engine.state.operator_state import OperatorStateBackend, describe
 from penstock._engine.state.rows import IN_ADDRESS, Address, is_behind, key_at
 from penstock._engine.state.table import ABSENT, MISSING, FullRow
 from penstock._engine.storage.copying import copy_files
+from penstock._engine.storage.entries import document_of
 from penstock._engine.storage.opening import open_storage
 from penstock._engine.storage.scratch import ScratchDirectory
 from penstock.errors import InternalError, SavepointChangeError
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from penstock._engine.protocol.metadata import OperatorMetadata
     from penstock._engine.protocol.state_handle import Lineage, StatePart
     from penstock._engine.savepoints.draft import Draft, OperatorDraft, Transform
     from penstock._engine.state.table import Table
@@ -65,7 +66,7 @@ def write_draft(draft: Draft, path: str, options: Mapping[str, str] | None = Non
         raise SavepointChangeError(directory, "there are files already; choose a directory that is empty or new")
     writer = _DraftWriter(draft, target)
     try:
-        document = encode_chain_entry(draft.entry(writer.operators(), now_ms(), __version__))
+        document = document_of(target, draft.entry(writer.operators(), now_ms(), __version__))
         # A store whose answer was lost is asked again, and then says that it is there.
         is_first = target.put_if_absent(METADATA, document) or target.find(METADATA) == document
     except BaseException:
@@ -94,13 +95,14 @@ class _DraftWriter:
         self._draft = draft
         self._target = target
         self._copies: dict[str, str] = {}
+        self._sizes: dict[str, int] = {}
         self.written: list[str] = []
 
     def operators(self) -> dict[str, OperatorMetadata]:
         operators = {uid: self._operator(uid, operator) for uid, operator in self._draft.operators.items()}
         self.written += self._copies.values()
         if self._draft.located is not None:
-            copy_files(self._draft.located.storage, self._target, self._copies.items())
+            copy_files(self._draft.located.storage, self._target, self._copies.items(), self._sizes)
         return operators
 
     def _operator(self, uid: str, operator: OperatorDraft) -> OperatorMetadata:
@@ -123,10 +125,12 @@ class _DraftWriter:
 
     def _copied(self, lineage: Lineage) -> Lineage:
         return tuple(
-            handle if handle.path is None else replace(handle, path=self._copy(handle.path)) for handle in lineage
+            handle if handle.path is None else replace(handle, path=self._copy(handle.path, handle.size))
+            for handle in lineage
         )
 
-    def _copy(self, path: str) -> str:
+    def _copy(self, path: str, size: int) -> str:
+        self._sizes[path] = size
         return self._copies.setdefault(path, path.rpartition("/")[2])
 
     def _put(self, uid: str, subtask: int, token: int, data: bytes, suffix: str = "") -> str:

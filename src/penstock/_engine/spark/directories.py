@@ -16,6 +16,7 @@ import tempfile
 import uuid
 from pathlib import Path
 
+from penstock._engine.storage.ownership import why_not_own
 from penstock._engine.storage.scratch import DirectoryLock, ScratchDirectory, is_dead
 from penstock.errors import LocalDirectoryError
 
@@ -154,7 +155,13 @@ def _new_log_file(directory: Path, name: str) -> Path:
 
 def dead_run_directories(parent: Path) -> list[Path]:
     """Return the run directories of processes that were killed."""
-    return [directory for directory in sorted(parent.glob(f"{_RUN_PREFIX}*")) if is_dead(directory)]
+    return [directory for directory in sorted(parent.glob(f"{_RUN_PREFIX}*")) if _is_own_dead(directory)]
+
+
+def _is_own_dead(directory: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return why_not_own(directory) is None and is_dead(directory)
+    return False
 
 
 def _sweep(parent: Path) -> None:

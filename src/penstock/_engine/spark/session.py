@@ -6,7 +6,6 @@ we work in a sibling that shares its SparkContext. A session of ours stays for t
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import logging
 import os
@@ -21,6 +20,7 @@ from pyspark.sql import SparkSession
 
 from penstock._engine.spark import installation
 from penstock._engine.spark.jvm import Jvm, launch_environment
+from penstock.common.process import at_exit
 from penstock.errors import UnsupportedOperationError
 
 log = logging.getLogger(__name__)
@@ -175,7 +175,7 @@ def _start(slots: int, log_level: str, local_dir: Path | None, *, archived: bool
         jvm.end()
         raise
     handle = SparkHandle(session, slots, jvm.log_file, jvm)
-    atexit.register(handle.stop)
+    at_exit(handle.stop)
     return handle
 
 

@@ -6,7 +6,6 @@ with the modules and packages that the program has loaded from below its script'
 
 from __future__ import annotations
 
-import atexit
 import hashlib
 import io
 import logging
@@ -17,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from penstock.common.process import at_exit
 from penstock.errors import LocalDirectoryError
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def ship(spark: SparkHandle, modules: Mapping[str, Path]) -> None:
 def _folder() -> Path:
     """Return a folder that lives as long as this process, from which executors fetch files at their first use."""
     folder = tempfile.mkdtemp(prefix="penstock-modules-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    at_exit(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder)
 
 

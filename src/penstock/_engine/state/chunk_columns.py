@@ -6,6 +6,7 @@ nothing takes no bytes: most chunks have keys and values alone.
 
 from __future__ import annotations
 
+import pickle
 import reprlib
 from dataclasses import dataclass
 from enum import IntEnum
@@ -19,14 +20,18 @@ from penstock._engine.protocol.keys import NormalKey, decode_normal, encode_norm
 from penstock._engine.state import pickles
 from penstock._engine.state.rows import TIMERS
 from penstock._engine.state.table import MISSING
-from penstock.errors import StateClassError, UnpicklableStateError
+from penstock._engine.state.trust import ALL_CLASSES
+from penstock.errors import StateClassError, UnpicklableStateError, UntrustedClassError
 
 if TYPE_CHECKING:
     from penstock._engine.state.rows import Address, Namespace
+    from penstock._engine.state.trust import AllowedClasses
 
 #: keys, namespaces, sub-keys, values, originals, stamps
 COLUMNS: Final = 6
 _SIZES: Final = Struct(">6Q")
+#: Of normal keys, and of sub-keys that are not there.
+_KEY_TYPES: Final = frozenset({str, int, bytes, type(None)})
 #: Formats 1 and 2 had keys, values and originals.
 OLD_COLUMNS: Final = 3
 _OLD_SIZES: Final = Struct(">QQ")
@@ -149,32 +154,57 @@ def _pickle_column(chunk: Chunk, column: list[Any]) -> bytes:
 # ----------------------------------------------------------------------------------------------------------- from bytes
 
 
-def unpack(chunk: Chunk, raw: bytes, columns: int) -> Chunk:
+def unpack(chunk: Chunk, raw: bytes, columns: int, classes: AllowedClasses = ALL_CLASSES) -> Chunk:
     """Give a chunk its columns.
 
     Args:
         chunk: One without.
         raw: What `pack` made.
         columns: How many there are.
+        classes: What values may be of.
 
     Raises:
+        ValueError: They are not what `pack` makes; or another error of a decoder.
         StateClassError: A value cannot be unpickled.
+        UntrustedClassError: A value is of no allowed class.
     """
     if not raw:
         return chunk
     keys, namespaces, subs, values, originals, stamps = _split(raw, columns)
-    try:
-        chunk.keys = _unpack_keys(keys)
-        chunk.namespaces = msgspec.msgpack.decode(namespaces, type=list[tuple[int, ...]]) if namespaces else None
-        chunk.subs = _unpack_keys(subs) if subs else None
-        chunk.values = pickles.load(values) if values else None
-        chunk.originals = pickles.load(originals) if originals else None
-        chunk.stamps = msgspec.msgpack.decode(stamps) if stamps else None
-    except Exception as error:  # the user's classes may have any reason
-        raise StateClassError(chunk.name, f"{type(error).__name__}: {error}") from error
+    chunk.keys = _unpack_keys(keys)
+    chunk.namespaces = msgspec.msgpack.decode(namespaces, type=list[tuple[int, ...]]) if namespaces else None
+    chunk.subs = _unpack_keys(subs) if subs else None
+    chunk.stamps = msgspec.msgpack.decode(stamps, type=list[int | None]) if stamps else None
+    classes.check_keys(chunk.keys)
+    classes.check_keys(chunk.subs or ())
+    chunk.values = load_value(classes, chunk.name, values) if values else None
+    chunk.originals = load_value(classes, chunk.name, originals) if originals else None
+    for column in (chunk.namespaces, chunk.subs, chunk.stamps, chunk.values, chunk.originals):
+        if column is not None and (type(column) is not list or len(column) != len(chunk.keys)):
+            reason = "its columns are not of one length"
+            raise ValueError(reason)
     if columns == OLD_COLUMNS and chunk.kind == TIMERS:
         _take_times_from_values(chunk)
     return chunk
+
+
+def load_value(classes: AllowedClasses, name: str, data: bytes) -> Any:
+    """Return a value of a state from its pickle.
+
+    Raises:
+        ValueError: It is no pickle.
+        StateClassError: Its classes do not take what was stored.
+        UntrustedClassError: It is of no allowed class.
+    """
+    try:
+        return classes.load(data)
+    except UntrustedClassError as error:
+        raise UntrustedClassError(error.name, name) from None
+    except (pickle.UnpicklingError, EOFError, MemoryError, OverflowError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise ValueError(reason) from error
+    except Exception as error:  # the user's classes may have any reason
+        raise StateClassError(name, f"{type(error).__name__}: {error}") from error
 
 
 def unpack_owners(raw: bytes, columns: int) -> tuple[list[NormalKey], list[Namespace] | None, list[NormalKey] | None]:
@@ -202,9 +232,12 @@ def _split(raw: bytes, columns: int) -> list[bytes]:
 
 
 def _unpack_keys(packed: bytes) -> list[Any]:
-    keys: list[Any] = msgspec.msgpack.decode(packed)
+    keys: list[Any] = msgspec.msgpack.decode(packed, type=list[Any])
     if keys and type(keys[0]) is list:
-        return [None if encoded is None else decode_normal(encoded) for (encoded,) in keys]
+        keys = [None if encoded is None else decode_normal(encoded) for (encoded,) in keys]
+    if not _KEY_TYPES.issuperset(map(type, keys)):
+        reason = "there are keys of no type that keys have"
+        raise ValueError(reason)
     return keys
 
 

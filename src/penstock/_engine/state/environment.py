@@ -19,6 +19,7 @@ from weakref import WeakSet, WeakValueDictionary
 
 import lmdb
 
+from penstock._engine.storage.ownership import levels_of_user, why_not_own
 from penstock.errors import LocalStateError
 
 if TYPE_CHECKING:
@@ -145,12 +146,16 @@ def private_directory(path: Path) -> Path:
     """Make a directory that only this user can enter, and return its real path.
 
     Raises:
-        LocalStateError: It belongs to another user, is open to others, or is not on a local disk.
+        LocalStateError: It, or one above it that is for this user's state alone, belongs to somebody else or is open to
+            others; or it is no local disk.
     """
     try:
         for directory in reversed([path, *path.parents]):
             if not directory.exists():
                 directory.mkdir(mode=0o700, exist_ok=True)
+        for level in levels_of_user(path)[:-1]:
+            if (reason := why_not_own(level)) is not None:
+                raise LocalStateError(str(level), reason)
         status = path.lstat()
     except OSError as error:
         raise LocalStateError(str(path), str(error)) from error

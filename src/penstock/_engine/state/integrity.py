@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from penstock._engine.protocol.signing import check_digest
 from penstock.errors import CorruptCheckpointError
 
 if TYPE_CHECKING:
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def check_intact(data: bytes, handle: StateHandle, path: str) -> None:
-    """Raise for a file that has not the size and checksum of its handle.
+    """Raise for a file that has not the size, checksum and digest of its handle.
 
     Args:
         data: The whole file.
@@ -27,3 +28,5 @@ def check_intact(data: bytes, handle: StateHandle, path: str) -> None:
         raise CorruptCheckpointError(path, reason)
     if crc32(data) != handle.checksum:
         raise CorruptCheckpointError(path, "it is damaged (its bytes do not match its checksum)")
+    if handle.digest is not None:
+        check_digest(data, handle.digest, path)

@@ -14,6 +14,7 @@ from penstock._engine.state.environment import private_directory
 from penstock._engine.state.local_version import NOWHERE, LocalVersion, VersionMovedError, find_versions, new_version
 from penstock._engine.state.memory_store import MemoryStore, entry_bytes
 from penstock._engine.state.table import ABSENT, Pane
+from penstock._engine.state.trust import ALL_CLASSES
 from penstock.errors import StaleAttemptError
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from penstock._engine.state.chunk_columns import Chunk
     from penstock._engine.state.lineage import LineageStep, Position
     from penstock._engine.state.rows import Address, Composite, Owner, Row
+    from penstock._engine.state.trust import AllowedClasses
 
 #: Deltas that may wait in memory for the local version: a store that starts from there has to load them all.
 _MAX_PENDING_DELTAS: Final = 8
@@ -47,6 +49,7 @@ class KeyedStore(MemoryStore):
         operator_uid: The operator, for errors.
         subtask_index: The subtask, for errors.
         run_id: The start of the job that this is. A later one may go back to an older checkpoint, or begin anew.
+        classes: What the values in files may be of.
 
     Raises:
         LocalStateError: The directory is not this user's own, or not on a local disk.
@@ -63,8 +66,9 @@ class KeyedStore(MemoryStore):
         operator_uid: str = "",
         subtask_index: int = 0,
         run_id: str = "",
+        classes: AllowedClasses = ALL_CLASSES,
     ) -> None:
-        super().__init__(key_groups, max_parallelism, read)
+        super().__init__(key_groups, max_parallelism, read, classes)
         self._directory = private_directory(directory)
         self._memory_bytes = memory_bytes
         self._owner = operator_uid, subtask_index

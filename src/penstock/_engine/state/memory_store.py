@@ -13,6 +13,7 @@ from zlib import crc32
 
 from penstock._engine.protocol.key_frames import may_lack_names
 from penstock._engine.protocol.key_groups import key_group
+from penstock._engine.protocol.signing import file_digest
 from penstock._engine.protocol.state_handle import StateHandle
 from penstock._engine.state import old_keys
 from penstock._engine.state.chunk_columns import Chunk, ChunkOperation
@@ -24,6 +25,7 @@ from penstock._engine.state.state_file import StateFileWriter, read_index, read_
 from penstock._engine.state.sweep import Sweep
 from penstock._engine.state.table import ABSENT, Pane, Table
 from penstock._engine.state.timers import Timers
+from penstock._engine.state.trust import ALL_CLASSES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.keys import NormalKey
     from penstock._engine.protocol.state_handle import Lineage
     from penstock._engine.state.rows import Address, Composite, Owner, Row
+    from penstock._engine.state.trust import AllowedClasses
 
 
 class MemoryStore:
@@ -40,9 +43,17 @@ class MemoryStore:
         key_groups: The key groups of this subtask.
         max_parallelism: The number of all key groups.
         read: Reads the file of a handle.
+        classes: What the values in it may be of.
     """
 
-    def __init__(self, key_groups: range, max_parallelism: int, read: Callable[[StateHandle], bytes]) -> None:
+    def __init__(
+        self,
+        key_groups: range,
+        max_parallelism: int,
+        read: Callable[[StateHandle], bytes],
+        classes: AllowedClasses = ALL_CLASSES,
+    ) -> None:
+        self._classes = classes
         self._key_groups = key_groups
         self._max_parallelism = max_parallelism
         self._read = read
@@ -171,7 +182,7 @@ class MemoryStore:
         self._learn_entry_size(2 * handle.size, handle.entries)  # files are about half of what is in them
         first, last = handle.key_groups
         wanted = range(max(first, self._key_groups.start), min(last + 1, self._key_groups.stop))
-        return read_state_file(data, path, wanted, self._max_parallelism)
+        return read_state_file(data, path, wanted, self._max_parallelism, self._classes)
 
     def _absorb(self, chunk: Chunk) -> None:
         if chunk.kind == TIMERS:
@@ -289,6 +300,7 @@ class MemoryStore:
             entries=sum(info.entries for info in read_index(data, path or "inline state")),
             checksum=crc32(data),
             key_groups=self._range(),
+            digest=None if path is None else file_digest(data),
         )
 
     def _has_changes(self) -> bool:

@@ -14,11 +14,14 @@ from zlib import crc32
 import msgspec
 
 from penstock._api.state.kinds import BroadcastState, ListState
+from penstock._engine.protocol.signing import file_digest
 from penstock._engine.protocol.state_handle import StateHandle, StateMode, StatePart
+from penstock._engine.state.chunk_columns import load_value
 from penstock._engine.state.integrity import check_intact
-from penstock._engine.state.pickles import dump, load
+from penstock._engine.state.pickles import dump
+from penstock._engine.state.trust import ALL_CLASSES
 from penstock.errors import (
-    StateClassError,
+    CorruptCheckpointError,
     StateDescriptorError,
     UnpicklableStateError,
     UnsupportedFormatError,
@@ -28,9 +31,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from penstock._engine.protocol.state_handle import Lineage
+    from penstock._engine.state.trust import AllowedClasses
 
 #: Rises when an older Penstock could misread a newer file.
 FORMAT_VERSION: Final = 1
+
+_WRONG_PART: Final = "it does not hold what it is to hold of state"
 
 _KINDS: Final = {StateMode.LIST: "list", StateMode.UNION: "union list", StateMode.BROADCAST: "broadcast"}
 
@@ -154,16 +160,20 @@ class OperatorStateBackend:
 
     # ---------------------------------------------------------------------------------------------------- checkpoints
 
-    def restore(self, handles: Lineage, read: Callable[[StateHandle], bytes]) -> None:
+    def restore(
+        self, handles: Lineage, read: Callable[[StateHandle], bytes], classes: AllowedClasses = ALL_CLASSES
+    ) -> None:
         """Take up what a checkpoint holds; objects that were given out show it from then on.
 
         Args:
             handles: The files, and which parts of them are for this subtask.
             read: Reads the file of a handle.
+            classes: What values may be of.
 
         Raises:
             CorruptCheckpointError: A file is damaged or of a newer format.
             StateClassError: A value cannot be unpickled.
+            UntrustedClassError: A value is of no allowed class.
         """
         for _, state in self._states.values():
             state.clear()
@@ -174,8 +184,13 @@ class OperatorStateBackend:
             items = _items_of(handle, data)
             for part in handle.parts:
                 own_came = own_came or part.mode is not StateMode.FOREIGN
-                values = [_loaded(part.name, items[part.name][place]) for place in part.places()]
-                self._absorb(part, values, behind=own_came)
+                try:
+                    values = [load_value(classes, part.name, items[part.name][place]) for place in part.places()]
+                    self._absorb(part, values, behind=own_came)
+                except (ValueError, TypeError, LookupError) as error:
+                    raise CorruptCheckpointError(
+                        _name(handle), f"{_WRONG_PART} {part.name[:80]!r} ({error})"
+                    ) from error
             if len(handles) == 1 and _is_whole(handle, items):
                 self._saved = _digest(data), handle
 
@@ -214,13 +229,6 @@ class OperatorStateBackend:
         return self._saved[1]
 
 
-def _loaded(name: str, data: bytes) -> Any:
-    try:
-        return load(data)
-    except Exception as error:  # the user's classes may have any reason
-        raise StateClassError(name, f"{type(error).__name__}: {error}") from error
-
-
 def describe(
     data: bytes, parts: tuple[StatePart, ...], checkpoint_id: int, token: int, path: str | None
 ) -> StateHandle:
@@ -244,13 +252,21 @@ def describe(
         checksum=crc32(data),
         key_groups=(0, -1),
         parts=parts,
+        digest=None if path is None else file_digest(data),
     )
 
 
+def _name(handle: StateHandle) -> str:
+    return handle.path or f"The inline operator state of checkpoint {handle.checkpoint_id}"
+
+
 def _items_of(handle: StateHandle, data: bytes) -> dict[str, tuple[bytes, ...]]:
-    path = handle.path or f"The inline operator state of checkpoint {handle.checkpoint_id}"
+    path = _name(handle)
     check_intact(data, handle, path)
-    file = msgspec.msgpack.decode(data, type=_File)
+    try:
+        file = msgspec.msgpack.decode(data, type=_File)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise CorruptCheckpointError(path, f"it is no file of operator state ({error})") from error
     if file.format != FORMAT_VERSION:
         raise UnsupportedFormatError(path, f"it has format {file.format}, and format {FORMAT_VERSION} is read")
     return file.items

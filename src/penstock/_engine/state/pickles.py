@@ -23,7 +23,7 @@ def dump(value: Any) -> bytes:
     try:
         return pickle.dumps(value, PROTOCOL)
     except (pickle.PicklingError, AttributeError, TypeError):
-        _publish_main_classes()
+        publish_main_classes()
     try:
         return pickle.dumps(value, PROTOCOL)
     except (pickle.PicklingError, AttributeError, TypeError):
@@ -43,11 +43,12 @@ def load(data: bytes) -> Any:
     try:
         return pickle.loads(data)
     except AttributeError:  # a class that is not yet in __main__, or was removed from its module
-        _publish_main_classes()
+        publish_main_classes()
         return pickle.loads(data)
 
 
-def _publish_main_classes() -> None:
+def publish_main_classes() -> None:
+    """Make the classes of the main script attributes of ``__main__``, as far as cloudpickle has brought them."""
     main = sys.modules["__main__"]
     # Weakly, the classes that cloudpickle took apart or put together in this process.
     dynamic: set[type[Any]] = set(_cloudpickle._DYNAMIC_CLASS_TRACKER_BY_CLASS)

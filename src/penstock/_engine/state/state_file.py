@@ -9,6 +9,7 @@ Nothing is decompressed or unpickled before its checksum was compared.
 
 from __future__ import annotations
 
+import struct
 from functools import cache
 from struct import Struct
 from typing import TYPE_CHECKING, Final
@@ -28,6 +29,7 @@ from penstock._engine.state.chunk_columns import (
     unpack_owners,
 )
 from penstock._engine.state.rows import TIMERS
+from penstock._engine.state.trust import ALL_CLASSES
 from penstock.errors import CorruptCheckpointError, UnsupportedFormatError
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.protocol.keys import NormalKey
     from penstock._engine.state.rows import Namespace
+    from penstock._engine.state.trust import AllowedClasses
 
 FORMAT_VERSION: Final = 3
 #: Format 1 differs in its keys: those of rows with names lack the names. Formats 1 and 2 have no rows with sub-keys.
@@ -43,8 +46,12 @@ _NAME: Final = b"PNSTATE"
 _MAGIC: Final = _NAME + bytes((FORMAT_VERSION,))
 _TRAILER: Final = Struct(">II8s")
 
+#: What the columns of a chunk raise that are not what a writer makes; values have errors of their own.
+_NOT_DECODED: Final = (msgspec.MsgspecError, ValueError, TypeError, KeyError, IndexError, struct.error, RecursionError)
+
 #: What a chunk should weigh before compression, and how many entries it may have at most.
 _CHUNK_BYTES: Final = 1 << 20
+_MOST_KEY_GROUPS: Final = 1 << 15
 _MAX_ENTRIES: Final = 1 << 16
 
 
@@ -120,7 +127,9 @@ class StateFileWriter:
         return head + index + _TRAILER.pack(len(index), crc32(index), _MAGIC)
 
 
-def read_state_file(data: bytes, path: str, key_groups: range, max_parallelism: int) -> Iterator[Chunk]:
+def read_state_file(
+    data: bytes, path: str, key_groups: range, max_parallelism: int, classes: AllowedClasses = ALL_CLASSES
+) -> Iterator[Chunk]:
     """Iterate the operations of a file, those on other key groups left out.
 
     Args:
@@ -128,17 +137,19 @@ def read_state_file(data: bytes, path: str, key_groups: range, max_parallelism: 
         path: Its name, for errors.
         key_groups: What to read.
         max_parallelism: The number of all key groups.
+        classes: What values may be of.
 
     Raises:
         CorruptCheckpointError: The file is damaged, cut off, or of another format version.
         StateClassError: A value cannot be unpickled.
+        UntrustedClassError: A value is of no allowed class.
     """
     for info in read_index(data, path):
         first, last = info.key_groups
         if first in key_groups and last in key_groups:
-            yield _read_chunk(data, path, info)
+            yield _read_chunk(data, path, info, classes)
         elif first < key_groups.stop and last >= key_groups.start:
-            yield _read_chunk(data, path, info).only(key_groups, max_parallelism)
+            yield _read_chunk(data, path, info, classes).only(key_groups, max_parallelism)
 
 
 def read_index(data: bytes, path: str) -> list[ChunkInfo]:
@@ -170,8 +181,25 @@ def read_index_by(read: Callable[[int, int], bytes], size: int, path: str) -> li
     index = read(start, index_size) if start >= len(_MAGIC) else b""
     if magic != head or len(index) != index_size or crc32(index) != checksum:
         raise CorruptCheckpointError(path, "it is damaged or was cut off (the index does not match its checksum)")
-    infos = msgspec.msgpack.decode(index, type=list[ChunkInfo])
+    try:
+        infos = msgspec.msgpack.decode(index, type=list[ChunkInfo])
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise CorruptCheckpointError(path, f"its index cannot be decoded ({error})") from error
+    for info in infos:
+        _check_sound(info, start, path)
     return infos if head == _MAGIC else [_from_older(info, head[-1]) for info in infos]
+
+
+def _check_sound(info: ChunkInfo, end: int, path: str) -> None:
+    """Raise CorruptCheckpointError for a line of the index that no writer makes."""
+    is_known = info.op in {*ChunkOperation, *OLD_TIMER_OPS} and info.columns in {COLUMNS, OLD_COLUMNS}
+    lies_inside = info.offset >= 0 and info.size >= 0 and info.offset + info.size <= end
+    # A chunk of nothing but zeros is 32,768 times as large as what it is packed in.
+    first, last = info.key_groups
+    has_groups = first >= 0 and -1 <= last < _MOST_KEY_GROUPS
+    can_be_unpacked = 0 <= info.raw_size <= _CHUNK_BYTES + (info.size << 16) and 0 <= info.entries <= info.raw_size
+    if not (is_known and lies_inside and has_groups and can_be_unpacked):
+        raise CorruptCheckpointError(path, f"its index says of state {info.name[:80]!r} what cannot be")
 
 
 def _from_older(info: ChunkInfo, file_format: int) -> ChunkInfo:
@@ -195,13 +223,23 @@ def read_owners(
         CorruptCheckpointError: The chunk is damaged.
     """
     raw = _decompress(data, path, info)
-    return unpack_owners(raw, info.columns) if raw else ([], None, None)
+    try:
+        return unpack_owners(raw, info.columns) if raw else ([], None, None)
+    except _NOT_DECODED as error:
+        raise _undecodable(path, info, error) from error
 
 
-def _read_chunk(data: bytes, path: str, info: ChunkInfo) -> Chunk:
+def _read_chunk(data: bytes, path: str, info: ChunkInfo, classes: AllowedClasses) -> Chunk:
     chunk = Chunk(ChunkOperation(info.op), info.name, info.kind, info.keep_keys, info.namespace, info.key_groups, [])
     chunk.old_keys, chunk.since = info.old_keys, info.since
-    return unpack(chunk, _decompress(data, path, info), info.columns)
+    try:
+        return unpack(chunk, _decompress(data, path, info), info.columns, classes)
+    except _NOT_DECODED as error:
+        raise _undecodable(path, info, error) from error
+
+
+def _undecodable(path: str, info: ChunkInfo, error: Exception) -> CorruptCheckpointError:
+    return CorruptCheckpointError(path, f"state {info.name[:80]!r} in it cannot be decoded ({error})")
 
 
 def _decompress(data: bytes, path: str, info: ChunkInfo) -> bytes:
@@ -209,7 +247,12 @@ def _decompress(data: bytes, path: str, info: ChunkInfo) -> bytes:
     packed = data[info.offset : info.offset + info.size]
     if crc32(packed) != info.checksum:
         raise CorruptCheckpointError(path, f"it is damaged (state {info.name!r} does not match its checksum)")
-    raw: bytes = _codec().decompress(packed, info.raw_size, asbytes=True) if info.raw_size else b""
+    try:
+        raw: bytes = _codec().decompress(packed, info.raw_size, asbytes=True) if info.raw_size else b""
+    except (pa.ArrowException, OSError, MemoryError) as error:
+        raise CorruptCheckpointError(path, f"state {info.name[:80]!r} in it cannot be unpacked ({error})") from error
+    if len(raw) != info.raw_size:
+        raise CorruptCheckpointError(path, f"state {info.name[:80]!r} in it has another size than was written")
     return raw
 
 

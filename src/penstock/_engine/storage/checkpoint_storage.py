@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from penstock._engine.protocol.signing import UNSIGNED, SigningKeys
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError
 
 if TYPE_CHECKING:
@@ -32,10 +33,24 @@ class CheckpointStorage(ABC):
 
     #: Opens the same storage again in another process, together with the options.
     url: str
+    #: Sign and check the chain entries in it.
+    keys: SigningKeys = UNSIGNED
 
     @abstractmethod
-    def find(self, path: str) -> bytes | None:
-        """Return the bytes of a file, None when there is none."""
+    def find(self, path: str, *, at_most: int | None = None) -> bytes | None:
+        """Return the bytes of a file, None when there is none; a file of more bytes than `at_most` is not read.
+
+        Raises:
+            CheckpointStorageError: It cannot be read, or is larger.
+        """
+
+    @abstractmethod
+    def read_sized(self, path: str, size: int) -> bytes:
+        """Return the bytes of a file that has to be there with a certain size; any other one is not read.
+
+        Raises:
+            CorruptCheckpointError: It is gone, or has another size.
+        """
 
     @abstractmethod
     def read_range(self, path: str, start: int, length: int) -> bytes:
@@ -76,13 +91,21 @@ class CheckpointStorage(ABC):
             raise CorruptCheckpointError(self.full_path(path), "it is gone")
         return data
 
-    def copy_from(self, source: CheckpointStorage, path: str, name: str) -> None:
+    def is_link(self, path: str) -> bool:
+        """Tell whether a file or directory is a link to another place: it is listed, and not followed."""
+        return False
+
+    def why_exposed(self, path: str) -> tuple[str, str] | None:
+        """Return the full path and a clause where others than this user can change a file or directory; else None."""
+        return None
+
+    def copy_from(self, source: CheckpointStorage, path: str, name: str, *, size: int | None = None) -> None:
         """Write a file of another storage under a name here, durable on return; without its bytes where that can be.
 
         Raises:
-            CorruptCheckpointError: The file is missing.
+            CorruptCheckpointError: The file is gone, or has another size than one that is given.
         """
-        self.put(name, source.read(path))
+        self.put(name, source.read(path) if size is None else source.read_sized(path, size))
 
     def move(self, path: str, name: str) -> None:
         """Give a file another name, durable on return; done again, it changes nothing. It needs no room where it can.
@@ -94,6 +117,15 @@ class CheckpointStorage(ABC):
             return
         self.copy_from(self, path, name)
         self.delete([path])
+
+    def _check_size(self, path: str, found: int, size: int) -> None:
+        if found != size:
+            reason = f"it was cut off or replaced ({found} bytes are there, {size} were written)"
+            raise CorruptCheckpointError(self.full_path(path), reason)
+
+    def _check_most(self, path: str, found: int, at_most: int | None) -> None:
+        if at_most is not None and found > at_most:
+            raise CheckpointStorageError(self.full_path(path), f"it has {found} bytes, and {at_most} are read at most")
 
     def unfinished(self) -> list[StoredFile]:
         """Return what writers that were killed left under names that listings leave out, at any depth."""

@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
 
@@ -14,15 +14,26 @@ if TYPE_CHECKING:
 _THREADS: Final = 8
 
 
-def copy_files(source: CheckpointStorage, target: CheckpointStorage, files: Iterable[tuple[str, str]]) -> None:
+def copy_files(
+    source: CheckpointStorage,
+    target: CheckpointStorage,
+    files: Iterable[tuple[str, str]],
+    sizes: Mapping[str, int] | None = None,
+) -> None:
     """Copy files, each from its path in one storage to its name in the other; all of them are durable on return.
 
+    Args:
+        source: Has them.
+        target: Gets them.
+        files: Paths there and names here.
+        sizes: By path: the bytes that a file is to have. It is not copied when it has more or fewer.
+
     Raises:
-        CorruptCheckpointError: A file is missing.
+        CorruptCheckpointError: A file is gone, or has another size.
         CheckpointStorageError: A storage cannot be used. Files that were copied before stay.
     """
     waiting = list(files)
-    copying = _Copying(source, target, iter(waiting))
+    copying = _Copying(source, target, iter(waiting), sizes or {})
     # Daemons, as all threads of a driver: a program that ends does not wait for a store that hangs.
     threads = [threading.Thread(target=copying.run, daemon=True) for _ in range(min(_THREADS, len(waiting)))]
     for thread in threads:
@@ -36,7 +47,14 @@ def copy_files(source: CheckpointStorage, target: CheckpointStorage, files: Iter
 class _Copying:
     """The shared state of the threads of one copy."""
 
-    def __init__(self, source: CheckpointStorage, target: CheckpointStorage, files: Iterator[tuple[str, str]]) -> None:
+    def __init__(
+        self,
+        source: CheckpointStorage,
+        target: CheckpointStorage,
+        files: Iterator[tuple[str, str]],
+        sizes: Mapping[str, int],
+    ) -> None:
+        self._sizes = sizes
         self._source = source
         self._target = target
         self._files = files
@@ -46,7 +64,7 @@ class _Copying:
     def run(self) -> None:
         while (file := self._next()) is not None:
             try:
-                self._target.copy_from(self._source, *file)
+                self._target.copy_from(self._source, *file, size=self._sizes.get(file[0]))
             except Exception as error:  # noqa: BLE001 - whatever the store raises, the caller of copy_files gets it
                 with self._lock:
                     self.error = self.error or error

@@ -11,14 +11,17 @@ import contextlib
 import errno
 import os
 import secrets
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.storage.checkpoint_storage import CheckpointStorage, StoredFile
+from penstock._engine.storage.ownership import why_not_trusted
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
+    from typing import BinaryIO
 
 #: Temporary files begin with this; listings leave them out.
 _TEMPORARY: Final = ".tmp-"
@@ -36,37 +39,62 @@ _REASONS: Final = {
     errno.ENOTSUP: "the file system has no hard links",
     errno.ENOTDIR: "a part of the path is a file",
     errno.EISDIR: "it is a directory",
+    errno.ELOOP: "it is a link, and below the directory that was given none is followed",
 }
+
+#: Neither does a reader wait for the writer of a pipe that has the name of a file, nor does it follow a link.
+_READ_FLAGS: Final = sum(getattr(os, name, 0) for name in ("O_RDONLY", "O_NONBLOCK", "O_NOFOLLOW", "O_BINARY"))
 
 
 class LocalStorage(CheckpointStorage):
     """Checkpoint storage below a directory, which is made when the first file is written.
 
+    The directory itself may be reached by way of links, as it was given. Below it none is followed: what another user
+    has planted there would lead reads, writes and deletions to anywhere.
+
     Args:
         root: The directory.
+        private: Whether files and directories are to be this user's alone; else the umask says whose they are.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, private: bool = True) -> None:
         self._root = root.absolute()
+        self._private = private
         self.url = self._root.as_uri()
 
     def full_path(self, path: str) -> str:
         """Return a path as a person would give it."""
         return str(self._root / path)
 
-    def find(self, path: str) -> bytes | None:
-        """Return the bytes of a file, None when there is none."""
+    def find(self, path: str, *, at_most: int | None = None) -> bytes | None:
+        """Return the bytes of a file, None when there is none; a file of more bytes than `at_most` is not read."""
         with self._naming(path):
             try:
-                return (self._root / path).read_bytes()
+                file, size = self._open(path)
             except FileNotFoundError:
                 return None
+            with file:
+                self._check_most(path, size, at_most)
+                return file.read()
+
+    def read_sized(self, path: str, size: int) -> bytes:
+        """Return the bytes of a file that has to be there with a certain size; any other one is not read."""
+        with self._naming(path):
+            try:
+                file, found = self._open(path)
+            except FileNotFoundError:
+                raise CorruptCheckpointError(self.full_path(path), "it is gone") from None
+            with file:
+                self._check_size(path, found, size)
+                data = file.read(size)
+        self._check_size(path, len(data), size)
+        return data
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
         """Return a part of a file; raise CorruptCheckpointError if the file is missing or too short."""
         with self._naming(path):
             try:
-                with (self._root / path).open("rb") as file:
+                with self._open(path)[0] as file:
                     file.seek(start)
                     data = file.read(length)
             except FileNotFoundError:
@@ -87,27 +115,39 @@ class LocalStorage(CheckpointStorage):
             # The writer may have failed after the link, and may be this process at its first try; a caller assumes that
             # an existing file is durable.
             with self._naming(path):
-                _sync_directory((self._root / path).parent)
+                _sync_directory(self._place(path).parent)
             return False
         return True
 
-    def copy_from(self, source: CheckpointStorage, path: str, name: str) -> None:
+    def is_link(self, path: str) -> bool:
+        """Tell whether a file or directory is a link to another place: it is listed, and not followed."""
+        return self._place(path, may_be_link=True).is_symlink()
+
+    def why_exposed(self, path: str) -> tuple[str, str] | None:
+        """Return the full path and a clause where others than this user can change a file or directory; else None."""
+        with self._naming(path), contextlib.suppress(FileNotFoundError):
+            reason = why_not_trusted(self._place(path, may_be_link=True))
+            return None if reason is None else (self.full_path(path), reason)
+        return None
+
+    def copy_from(self, source: CheckpointStorage, path: str, name: str, *, size: int | None = None) -> None:
         """Write a file of another storage under a name here; between local disks the kernel moves the bytes."""
         if not isinstance(source, LocalStorage):
-            super().copy_from(source, path, name)
+            super().copy_from(source, path, name, size=size)
             return
         with source._naming(path):
             try:
-                original = (source._root / path).open("rb", buffering=0)
+                original, found = source._open(path)
             except FileNotFoundError:
                 raise CorruptCheckpointError(source.full_path(path), "it is gone") from None
         with original:
+            source._check_size(path, found, found if size is None else size)
             self._publish(name, lambda descriptor: _copy_bytes(original.fileno(), descriptor), os.replace)
 
     def move(self, path: str, name: str) -> None:
         """Give a file another name, durable on return; done again, it changes nothing. It needs no room."""
-        source, target = self._root / path, self._root / name
         with self._naming(name):
+            source, target = self._place(path), self._place(name)
             try:
                 source.replace(target)
             except FileNotFoundError:
@@ -120,8 +160,9 @@ class LocalStorage(CheckpointStorage):
         directories: set[Path] = set()
         for path in paths:
             with self._naming(path):
-                (self._root / path).unlink(missing_ok=True)
-            directories.add((self._root / path).parent)
+                place = self._place(path, may_be_link=True)
+                place.unlink(missing_ok=True)
+            directories.add(place.parent)
         for directory in directories - {self._root}:
             with contextlib.suppress(OSError):  # not empty, or just used again
                 directory.rmdir()
@@ -130,7 +171,7 @@ class LocalStorage(CheckpointStorage):
         """Return the names right below a directory ("" for the root), files and directories, sorted."""
         with self._naming(directory):
             try:
-                names = (entry.name for entry in (self._root / directory).iterdir())
+                names = (entry.name for entry in self._place(directory).iterdir())
                 return sorted(name for name in names if not name.startswith(_TEMPORARY))
             except FileNotFoundError:
                 return []
@@ -146,21 +187,21 @@ class LocalStorage(CheckpointStorage):
             return sorted(self._walk("", temporary=True), key=lambda file: file.path)
 
     def _walk(self, directory: str, *, temporary: bool = False) -> Iterator[StoredFile]:
-        for folder, _, names in os.walk(self._root / directory):
+        for folder, _, names in os.walk(self._place(directory)):
             for name in names:
                 if name.startswith(_TEMPORARY) is not temporary:
                     continue
                 file = Path(folder, name)
                 with contextlib.suppress(FileNotFoundError):  # deleted while we walk
-                    status = file.stat()
+                    status = file.lstat()
                     relative = file.relative_to(self._root).as_posix()
                     yield StoredFile(relative, status.st_size, status.st_mtime_ns // 1_000_000)
 
     def _publish(self, path: str, fill: Callable[[int], None], move: Callable[[Path, Path], None]) -> None:
         """Write a synced temporary file, then give it its name in one step and sync the directory."""
-        target = self._root / path
-        temporary = target.parent / f"{_TEMPORARY}{os.getpid()}-{secrets.token_hex(6)}"
         with self._naming(path):
+            target = self._place(path, may_be_link=True)  # what has that name is replaced, or is in the way
+            temporary = target.parent / f"{_TEMPORARY}{os.getpid()}-{secrets.token_hex(6)}"
             try:
                 self._write_synced(temporary, fill)
                 move(temporary, target)
@@ -178,12 +219,39 @@ class LocalStorage(CheckpointStorage):
 
     def _create(self, file: Path) -> int:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        mode = 0o600 if self._private else 0o666
         for _ in range(3):
             try:
-                return os.open(file, flags, 0o644)
+                return os.open(file, flags, mode)
             except FileNotFoundError:  # the directory is not there yet, or `delete` found it empty in between
-                _make_directories(file.parent)
-        return os.open(file, flags, 0o644)
+                _make_directories(file.parent, 0o700 if self._private else 0o777)
+        return os.open(file, flags, mode)
+
+    def _open(self, path: str) -> tuple[BinaryIO, int]:
+        """Open a file for reading, and return it with its size."""
+        descriptor = os.open(self._place(path), _READ_FLAGS)
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            os.close(descriptor)
+            number = errno.EISDIR if stat.S_ISDIR(status.st_mode) else errno.ENXIO
+            raise OSError(number, "it is a device or a pipe, not a file")
+        return os.fdopen(descriptor, "rb"), status.st_size
+
+    def _place(self, path: str, *, may_be_link: bool = False) -> Path:
+        """Return where a path leads that stays below the root; links below that lead away.
+
+        Raises:
+            CheckpointStorageError: It does not.
+        """
+        names = [name for name in path.split("/") if name not in {"", "."}]
+        if ".." in names or path.startswith("/"):
+            raise CheckpointStorageError(self.full_path(path), "it does not lie below the directory that was given")
+        level = str(self._root)
+        for place, name in enumerate(names):
+            level = f"{level}{os.sep}{name}"
+            if os.path.islink(level) and not (may_be_link and place == len(names) - 1):  # noqa: PTH114 - per file
+                raise CheckpointStorageError(level, _REASONS[errno.ELOOP])
+        return self._root.joinpath(*names)
 
     @contextlib.contextmanager
     def _naming(self, path: str) -> Generator[None]:
@@ -195,6 +263,8 @@ class LocalStorage(CheckpointStorage):
         except OSError as error:
             reason = _REASONS.get(error.errno or 0, error.strerror or str(error))
             raise CheckpointStorageError(self.full_path(path), reason) from error
+        except ValueError as error:  # a zero byte, or what is no text
+            raise CheckpointStorageError(self.full_path(path), "it cannot be the name of a file") from error
 
 
 def _writer(data: bytes) -> Callable[[int], None]:
@@ -225,11 +295,11 @@ def _copy_bytes(source: int, target: int) -> None:
         _write_all(target, data)
 
 
-def _make_directories(directory: Path) -> None:
+def _make_directories(directory: Path, mode: int) -> None:
     """Make a durable directory, with its parents."""
     if not directory.parent.exists():
-        _make_directories(directory.parent)
-    directory.mkdir(exist_ok=True)
+        _make_directories(directory.parent, mode)
+    directory.mkdir(mode, exist_ok=True)
     try:
         _sync_directory(directory.parent)
     except OSError:  # else the next try would find it, and take it for durable

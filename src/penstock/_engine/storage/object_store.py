@@ -78,14 +78,28 @@ class ObjectStorage(CheckpointStorage):
         self._has_answered = access is None
         self._bucket_store: ObjectStore | None = None
 
-    def find(self, path: str) -> bytes | None:
-        """Return the bytes of a file, None when there is none."""
+    def find(self, path: str, *, at_most: int | None = None) -> bytes | None:
+        """Return the bytes of a file, None when there is none; a file of more bytes than `at_most` is not read."""
         with self._naming(path):
             try:
-                return bytes(obstore.get(self._store, path).bytes())
+                found = obstore.get(self._store, path)
+                self._check_most(path, found.meta["size"], at_most)
+                return bytes(found.bytes())
             except FileNotFoundError as error:
                 if is_missing(error):
                     return None
+                raise
+
+    def read_sized(self, path: str, size: int) -> bytes:
+        """Return the bytes of a file that has to be there with a certain size; any other one is not read."""
+        with self._naming(path):
+            try:
+                found = obstore.get(self._store, path)
+                self._check_size(path, found.meta["size"], size)
+                return bytes(found.bytes())
+            except FileNotFoundError as error:
+                if is_missing(error):
+                    raise CorruptCheckpointError(self.full_path(path), "it is gone") from None
                 raise
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
@@ -121,10 +135,10 @@ class ObjectStorage(CheckpointStorage):
                 return False
         return True
 
-    def copy_from(self, source: CheckpointStorage, path: str, name: str) -> None:
+    def copy_from(self, source: CheckpointStorage, path: str, name: str, *, size: int | None = None) -> None:
         """Write a file of another storage under a name here; within a bucket the store moves the bytes."""
         if not isinstance(source, ObjectStorage) or not self._copy_inside(source, path, name):
-            super().copy_from(source, path, name)
+            super().copy_from(source, path, name, size=size)
 
     def _copy_inside(self, source: ObjectStorage, path: str, name: str) -> bool:
         """Copy within one bucket; False where this is none, or the store cannot copy that (S3: above 5 GB)."""
@@ -187,7 +201,7 @@ class ObjectStorage(CheckpointStorage):
         except (UnauthenticatedError, PermissionDeniedError) as error:
             reason = f"the store refuses access with the credentials that it was given ({reason_of(error)})"
             raise CheckpointStorageError(self.full_path(path), reason) from error
-        except (BaseError, OSError) as error:
+        except (BaseError, OSError, ValueError) as error:
             raise CheckpointStorageError(self.full_path(path), reason_of(error)) from error
         if not self._has_answered and self._access is not None:
             self._store = from_url(_quoted(self.url), retry_config=_PATIENT, **self._access.arguments)

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from penstock._engine.protocol.signing import SigningKeys
 from penstock._engine.storage.local import LocalStorage
 from penstock._engine.storage.s3 import is_s3_setting
-from penstock.common.paths import absolute_path, plain_path, scheme_of
+from penstock.common import option_table
+from penstock.common.configuration import Configuration
+from penstock.common.paths import absolute_path, plain_path, real_path, scheme_of
 from penstock.errors import CheckpointStorageError, PathError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
-    from penstock.common.configuration import Configuration
+
+#: What a configuration says of all storage, beside how object stores are reached.
+_OPTIONS: Final = frozenset({option_table.STATE_PRIVATE.key, option_table.STATE_SIGNING_KEY.key})
 
 
 def local_path(path: str) -> str:
@@ -51,14 +57,19 @@ def _as_storage_error() -> Generator[None]:
 
 
 def storage_options(configuration: Configuration) -> dict[str, str]:
-    """Return what a configuration says about how object stores are reached, secrets among it.
+    """Return what a configuration says about storage and how object stores are reached, secrets among it.
 
     Example:
         >>> from penstock.common import Configuration
         >>> storage_options(Configuration().set_string("s3.region", "eu-west-1").set_string("pipeline.name", "orders"))
         {'s3.region': 'eu-west-1'}
     """
-    return {key: value for key, value in configuration.to_dict().items() if is_s3_setting(key)}
+    return {key: value for key, value in configuration.to_dict().items() if is_s3_setting(key) or key in _OPTIONS}
+
+
+def options_for_tasks(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options that tasks get: they write files and never chain entries, so they sign nothing."""
+    return {key: value for key, value in options.items() if key != option_table.STATE_SIGNING_KEY.key}
 
 
 def open_storage(url: str, options: Mapping[str, str] | None = None) -> CheckpointStorage:
@@ -67,18 +78,32 @@ def open_storage(url: str, options: Mapping[str, str] | None = None) -> Checkpoi
     Args:
         url: A local path, or a URL with the scheme file, s3, gs, az (and their longer names) or memory.
         options: The options of the object store: Flink's ``s3.…`` keys, or keys of ``obstore`` such as ``aws_region``.
-            The environment supplies the others.
+            The environment supplies the others. Of ours ``penstock.state.…``, how files are written.
 
     Raises:
         CheckpointStorageError: There is no such kind of storage, or it cannot be set up.
     """
-    place = local_path(url)
+    place, given = local_path(url), dict(options or {})
+    own = Configuration.from_dict({key: given.pop(key) for key in _OPTIONS & given.keys()})
     if not scheme_of(place):
-        return LocalStorage(Path(place))
-    # Imported here, because obstore takes long to import, and local directories do without it.
-    from penstock._engine.storage.object_store import open_object_store
+        storage: CheckpointStorage = LocalStorage(Path(place), private=own.get(option_table.STATE_PRIVATE))
+    else:
+        # Imported here, because obstore takes long to import, and local directories do without it.
+        from penstock._engine.storage.object_store import open_object_store
 
-    return open_object_store(place, dict(options or {}))
+        storage = open_object_store(place, given)
+    storage.keys = SigningKeys.of(own.get(option_table.STATE_SIGNING_KEY))
+    return storage
+
+
+def without_links(path: str) -> str:
+    """Return the place that a path of a savepoint or checkpoint means, of which storage would follow no link.
+
+    It is returned as it was given where its last two names are none: what is above them may lead anywhere.
+    """
+    if scheme_of(path) or not (os.path.islink(path) or os.path.islink(os.path.dirname(path))):  # noqa: PTH114, PTH120
+        return path
+    return real_path(path)
 
 
 def above(directory: str) -> tuple[str, str]:

@@ -25,9 +25,9 @@ class TemporaryStorage(LocalStorage):
         super().__init__(scratch.path)
         self._scratch = scratch
 
-    def find(self, path: str) -> bytes | None:
-        """Return the bytes of a file, None when there is none."""
-        data = super().find(path)
+    def find(self, path: str, *, at_most: int | None = None) -> bytes | None:
+        """Return the bytes of a file, None when there is none; a file of more bytes than `at_most` is not read."""
+        data = super().find(path, at_most=at_most)
         if data is None:
             self._require()
         return data

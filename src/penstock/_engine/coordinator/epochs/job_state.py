@@ -273,7 +273,7 @@ class JobState:
             for ack in sorted(acks, key=lambda ack: ack.subtask):
                 part = ack.operators.get(uid)
                 if part is not None and (part.outputs or part.outputs_path):
-                    found.append(OperatorOutput(uid, ack.subtask, part.outputs, part.outputs_path))
+                    found.append(OperatorOutput(uid, ack.subtask, part.outputs, part.outputs_path, part.outputs_digest))
         return tuple(found)
 
     # ------------------------------------------------------------------------------------------------------- the pace

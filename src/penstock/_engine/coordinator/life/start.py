@@ -123,6 +123,8 @@ class JobStart:
         #: Whether, by its newest entries, the job continues from the checkpoint of a stop, and whether it has finished.
         self._resumes = self._finished = False
         self._newest: ChainEntry | None = None
+        #: The paths that entries have led to.
+        self._followed: set[str] = set()
         #: The stored takeovers of this driver, and below the one that is being stored.
         self._takeovers: list[ChainEntry] = []
         self._takeover: ChainEntry | None = None
@@ -176,6 +178,7 @@ class JobStart:
     def _list(self) -> list[Instruction]:
         self.phase = StartPhase.LISTING
         self.restored, self._newest, self._resumes, self._finished = None, None, False, False
+        self._followed.clear()
         return [ListChainEntries(self.job_id)]
 
     def entries_listed(self, event: ChainEntriesListed) -> list[Instruction]:
@@ -184,7 +187,7 @@ class JobStart:
         if not self._ids:
             return self._choose(None)
         self.phase = StartPhase.LOOKING
-        return [ReadChainEntry(checkpoint_path(self.job_id, self._ids[-1]))]
+        return [ReadChainEntry(checkpoint_path(self.job_id, self._ids[-1]), is_followed=self._settings.latest)]
 
     def newest_read(self, event: ChainEntryRead) -> list[Instruction]:
         """Choose what to restore, knowing the newest entry."""
@@ -220,18 +223,25 @@ class JobStart:
             case ChainEntryKind.SUSPENDED | ChainEntryKind.DRAINED | ChainEntryKind.CANCELED if (
                 entry.savepoint is not None
             ):
-                return [ReadChainEntry(entry.savepoint)]
+                return [self._follow(entry.savepoint, event.path)]
             case ChainEntryKind.TAKEOVER | ChainEntryKind.FAILED if entry.parent is None and self._settings.latest:
                 return self._take_over()  # there is no checkpoint yet, so the job begins from nothing
             case _ if entry.parent is not None:
                 self._resumes = self._resumes or entry.resumes or entry.kind is ChainEntryKind.CANCELED
                 self._finished = self._finished or entry.kind is ChainEntryKind.FINISHED
-                return [ReadChainEntry(entry.parent.path)]
+                return [self._follow(entry.parent.path, event.path)]
             case _:
                 reason = f"the job ended ({entry.kind.value}) before its first checkpoint"
                 if entry.kind is ChainEntryKind.TAKEOVER:
                     reason = "that entry is of a start, and the job had no checkpoint before it"
                 raise NoCheckpointError(event.path, self._job, reason)
+
+    def _follow(self, path: str, named_by: str) -> ReadChainEntry:
+        """Read what an entry names; one that leads back to itself is no job's."""
+        if path in self._followed:
+            raise CorruptCheckpointError(named_by, f"it goes on from {path}, and that from it")
+        self._followed.add(path)
+        return ReadChainEntry(path, is_followed=True)
 
     def _restore(self, entry: ChainEntry, path: str) -> list[Instruction]:
         if entry.snapshot is None:

@@ -18,8 +18,6 @@ from penstock._engine.protocol.metadata import (
     ChainEntry,
     ChainEntryKind,
     ParentCheckpoint,
-    decode_chain_entry,
-    encode_chain_entry,
 )
 from penstock._engine.protocol.paths import (
     MARK,
@@ -36,8 +34,17 @@ from penstock._engine.protocol.paths import (
 from penstock._engine.savepoints.chains import last_checkpoint, read_entry, readable_entry
 from penstock._engine.savepoints.located import rebased
 from penstock._engine.storage.copying import copy_files
-from penstock._engine.storage.opening import above, open_storage
-from penstock.errors import CheckpointStorageError, CorruptCheckpointError, PenstockError, UnsupportedFormatError
+from penstock._engine.storage.entries import document_of, entry_of, find_entry
+from penstock._engine.storage.opening import above, open_storage, without_links
+from penstock._engine.storage.ownership import foreign_link
+from penstock.errors import (
+    CheckpointStorageError,
+    CorruptCheckpointError,
+    ExposedCheckpointError,
+    PenstockError,
+    SignatureError,
+    UnsupportedFormatError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -142,7 +149,7 @@ class CheckpointStore:
         shown = inner if storage is self._storage else storage.full_path(inner)
         try:
             entry = read_entry(storage, inner)
-        except UnsupportedFormatError:
+        except (SignatureError, UnsupportedFormatError):
             raise
         except CorruptCheckpointError as error:
             raise metadata_damage(error, storage, inner) from None
@@ -150,6 +157,10 @@ class CheckpointStore:
             entry = rebased(entry, inner)
         elif entry is not None and entry.parent is not None and storage is not self._storage:
             entry = replace(entry, parent=_as_seen_from_elsewhere(entry.parent, entry.job_id, storage))
+        if entry is not None and instruction.is_followed and not storage.keys:
+            if (reason := foreign_link(path)) is not None:
+                raise ExposedCheckpointError(path, reason)
+            _check_own(storage, inner, entry)
         return ev.ChainEntryRead(entry, shown if entry is not None else storage.full_path(inner))
 
     def find_later(self, instruction: do.FindLaterCheckpoint) -> ev.Event:
@@ -216,7 +227,7 @@ class CheckpointStore:
             place, root = Path(path).resolve(), Path(self._storage.full_path("")).resolve()
             if place.is_relative_to(root):
                 return self._storage, place.relative_to(root).as_posix()
-        directory, name = above(path)
+        directory, name = above(without_links(path))
         root, job = above(directory)
         return open_storage(root or "/", self._options), "/".join(filter(None, (job, name)))
 
@@ -225,9 +236,9 @@ class CheckpointStore:
         entry = instruction.entry
         path = metadata_path(entry.job_id, entry.checkpoint_id)
         try:
-            if self._storage.put_if_absent(path, encode_chain_entry(entry)):
+            if self._storage.put_if_absent(path, document_of(self._storage, entry)):
                 return ev.ChainEntryStored()
-            existing = decode_chain_entry(self._storage.read(path), self._storage.full_path(path))
+            existing = entry_of(self._storage, path, self._storage.read(path))
         except Exception as error:  # noqa: BLE001 - whatever went wrong, the entry may be there or not
             return ev.ChainEntryUncertain(error)
         return ev.ChainEntryTaken(existing)
@@ -235,7 +246,7 @@ class CheckpointStore:
     def copy_state(self, instruction: do.CopyState) -> ev.Event:
         """Copy state files of another job or directory into this job's."""
         source, _ = self._locate(instruction.checkpoint)
-        copy_files(source, self._storage, instruction.files)
+        copy_files(source, self._storage, instruction.files, instruction.sizes)
         return ev.StateCopied()
 
     def store_state(self, instruction: do.StoreState) -> ev.Event:
@@ -306,10 +317,10 @@ class CheckpointStore:
         """Tell whether an entry is a readable checkpoint, as only these may be deleted."""
         path = metadata_path(job_id, checkpoint_id)
         try:
-            data = self._storage.find(path)
-            return data is not None and decode_chain_entry(data, path).kind is ChainEntryKind.CHECKPOINT
+            entry = find_entry(self._storage, path)
         except CorruptCheckpointError:
             return False
+        return entry is not None and entry.kind is ChainEntryKind.CHECKPOINT
 
     def _claims_alone(self, path: str) -> list[str]:
         """Return the claims of a checkpoint that has been deleted."""
@@ -324,6 +335,26 @@ class CheckpointStore:
                 _log.warning("Cleaning up failed; it is tried again after the next start: %s", error)
 
         self._background.run(run)
+
+
+def _check_own(storage: CheckpointStorage, checkpoint: str, entry: ChainEntry) -> None:
+    """Make sure that only this user can have written an entry and what it names; a signature would say so, too.
+
+    What is above a savepoint, and the directory of all checkpoints, is as the user has configured it.
+
+    Raises:
+        ExposedCheckpointError: Others can change it.
+    """
+    above_savepoint = checkpoint.rpartition("/")[0] if entry.kind is ChainEntryKind.SAVEPOINT else ""
+    files = {f"{checkpoint}/{METADATA}", *(state_files(entry.snapshot) if entry.snapshot is not None else ())}
+    levels = {
+        "/".join(names[:end]) for names in (file.split("/") for file in files) for end in range(1, len(names) + 1)
+    }
+    for level in sorted(levels):
+        inside = not above_savepoint or level.startswith(f"{above_savepoint}/")
+        exposed = storage.why_exposed(level) if inside else None
+        if exposed is not None:
+            raise ExposedCheckpointError(*exposed)
 
 
 def _as_seen_from_elsewhere(parent: ParentCheckpoint, job_id: str, storage: CheckpointStorage) -> ParentCheckpoint:

@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
-from penstock._engine.protocol.metadata import ChainEntryKind, encode_chain_entry
+from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock._engine.protocol.paths import METADATA, checkpoint_ids, checkpoint_path, metadata_path, number_of_claim
 from penstock._engine.savepoints.chains import readable_entry
 from penstock._engine.savepoints.disposal import belongs
+from penstock._engine.storage.entries import document_of
 
 if TYPE_CHECKING:
     from penstock._engine.protocol.metadata import ChainEntry
@@ -65,4 +66,4 @@ def _close_chain(storage: CheckpointStorage, entry: ChainEntry, owner: str) -> N
         savepoint=None,
         reason=f"job {owner} has claimed its checkpoint {entry.checkpoint_id}",
     )
-    storage.put_if_absent(metadata_path(last.job_id, last.checkpoint_id), encode_chain_entry(last))
+    storage.put_if_absent(metadata_path(last.job_id, last.checkpoint_id), document_of(storage, last))

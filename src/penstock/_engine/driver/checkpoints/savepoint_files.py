@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock._engine.coordinator import events as ev
-from penstock._engine.protocol.metadata import decode_chain_entry, encode_chain_entry
 from penstock._engine.protocol.paths import METADATA, STAGED_METADATA
 from penstock._engine.storage.copying import copy_files
+from penstock._engine.storage.entries import document_of, entry_of, find_entry
 from penstock._engine.storage.new_directory import check_no_links, first_missing, remove_empty
 from penstock._engine.storage.opening import above, open_storage
 from penstock.errors import CheckpointStorageError, PenstockError
@@ -110,7 +110,7 @@ class SavepointFiles:
         target = open_storage(instruction.path, self._options)
         copy_files(self._storage, target, instruction.files)
         if instruction.is_staged:
-            target.put(STAGED_METADATA, encode_chain_entry(instruction.entry))
+            target.put(STAGED_METADATA, document_of(target, instruction.entry))
         else:
             self._put(target, instruction.entry)
             self.copied.add(instruction.path)
@@ -118,7 +118,7 @@ class SavepointFiles:
     def _complete(self, instruction: do.CompleteSavepoint) -> None:
         target, entry = open_storage(instruction.path, self._options), instruction.entry
         try:
-            staged = target.find(STAGED_METADATA)
+            staged = find_entry(target, STAGED_METADATA)
             if staged is not None and not _is_same_state(staged, entry):
                 target.delete([STAGED_METADATA])
             target.move(STAGED_METADATA, METADATA)
@@ -128,13 +128,13 @@ class SavepointFiles:
             self._put(target, entry)
 
     def _put(self, target: CheckpointStorage, entry: ChainEntry) -> None:
-        if not target.put_if_absent(METADATA, encode_chain_entry(entry)):
+        if not target.put_if_absent(METADATA, document_of(target, entry)):
             self._check_same(target, entry)
 
     @staticmethod
     def _check_same(target: CheckpointStorage, entry: ChainEntry) -> None:
         """Accept the files of an earlier try; raise CheckpointStorageError for other files."""
-        found = decode_chain_entry(target.read(METADATA), target.full_path(METADATA))
+        found = entry_of(target, METADATA, target.read(METADATA))
         if (found.job_id, found.checkpoint_id) != (entry.job_id, entry.checkpoint_id):
             raise CheckpointStorageError(
                 target.url, f"there is a savepoint of checkpoint {found.checkpoint_id} already"
@@ -160,9 +160,8 @@ class SavepointFiles:
         self._discard(path)
 
 
-def _is_same_state(staged: bytes, entry: ChainEntry) -> bool:
+def _is_same_state(found: ChainEntry, entry: ChainEntry) -> bool:
     """Tell whether a staged entry has the same state; commits may have been done since it was written."""
-    found = decode_chain_entry(staged, STAGED_METADATA)
     return (found.job_id, found.checkpoint_id) == (entry.job_id, entry.checkpoint_id) and (
         found.snapshot is not None and entry.snapshot is not None and _state(found.snapshot) == _state(entry.snapshot)
     )

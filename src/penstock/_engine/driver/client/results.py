@@ -12,6 +12,7 @@ import msgspec
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.driver.client.signals import HEARS_S
+from penstock._engine.protocol.signing import check_digest
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError, UnreadableOutputError
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ class Results:
             return output.blocks
         try:
             data = self._storage.read(output.path)
+            check_digest(data, output.digest, self._storage.full_path(output.path))
             try:
                 return msgspec.msgpack.decode(data, type=list[bytes])
             except msgspec.MsgspecError as error:

@@ -10,13 +10,13 @@ import contextlib
 import errno
 import os
 import signal
-import sys
 import termios
 import threading
 import time
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from penstock._engine.protocol.control import StopMode
+from penstock.common.process import report
 from penstock.errors import JobCancelledError
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ class Interruption:
     def __init__(self, job_name: str, job: JobControl, clock: Callable[[], float] = time.monotonic) -> None:
         self._job_name, self._job = job_name, job
         self._clock = clock
+        self._process = os.getpid()
         self._taken_at: float | None = None
         self._cancelled = False
         self._savepoint: Future[str] | None = None
@@ -69,7 +70,11 @@ class Interruption:
         return self._savepoint.result() if done and self._savepoint is not None else None
 
     def on_signal(self, number: int, _: FrameType | None) -> None:
-        """Handle a signal."""
+        """Take a signal."""
+        if os.getpid() != self._process:  # a child that the program has forked: the job is not its own
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+            return
         now = self._clock()
         # From here to the assignment there is no call, so no other signal's handler runs in between.
         if self._taken_at is not None and now - self._taken_at < _TOGETHER_S:
@@ -83,14 +88,14 @@ class Interruption:
             os.kill(os.getpid(), number)
         elif self._savepoint is None and (stopping := self._job.stopping) is not None:
             path, self._savepoint = stopping
-            say(f"Job {self._job_name!r} is stopping already, into {path}; once more cancels it.")
+            report(f"Job {self._job_name!r} is stopping already, into {path}; once more cancels it.")
             self._savepoint.add_done_callback(_say_failure)
         elif self._savepoint is None and self._job.savepoint_directory is not None:
-            say(f"Stopping job {self._job_name!r} with a savepoint; once more cancels it.")
+            report(f"Stopping job {self._job_name!r} with a savepoint; once more cancels it.")
             self._savepoint = self._job.savepoint(None, StopMode.SUSPEND)
             self._savepoint.add_done_callback(_say_failure)
         else:
-            say(f"Cancelling job {self._job_name!r}; once more ends it at once.")
+            report(f"Cancelling job {self._job_name!r}; once more ends it at once.")
             self._cancelled = True
             self._job.cancel()
 
@@ -98,7 +103,7 @@ class Interruption:
 def _say_failure(savepoint: Future[str]) -> None:
     error = savepoint.exception()
     if error is not None:
-        say(f"The job did not stop. {error} Once more cancels it.")
+        report(f"The job did not stop. {error} Once more cancels it.")
 
 
 def leave_closed_terminal() -> None:
@@ -113,19 +118,14 @@ def leave_closed_terminal() -> None:
                 os.close(nowhere)
 
 
-def say(text: str) -> None:
-    """Write a line to the terminal, unless it was closed."""
-    with contextlib.suppress(OSError, ValueError):
-        sys.stderr.write(f"{text}\n")
-        sys.stderr.flush()
-
-
 @contextlib.contextmanager
 def ending_on_signals(driver: JobDriver) -> Generator[None]:
     """End a job if SIGINT, SIGTERM or SIGHUP arrives while the main thread waits for it.
 
     The process then exits as if the signal had ended it, and the last line says from where the job can continue.
     Ignored signals, such as SIGHUP below ``nohup``, stay ignored. On other threads than the main one it does nothing.
+
+    Where the program has handlers of its own, they stay: then it is the program that ends its job.
 
     Args:
         driver: The job.
@@ -134,7 +134,7 @@ def ending_on_signals(driver: JobDriver) -> Generator[None]:
         yield
         return
     interruption = driver.interruption
-    heard = [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]
+    heard = [number for number in _ENDING if _is_free(signal.getsignal(number))]
     before = {number: signal.signal(number, interruption.on_signal) for number in heard}
     try:
         yield
@@ -154,9 +154,17 @@ def ending_on_signals(driver: JobDriver) -> Generator[None]:
                 signal.signal(number, handler)
 
 
+def _is_free(handler: object) -> bool:
+    """Tell whether nobody has set a handler but Python and Spark; SIG_IGN was set on purpose, too."""
+    if handler in {signal.SIG_DFL, signal.default_int_handler}:
+        return True
+    is_ours = isinstance(getattr(handler, "__self__", None), Interruption)
+    return is_ours or str(getattr(handler, "__module__", "")).startswith("pyspark.")
+
+
 def _exit(interruption: Interruption, last_words: str) -> NoReturn:
     interruption.over = True
-    say(last_words)
+    report(last_words)
     raise SystemExit(128 + interruption.number) from None
 
 

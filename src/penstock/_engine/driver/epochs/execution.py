@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import pickle
+import secrets
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import events as ev
@@ -14,6 +16,7 @@ from penstock._engine.plan.epoch_plan import EpochPlan
 from penstock._engine.plan.levels import build_plan, plan_epoch, plan_release
 from penstock._engine.protocol.control import JobDispatch, LevelDispatch
 from penstock._engine.protocol.paths import blob_path, dispatches_path
+from penstock._engine.protocol.signing import file_digest
 from penstock.errors import CheckpointStorageError, EpochCancelledError, EpochInfrastructureError
 
 if TYPE_CHECKING:
@@ -48,8 +51,12 @@ class EpochPlanner:
     local_directory: str
     python_path: tuple[str, ...]
     configuration: dict[str, str]
+    #: Of the run: who can write into the checkpoint storage does not know it.
+    dispatch_key: bytes = field(default_factory=partial(secrets.token_bytes, 32), repr=False)
 
-    def job(self, chain: ChainWriter, program: bytes | None, program_path: str | None) -> JobDispatch:
+    def job(
+        self, chain: ChainWriter, program: bytes | None, program_path: str | None, program_digest: bytes | None
+    ) -> JobDispatch:
         """Return what is the same for all tasks of the run."""
         return JobDispatch(
             job_id=chain.job_id,
@@ -58,7 +65,9 @@ class EpochPlanner:
             earlier_runs=chain.runs[:-1],
             program=program,
             program_path=program_path,
+            program_digest=program_digest,
             storage_url=self.storage_url,
+            dispatch_key=self.dispatch_key,
             local_directory=self.local_directory,
             python_path=self.python_path,
             configuration=self.configuration,
@@ -156,7 +165,8 @@ class Epochs:
                 self._results.wait_for_room()
             is_small = len(self._program) <= MAX_INLINE_PROGRAM
             path = None if is_small else self._stored_program(chain.job_id)
-            job = self._planner.job(chain, self._program if is_small else None, path)
+            digest = None if is_small else file_digest(self._program)
+            job = self._planner.job(chain, self._program if is_small else None, path, digest)
             levels = self._planner.levels(instruction, releases=releases)
             started = self._mailbox.clock.now()
             epoch = instruction.checkpoint_id, instruction.attempt

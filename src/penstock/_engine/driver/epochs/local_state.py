@@ -11,6 +11,7 @@ import shutil
 import weakref
 from typing import TYPE_CHECKING
 
+from penstock._engine.storage.ownership import why_not_own
 from penstock._engine.storage.scratch import DirectoryLock, is_dead
 
 if TYPE_CHECKING:
@@ -43,8 +44,8 @@ class LocalStateDirectory:
             draft.mkdir(mode=0o700)
             self._let_go = weakref.finalize(self, DirectoryLock(draft).close)
             draft.rename(self.path)
-            for other in parent.iterdir():
-                if not other.name.startswith(".") and is_dead(other):
+            for other in parent.iterdir() if why_not_own(parent) is None else ():
+                if not other.name.startswith(".") and why_not_own(other) is None and is_dead(other):
                     shutil.rmtree(other, ignore_errors=True)
 
     def remove(self) -> None:

@@ -73,7 +73,7 @@ function checkpointTable(history) {
   if (history.length === 0) return h("p", { class: "hint" }, "None yet.");
   const headings = [["Id"], ["Kind"], ["State"], ["Begun", "when"], ["Duration", "number"], ["Written", "number"], ["All state", "number"], ["Subtasks", "number"], ["Where"]];
   const rows = history.map((one) => ({
-    key: one.id,
+    key: `${one.id} ${one.trigger_timestamp}`, // a try that failed gives its id to the next one
     cells: [
       `#${number(one)}`,
       KINDS[one.checkpoint_type] ?? one.checkpoint_type,

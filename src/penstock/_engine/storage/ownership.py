@@ -1,0 +1,96 @@
+"""Whose a file or directory of the local disk is: what others can change is neither read as code nor removed.
+
+A name in a directory that others can write to, such as the temporary one, may be a link that another user has put
+there. So each level is looked at itself, never what a link leads to.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import sys
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_ROOT: Final = 0
+#: The directory of a user below a temporary one; see `levels_of_user`.
+_USERS_OWN: Final = re.compile(r"penstock-\w+")
+
+
+def why_not_own(path: Path) -> str | None:
+    """Return why a directory is not safely this user's own, a clause; None where it is.
+
+    Raises:
+        OSError: It cannot be looked at.
+    """
+    status = path.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        return "it is a link or a file, not a directory"
+    if sys.platform == "win32":  # pragma: no cover - rights are not told by modes there
+        return None
+    if status.st_uid != os.geteuid():
+        return f"it belongs to user {status.st_uid}, not to user {os.geteuid()}"
+    return "other users can write to it" if others_can_write(status) else None
+
+
+def why_not_trusted(path: Path) -> str | None:
+    """Return why others can change what a path names, a clause; None where only this user and root can.
+
+    Raises:
+        OSError: It cannot be looked at.
+    """
+    status = path.lstat()
+    if stat.S_ISLNK(status.st_mode):
+        return "it is a link"
+    if sys.platform == "win32":  # pragma: no cover - rights are not told by modes there
+        return None
+    if status.st_uid not in {os.geteuid(), _ROOT}:
+        return f"it belongs to user {status.st_uid}"
+    return "other users can write to it" if others_can_write(status) else None
+
+
+def foreign_link(path: str) -> str | None:
+    """Return a clause where a path is a link that another user has put there; None for any other path."""
+    if sys.platform == "win32" or not os.path.islink(path):  # noqa: PTH114 - it may be a URL
+        return None
+    owner = os.lstat(path).st_uid
+    return None if owner in {os.geteuid(), _ROOT} else f"it is a link of user {owner}"
+
+
+def others_can_write(status: os.stat_result) -> bool:
+    """Tell whether somebody else than the owner can write; the group of one user alone does not count."""
+    if status.st_mode & stat.S_IWOTH:
+        return True
+    return bool(status.st_mode & stat.S_IWGRP) and not _is_group_of_one(status.st_gid, status.st_uid)
+
+
+def levels_of_user(path: Path) -> list[Path]:
+    """Return a path and what is above it, from the directory that Penstock has made for this user on.
+
+    Example:
+        >>> from pathlib import Path
+        >>> [level.as_posix() for level in levels_of_user(Path("/tmp/penstock-7/state/run"))]
+        ['/tmp/penstock-7', '/tmp/penstock-7/state', '/tmp/penstock-7/state/run']
+    """
+    levels = [path, *path.parents]
+    own = next((place for place, level in enumerate(levels) if _USERS_OWN.fullmatch(level.name)), 0)
+    return levels[own::-1]
+
+
+@cache
+def _is_group_of_one(group: int, user: int) -> bool:
+    """Tell whether a group is that of one user, as many systems make one for each, with a mask of 002."""
+    if sys.platform == "win32":  # pragma: no cover
+        return True
+    import grp
+    import pwd
+
+    try:
+        name, members = pwd.getpwuid(user).pw_name, grp.getgrgid(group)
+    except KeyError:  # users of containers have numbers alone
+        return group == user
+    return members.gr_name == name and set(members.gr_mem) <= {name}

@@ -1,0 +1,42 @@
+"""Text that comes from outside, such as names in a file or an answer, on its way to a person's terminal or log."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_BEYOND_ASCII: Final = "\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff"
+#: What moves a terminal's cursor, colours it or asks it for something, what turns the order of letters around, and
+#: halves of characters, which no encoding takes. Lines and tabs stay.
+_UNSAFE: Final = re.compile(f"[\x00-\x08\x0b-\x1f{_BEYOND_ASCII}]")
+#: The same, and what breaks lines.
+_UNSAFE_IN_NAME: Final = re.compile(f"[\x00-\x1f\u2028\u2029{_BEYOND_ASCII}]")
+_LONGEST_NAME: Final = 500
+
+
+def printable(text: str) -> str:
+    r"""Return a text of which nothing is a command to a terminal: such characters stand there as Python writes them.
+
+    Example:
+        >>> printable("a\x1b[2Jb\ud800\nc")
+        'a\\x1b[2Jb\\ud800\nc'
+    """
+    return _UNSAFE.sub(_escaped, text)
+
+
+def clean_name(name: str) -> str:
+    r"""Return a name as it can be shown, stored and sent everywhere: on one line, printable, and not endless.
+
+    Example:
+        >>> clean_name("daily\norders \x1b[31m"), len(clean_name("x" * 3_000_000))
+        ('daily\\norders \\x1b[31m', 500)
+    """
+    if len(name) > _LONGEST_NAME:
+        name = f"{name[: _LONGEST_NAME - 1]}…"
+    if name.isprintable() and name.isascii():
+        return name
+    return _UNSAFE_IN_NAME.sub(_escaped, name)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return ascii(found.group())[1:-1]

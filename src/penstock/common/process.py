@@ -1,0 +1,82 @@
+"""What a library does at the ends of a process that is not its own: lines for people, and cleaning up at exit.
+
+A line that cannot be written is no reason to fail: a terminal may be closed, a disk full, a pipe not read. And what a
+process has started is its own to end: a child that it forks ends with the same list of things to do at exit.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import select
+import sys
+from typing import TYPE_CHECKING, Any, Final, ParamSpec
+
+from penstock._errors.text import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+P = ParamSpec("P")
+
+#: A reader that has not made room by then does not get the line.
+_PATIENCE_MS: Final = 500
+
+
+def report(text: str) -> None:
+    """Write a line for people to standard error; it never raises, and never waits for a reader that has stopped.
+
+    Args:
+        text: The line; what would be a command to the terminal is written as an escape.
+    """
+    stream = sys.stderr
+    with contextlib.suppress(Exception):  # what reports is never a reason to fail
+        try:
+            descriptor = stream.fileno()
+        except (AttributeError, OSError, ValueError):  # a stream of a notebook or a test
+            stream.write(f"{printable(text)}\n")
+            stream.flush()
+        else:
+            _write(descriptor, f"{printable(text)}\n".encode(stream.encoding or "utf-8", "backslashreplace"))
+
+
+def is_on_terminal() -> bool:
+    """Tell whether what is reported goes to a terminal."""
+    try:
+        return sys.stderr.isatty()
+    except (AttributeError, OSError, ValueError):  # there is none, or it was closed
+        return False
+
+
+def _write(descriptor: int, line: bytes) -> None:
+    # Past the stream's own buffer: what could not be written would stay in it, and fail the exit of the process.
+    left = memoryview(line)
+    if sys.platform == "win32":
+        os.write(descriptor, left)
+        return
+    room = select.poll()
+    room.register(descriptor, select.POLLOUT)
+    while left and room.poll(_PATIENCE_MS):
+        left = left[os.write(descriptor, left[: select.PIPE_BUF]) :]
+
+
+def at_exit(function: Callable[P, Any], *args: P.args, **kwargs: P.kwargs) -> Callable[[], None]:
+    """Call a function when this process exits, and not when a child does that it has forked.
+
+    Args:
+        function: The function.
+        args: Its arguments.
+        kwargs: Those with names.
+
+    Returns:
+        What ``atexit.unregister`` takes.
+    """
+    process = os.getpid()
+
+    def run() -> None:
+        if os.getpid() == process:
+            function(*args, **kwargs)
+
+    atexit.register(run)
+    return run

@@ -1,0 +1,237 @@
+"""A process of others: it forks, its standard error is full or closed, and it has handlers and names of its own."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from penstock._engine.cli.log_limit import limit_log
+from penstock._engine.driver.client.signals import Interruption, ending_on_signals
+from penstock._engine.gateway.registry import JobRegistry, RegistryEntry
+from penstock._engine.graph.chaining import build_job_graph
+from penstock._errors.text import clean_name, printable
+from penstock.common.process import report
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.errors import UnsupportedOperationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SERVING = """
+    import os, sys, time
+    from penstock._engine.rest.server import RestServer
+    from penstock._engine.rest.settings import RestSettings
+    from penstock._engine.gateway.registry import JobRegistry, RegistryEntry
+    from penstock.common import Configuration
+    from penstock.common.process import at_exit
+    from pathlib import Path
+
+    place = Path(sys.argv[1])
+    configuration = Configuration().set_string("penstock.rest.registry-dir", str(place))
+    configuration.set_string("rest.bind-port", "0").set_string("rest.port", "0")
+    server = RestServer(RestSettings.read(configuration), dispose=print)
+    server.start(1)
+    server._registry.add(RegistryEntry.of_this_process("0" * 32, "job", server.address, 1, run_id="run"))
+    at_exit((place / "ended").write_text, "x")
+    if os.fork() == 0:
+        server._registry.clear()
+        sys.exit()  # runs what is to be done at exit, as a child of a user's may
+    os.wait()
+    assert [entry.name for entry in JobRegistry(place).entries()] == ["job"], "the entry is gone"
+    assert not (place / "ended").exists(), "the child has done it"
+    assert not server._closing and server._thread.is_alive()
+    print("served on", flush=True)
+"""
+
+
+def run_python(program: str, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", textwrap.dedent(program), *arguments]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=60, check=False, **options)
+
+
+def test_a_forked_child_that_exits_ends_nothing_of_its_parent(tmp_path: Path) -> None:
+    done = run_python(SERVING, str(tmp_path), stderr=subprocess.PIPE)
+    assert (done.returncode, done.stdout) == (0, "served on\n"), done.stderr
+    assert (tmp_path / "ended").exists()  # the parent did it at its own exit
+    assert list(tmp_path.glob("*.json")) == []
+
+
+def test_a_signal_to_a_forked_child_ends_the_child_alone() -> None:
+    program = """
+        import os, signal
+        from penstock._engine.driver.client.signals import Interruption
+
+        class Job:
+            stopping = savepoint_directory = None
+            def cancel(self):
+                print("cancelled", flush=True)
+
+        interruption = Interruption("job", Job())
+        signal.signal(signal.SIGTERM, interruption.on_signal)
+        child = os.fork()
+        if child == 0:
+            os.kill(os.getpid(), signal.SIGTERM)
+            print("the child lives", flush=True)
+            os._exit(0)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    """
+    assert run_python(program).stdout == f"{-signal.SIGTERM}\n"
+
+
+class Driver:
+    job_name = "job"
+
+    def __init__(self) -> None:
+        self.interruption = Interruption("job", Any)  # type: ignore[arg-type]
+
+
+def test_handlers_that_the_program_has_set_stay_its_own() -> None:
+    heard: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
+    try:
+        mine = signal.getsignal(signal.SIGTERM)
+        with ending_on_signals(Driver()):  # type: ignore[arg-type]
+            assert signal.getsignal(signal.SIGTERM) is mine
+            os.kill(os.getpid(), signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert heard == [signal.SIGTERM]
+
+
+# ------------------------------------------------------------------------------------------------------ standard error
+
+
+def full() -> int:
+    return os.open("/dev/full", os.O_WRONLY)
+
+
+def never_read() -> int:
+    """A pipe that is full, and whose reader is there and does not read."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    try:
+        while True:
+            os.write(writer, b"x" * 4096)
+    except BlockingIOError:
+        os.set_blocking(writer, True)
+    KEPT.append(reader)
+    return writer
+
+
+def without_reader() -> int:
+    reader, writer = os.pipe()
+    os.close(reader)
+    return writer
+
+
+KEPT: list[int] = []
+ENDS: list[Callable[[], int]] = [full, never_read, without_reader]
+
+CRASHING = """
+    import os, pathlib, signal, sys
+    runs = pathlib.Path(sys.argv[1])
+    runs.write_text(f"{runs.read_text() if runs.exists() else ''}x")
+    if len(runs.read_text()) < 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("end", [full, None])
+def test_a_supervisor_starts_its_program_again_whatever_its_standard_error_is(
+    end: Callable[[], int] | None, tmp_path: Path
+) -> None:
+    script, runs = tmp_path / "job.py", tmp_path / "runs"
+    script.write_text(textwrap.dedent(CRASHING))
+    options = ["--supervise", "--restart-delay", "0 s", "--max-restarts", "5"]
+    command = [sys.executable, "-m", "penstock", "run", *options, str(script), str(runs)]
+    if end is None:  # closed
+        command = ["/bin/sh", "-c", 'exec "$@" 2>&-', "sh", *command]
+    stderr = subprocess.DEVNULL if end is None else end()
+    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
+    code = subprocess.run(command, stderr=stderr, env=environment, timeout=60, check=False).returncode
+    assert (code, runs.read_text()) == (0, "xxx")
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_what_reports_neither_raises_nor_waits_nor_changes_the_exit_code(end: Callable[[], int]) -> None:
+    program = "from penstock.common.process import report\nfor _ in range(2): report('a line')\nprint('went on')"
+    began = time.monotonic()
+    done = run_python(program, stderr=end())
+    assert (done.returncode, done.stdout) == (0, "went on\n")
+    assert time.monotonic() - began < 30
+
+
+def test_a_report_is_printable(capfd: pytest.CaptureFixture[str]) -> None:
+    report("a\x1b[2J\ud800b")
+    assert capfd.readouterr().err == "a\\x1b[2J\\ud800b\n"
+
+
+def test_a_log_that_grew_too_large_is_the_one_before(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    with log.open("ab", buffering=0) as writer:
+        writer.write(b"a" * 90)
+        assert not limit_log(writer.fileno(), log, 100)
+        writer.write(b"b" * 60)
+        assert limit_log(writer.fileno(), log, 100)
+        writer.write(b"next")
+    assert log.read_bytes() == b"next"
+    assert (tmp_path / "job.log.1").read_bytes() == b"a" * 40 + b"b" * 60
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["job.log", "job.log.1"]
+
+
+def test_a_log_that_others_rotate_is_left_to_them(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    with log.open("ab", buffering=0) as writer:
+        writer.write(b"a" * 200)
+        log.rename(tmp_path / "moved")
+        log.write_bytes(b"of another")
+        assert not limit_log(writer.fileno(), log, 100)
+    assert (log.read_bytes(), (tmp_path / "moved").stat().st_size) == (b"of another", 200)
+
+
+# --------------------------------------------------------------------------------------------------------------- names
+
+NAMES = ["lone \ud800", "two\nlines\r\t", "x" * 3_000_000, "\x1b[2J", "right to left \u202e", "\x00"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_are_cleaned_at_the_door(name: str) -> None:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.from_collection([1]).map(lambda value: value).name(name).print()
+    graph = build_job_graph(env._stream_graph(name))
+    for shown in (graph.name, *(operator.name for operator in graph.operators.values())):
+        assert shown.isprintable()
+        assert len(shown) <= 500
+        assert msgspec.json.encode(shown)
+
+
+@pytest.mark.parametrize("uid", NAMES)
+def test_a_uid_that_cannot_be_shown_is_refused(uid: str) -> None:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    with pytest.raises(UnsupportedOperationError, match="500 characters"):
+        env.from_collection([1]).map(lambda value: value).uid(uid)
+
+
+def test_an_ordinary_name_is_as_it_was() -> None:
+    for name in ("Bestellungen täglich", "注文", "orders → totals", "a" * 500):
+        assert (clean_name(name), printable(name)) == (name, name)
+
+
+def test_entries_of_the_registry_are_no_pickles_and_no_devices(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.json")
+    (tmp_path / "zero.json").symlink_to("/dev/zero")
+    (tmp_path / "pickle.json").write_bytes(pickle.dumps(1))
+    (tmp_path / "pid.json").write_bytes(
+        msgspec.json.encode(RegistryEntry("0" * 32, "job", "http://a", 2**62, os.uname().nodename, 1))
+    )
+    assert JobRegistry(tmp_path).entries() == []

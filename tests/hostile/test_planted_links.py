@@ -1,0 +1,257 @@
+"""Links and directories of another user in the place of Penstock's own: nothing there is read, listed or removed."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.unit.savepoints.jobs import environment, run, savepoint_of, totals
+
+from penstock._engine.protocol.clocks import now_ms
+from penstock._engine.savepoints.leftovers import find_leftovers, remove_leftovers
+from penstock._engine.savepoints.survey import Leftover, LeftoverKind, LeftoverPlaces
+from penstock._engine.state.environment import private_directory
+from penstock._engine.storage.local import LocalStorage
+from penstock._engine.storage.opening import open_storage
+from penstock._engine.storage.ownership import others_can_write
+from penstock.errors import CheckpointStorageError, CorruptCheckpointError, ExposedCheckpointError, LocalStateError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+DAY_MS = 86_400_000
+KEY = "0123456789abcdef0123456789abcdef"
+#: A user who is not this one; only root can give files to another.
+STRANGER = 65_534
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user: run as root")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A home directory with something in it that looks like a run, and has been left alone for long."""
+    for folder in ("photos", "a" * 32):
+        (tmp_path / "home" / folder).mkdir(parents=True)
+        (tmp_path / "home" / folder / "precious").write_text("precious")
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The path of this user's directory below the temporary one; there is nothing yet."""
+    place = tmp_path / "tmp"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    return place / f"penstock-{os.geteuid()}"
+
+
+def a_link_in_place_of_all(own: Path, home: Path) -> None:
+    (home / "state").mkdir()
+    (home / "photos").rename(home / "state" / ("c" * 32))
+    own.symlink_to(home)
+
+
+def a_link_in_place_of_the_state(own: Path, home: Path) -> None:
+    own.mkdir(mode=0o700)
+    (own / "state").symlink_to(home)
+
+
+def a_link_in_place_of_a_run(own: Path, home: Path) -> None:
+    (own / "state").mkdir(parents=True, mode=0o700)
+    (own / "state" / ("b" * 32)).symlink_to(home)
+
+
+def a_directory_of_a_stranger(own: Path, home: Path) -> None:
+    own.mkdir(mode=0o777)
+    (own / "state").symlink_to(home)
+    os.chown(own, STRANGER, STRANGER)
+
+
+def a_directory_that_all_may_write_to(own: Path, home: Path) -> None:
+    own.mkdir()
+    home.rename(own / "state")
+    own.chmod(0o777)
+    home.symlink_to(own / "state")
+
+
+PLANTS = [
+    a_link_in_place_of_all,
+    a_link_in_place_of_the_state,
+    a_link_in_place_of_a_run,
+    a_directory_that_all_may_write_to,
+    pytest.param(a_directory_of_a_stranger, marks=needs_root),
+]
+
+
+def precious(place: Path) -> list[str]:
+    return sorted(path.read_text() for path in place.rglob("precious"))
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_clean_neither_lists_nor_removes_what_a_planted_link_leads_to(
+    plant: Callable[[Path, Path], None], own: Path, home: Path, tmp_path: Path
+) -> None:
+    plant(own, home)
+    survey = find_leftovers(LeftoverPlaces(), now_ms=now_ms() + DAY_MS)
+    assert survey.leftovers == ()
+    # Nor does it where the link came between the search and the removal.
+    for run_id in ("a" * 32, "b" * 32, "c" * 32):
+        found = Leftover(LeftoverKind.LOCAL_DIRECTORY, str(own / "state" / run_id), 0, "", 0)
+        assert remove_leftovers([found]).removed == ()
+    assert precious(tmp_path.resolve()) == ["precious", "precious"]
+
+
+def test_clean_says_which_directory_it_did_not_look_into(own: Path, home: Path) -> None:
+    a_link_in_place_of_the_state(own, home)
+    [unclear] = find_leftovers(LeftoverPlaces(), now_ms=now_ms() + DAY_MS).unclear
+    assert (unclear.path, "link" in unclear.reason) == (str(own / "state"), True)
+
+
+CALLS: dict[str, Callable[[LocalStorage], object]] = {
+    "find": lambda storage: storage.find("job/shared/precious"),
+    "read": lambda storage: storage.read_sized("job/shared/precious", 8),
+    "range": lambda storage: storage.read_range("job/shared/precious", 0, 2),
+    "put": lambda storage: storage.put("job/shared/precious", b"changed"),
+    "put if absent": lambda storage: storage.put_if_absent("job/shared/new", b"new"),
+    "delete": lambda storage: storage.delete(["job/shared/precious"]),
+    "names": lambda storage: storage.names("job/shared"),
+    "files": lambda storage: storage.files("job/shared"),
+    "copy": lambda storage: storage.copy_from(storage, "job/shared/precious", "copy"),
+    "move": lambda storage: storage.move("job/shared/precious", "moved"),
+    "steps up": lambda storage: storage.put("job/../../new", b"new"),
+    "absolute": lambda storage: storage.find("/etc/hostname"),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_storage_follows_no_link_below_its_directory_and_no_way_out_of_it(
+    call: str, home: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "checkpoints" / "job").mkdir(parents=True)
+    (tmp_path / "checkpoints" / "job" / "shared").symlink_to(home / "photos")
+    storage = LocalStorage(tmp_path / "checkpoints")
+    with pytest.raises(CheckpointStorageError, match=r"link|below the directory"):
+        CALLS[call](storage)
+    assert sorted(path.name for path in home.rglob("*")) == ["a" * 32, "photos", "precious", "precious"]
+    assert precious(home) == ["precious"] * 2
+    assert not (tmp_path / "new").exists()
+    assert [file.path for file in storage.files("")] == []
+
+
+def test_the_directory_itself_may_be_given_by_way_of_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    open_storage(str(tmp_path / "link")).put("job/a", b"a")
+    assert (tmp_path / "real" / "job" / "a").read_bytes() == b"a"
+
+
+def a_pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def a_link_to_a_device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def a_file_of_a_terabyte(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+
+
+@pytest.mark.parametrize("kind", [a_pipe, a_link_to_a_device, a_file_of_a_terabyte])
+def test_what_has_the_name_of_a_state_file_is_not_read_beyond_its_size(
+    kind: Callable[[Path], None], tmp_path: Path
+) -> None:
+    kind(tmp_path / "state")
+    with pytest.raises((CheckpointStorageError, CorruptCheckpointError)):
+        LocalStorage(tmp_path).read_sized("state", 100)
+    with pytest.raises(CheckpointStorageError):
+        LocalStorage(tmp_path).find("state", at_most=1 << 20)
+
+
+@pytest.mark.parametrize("level", ["penstock-7", "penstock-7/state", "penstock-7/state/run"])
+def test_local_state_is_in_directories_of_this_user_alone(level: str, tmp_path: Path) -> None:
+    private_directory(tmp_path / "penstock-7/state/run/op-0")
+    (tmp_path / level).chmod(0o777)
+    with pytest.raises(LocalStateError, match="other users can write to it"):
+        private_directory(tmp_path / "penstock-7/state/run/op-0")
+
+
+# ------------------------------------------------------------------------------------------------------------- `latest`
+
+
+def all_may_write(path: Path) -> None:
+    path.chmod(path.stat().st_mode | 0o002)
+
+
+def given_away(path: Path) -> None:
+    os.chown(path, STRANGER, STRANGER)
+
+
+def planted(path: Path) -> None:
+    path.rename(path.with_name("elsewhere"))
+    path.symlink_to(path.with_name("elsewhere"))
+    if path.is_dir():  # the user may have moved a savepoint, and left a link of his own
+        os.lchown(path, STRANGER, STRANGER)
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A directory with a job that was suspended, and the savepoint that `latest` leads to."""
+    place = tmp_path_factory.mktemp("stopped")
+    old = os.umask(0o022)
+    try:
+        return place, savepoint_of(place, inline="0 b")
+    finally:
+        os.umask(old)
+
+
+def go_on(place: Path, recover: str, **settings: str) -> None:
+    env = environment(2, checkpoints=str(place / "checkpoints"), recover=recover)
+    for key, value in settings.items():
+        env._configuration.set_string(f"penstock.state.{key.replace('_', '-')}", value)
+    totals(env, 3_000)
+    run(env, place)
+
+
+def test_state_and_checkpoints_are_their_users_alone(stopped: tuple[Path, str]) -> None:
+    place, savepoint = stopped
+    for root in (place / "checkpoints", Path(savepoint)):
+        for path in (root, *root.rglob("*")):
+            assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+
+
+def test_the_umask_says_who_else_may_read_where_that_is_asked_for(tmp_path: Path) -> None:
+    old = os.umask(0o027)
+    try:
+        open_storage(str(tmp_path / "new"), {"penstock.state.private-files": "false"}).put("a", b"")
+    finally:
+        os.umask(old)
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "new", tmp_path / "new/a")] == [0o750, 0o640]
+
+
+@pytest.mark.parametrize("what", ["directory", "metadata", "state"])
+@pytest.mark.parametrize(
+    "done", [all_may_write, pytest.param(given_away, marks=needs_root), pytest.param(planted, marks=needs_root)]
+)
+def test_latest_leads_to_no_savepoint_that_others_can_change(
+    done: Callable[[Path], None], what: str, tmp_path: Path
+) -> None:
+    savepoint = Path(savepoint_of(tmp_path, inline="0 b"))
+    state = min(path for path in savepoint.iterdir() if path.name.startswith("totals-0"))
+    done({"directory": savepoint, "metadata": savepoint / "_metadata", "state": state}[what])
+    with pytest.raises((ExposedCheckpointError, CheckpointStorageError), match=r"link|belongs to|write to it"):
+        go_on(tmp_path, "latest")
+    if done is not planted:  # who names the place trusts it
+        go_on(tmp_path, str(savepoint))
+
+
+def test_the_group_of_one_user_is_no_other_user(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own").chmod(0o775)
+    assert not others_can_write((tmp_path / "own").stat()) or os.getgid() != os.getuid()
+    (tmp_path / "own").chmod(0o777)
+    assert others_can_write((tmp_path / "own").stat())
