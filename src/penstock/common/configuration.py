@@ -90,11 +90,18 @@ class Configuration:
 
         Raises:
             TypeError: Key or value is no str.
+            ConfigurationError: It has halves of characters, which can be neither stored nor sent.
         """
         for part in (key, value):
             if not isinstance(part, str):  # pyright: ignore[reportUnnecessaryIsInstance] - programs are not all checked
                 msg = f"Keys and values are texts, but {part!r} is a {type(part).__name__} (key {key!r})."
                 raise TypeError(msg)
+            try:
+                part.encode()
+            except UnicodeEncodeError:
+                raise ConfigurationError(
+                    key, shown_value(key, value), "it has halves of characters (lone surrogates)"
+                ) from None
         self._values[key] = value
         return self
 
