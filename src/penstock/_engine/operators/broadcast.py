@@ -10,7 +10,7 @@ from penstock._api.state.kinds import ReadOnlyBroadcastState
 from penstock._engine.operators.context import EngineRuntimeContext, KeyedRecordContext
 from penstock._engine.operators.process import KeyedProcessOperator, ProcessOperator
 from penstock._engine.protocol.rows import NO_TIMESTAMP
-from penstock._engine.state.kinds.held import typed_broadcast
+from penstock._engine.state.kinds.typed import typed_broadcast
 from penstock.errors import StateDescriptorError, UnsupportedOperationError
 
 if TYPE_CHECKING:

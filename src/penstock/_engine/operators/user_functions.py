@@ -23,7 +23,7 @@ from penstock._engine.operators.side_outputs import SideOutputs
 from penstock._engine.protocol.control import OperatorAck
 from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock._engine.protocol.state_handle import StateMode
-from penstock._engine.state.kinds.held import typed_broadcast, typed_list
+from penstock._engine.state.kinds.typed import typed_broadcast, typed_list
 from penstock._engine.state.operator_state import OperatorStateBackend
 
 if TYPE_CHECKING:
