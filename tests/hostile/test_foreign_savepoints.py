@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import stat
 from collections import Counter, OrderedDict, defaultdict, deque
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -374,19 +375,32 @@ def test_a_short_key_is_refused_and_not_shown(key: str, tmp_path: Path) -> None:
     assert not key or key not in str(caught.value)
 
 
-def test_a_program_and_results_in_the_checkpoint_directory_cannot_be_exchanged(
-    tmp_path: Path, ran: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "kind", ["driver.epochs.execution.MAX_INLINE_PROGRAM", "plan.dispatches.MAX_INLINE_DISPATCHES"]
+)
+def test_what_tasks_read_in_the_checkpoint_directory_cannot_be_exchanged(
+    kind: str, tmp_path: Path, ran: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock._engine.driver.epochs.execution.MAX_INLINE_PROGRAM", 0)
+    monkeypatch.setattr(f"penstock._engine.{kind}", 0)
     put = LocalStorage.put
+    modes = set[int]()
 
     def exchange(storage: LocalStorage, path: str, data: bytes) -> None:
-        put(storage, path, pickle.dumps(Bomb(ran)) if "/blobs/" in path else data)
+        if "/blobs/" not in path:
+            put(storage, path, data)
+            return
+        bomb = pickle.dumps(Bomb(ran))
+        put(storage, path, bomb + data[len(bomb) :])
+        modes.add(stat.S_IMODE(Path(storage.full_path(path)).stat().st_mode))
 
     monkeypatch.setattr(LocalStorage, "put", exchange)
     with pytest.raises(PenstockError, match="it was replaced"):
         savepoint_of(tmp_path)
     assert not ran.exists()
+    assert modes == {0o600}
+
+
+def test_results_in_the_checkpoint_directory_cannot_be_exchanged(tmp_path: Path, ran: Path) -> None:
     results = Results({"op": ("print", True)}, LocalStorage(tmp_path))
     (tmp_path / "results").write_bytes(msgspec.msgpack.encode([pickle.dumps(Bomb(ran))]))
     with pytest.raises(UnreadableOutputError, match="it was replaced"):

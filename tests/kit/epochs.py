@@ -139,6 +139,7 @@ class Job:
             program=pickle.dumps((self.graph, None)),
             program_path=None,
             storage_url=str(self.place / "checkpoints"),
+            dispatch_key=b"key",
             local_directory=str(self.place / "local"),
             configuration=self.configuration,
         )

@@ -79,7 +79,7 @@ def measure(parallelism: int, *, with_news: bool = False) -> ControlData:
     }
     common = LevelDispatch(0, CHECKPOINT + 1, 0, inputs=edge_statuses(before, job))
     levels = plan_epoch(build_plan(job), common, parts, 3 * parallelism, 0)
-    of_the_run = JobDispatch("0" * 32, "job", "1" * 32, b"p" * (32 << 10), None, "s3://bucket/checkpoints")
+    of_the_run = JobDispatch("0" * 32, "job", "1" * 32, b"p" * (32 << 10), None, "s3://bucket/checkpoints", b"key")
     stored: list[bytes] = []
 
     def store(data: bytes) -> str:

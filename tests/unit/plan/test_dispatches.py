@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Never
+from typing import TYPE_CHECKING, Never
 
 import pytest
 from tests.unit.plan.graphs import graph
@@ -21,8 +21,12 @@ from penstock._engine.protocol.control import (
     TaskDispatch,
 )
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
+from penstock.errors import CorruptCheckpointError
 
-JOB = JobDispatch("0" * 32, "job", "run", b"\x00\xff", None, "checkpoints")
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+JOB = JobDispatch("0" * 32, "job", "run", b"\x00\xff", None, "checkpoints", b"key")
 #: Of the edge into the second level.
 STATUS = EdgeStatus.of([ChannelStatus(5), ChannelStatus(7, idle=True), ChannelStatus(MAX_WATERMARK, ended=True)])
 
@@ -68,6 +72,52 @@ def test_each_task_finds_what_it_runs(monkeypatch: pytest.MonkeyPatch, most: int
     if files:  # a task reads its level's section and its own part, and nothing else
         assert len(read) == 2 * 4
         assert sum(read[1::2]) + sum(read[0::4]) == len(files["job/dispatches"])
+
+
+OTHERS = {
+    "of another key": {"job": replace(JOB, dispatch_key=b"another")},
+    "of another attempt": {"attempt": 2},
+    "of another epoch": {"checkpoint_id": 6},
+    "of another start": {"levels": tuple(replace(level, job_attempt=1) for level in epoch().levels)},
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_no_other_file_is_taken_for_the_dispatches(monkeypatch: pytest.MonkeyPatch, other: str) -> None:
+    monkeypatch.setattr(dispatches, "MAX_INLINE_DISPATCHES", 0)
+    files: list[bytes] = []
+    texts = [pack(epoch(store=stored_in(files), **parts)) for parts in ({}, OTHERS[other])]
+    with pytest.raises(CorruptCheckpointError, match=r"file 1.*it was replaced"):
+        unpack(texts[0], JOB, (0, 0), lambda: lambda _, start, length: files[1][start : start + length])
+
+
+def test_a_part_is_good_in_its_place_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatches, "MAX_INLINE_DISPATCHES", 0)
+    files: list[bytes] = []
+    text = pack(epoch(store=stored_in(files)))
+    read: list[tuple[int, int]] = []
+
+    def read_range(_: str, start: int, length: int) -> bytes:
+        read.append((start, length))
+        return files[0][start : start + length]
+
+    for slot in (0, 1):
+        unpack(text, JOB, (0, slot), lambda: read_range)
+    _, (first, length), _, (second, _) = read
+
+    def moved(_: str, start: int, size: int) -> bytes:
+        return read_range(_, second if start == first else start, length if start == first else size)
+
+    with pytest.raises(CorruptCheckpointError, match="it was replaced"):
+        unpack(text, JOB, (0, 0), lambda: moved)
+
+
+def stored_in(files: list[bytes]) -> Callable[[bytes], str]:
+    def store(data: bytes) -> str:
+        files.append(data)
+        return f"file {len(files)}"
+
+    return store
 
 
 def test_a_level_hears_of_its_own_inputs_alone() -> None:

@@ -19,7 +19,7 @@ from penstock._engine.spark.epoch import (
 from penstock._engine.spark.session import SparkHandle
 from penstock.errors import InternalError, SparkGoneError
 
-JOB = JobDispatch("0" * 32, "job", "run", b"\x00\xff", None, "checkpoints")
+JOB = JobDispatch("0" * 32, "job", "run", b"\x00\xff", None, "checkpoints", b"key")
 PLAN = EpochPlan(7, 1, JOB, (LevelDispatch(0, 7, 0, ((SubtaskDispatch(0, 0),),), (1,)),))
 
 

@@ -22,6 +22,7 @@ from penstock._engine.operators.window_contents import CONTENTS, WindowContents
 from penstock._engine.operators.windowed import WindowedOperator
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 from penstock._engine.state.table import ABSENT, MISSING
+from penstock.common.copies import own
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
@@ -122,7 +123,9 @@ class KeyedWindowOperator(WindowedOperator):
         self.state.turn_to(key, normal)
         merging = self._windows_of(normal)
         was_taken = False
-        for window in self.assigner.assign_windows(value, stamp, self._assigner_context):
+        windows = list(self.assigner.assign_windows(value, stamp, self._assigner_context))
+        is_shared = len(windows) > 1 and self.contents.folds
+        for window in windows:
             actual = window if merging is None else merging.add(window, self._merge)
             if self._is_over(actual):
                 if merging is not None:
@@ -130,7 +133,8 @@ class KeyedWindowOperator(WindowedOperator):
                 continue
             was_taken = True
             stands = actual if merging is None else merging.mapping[actual]
-            self.contents.add(self.state.address(stands), key, value, stamp)
+            # A function may change the record that it folds, which the next window gets, too.
+            self.contents.add(self.state.address(stands), key, own(value) if is_shared else value, stamp)
             result = self.trigger.on_element(value, stamp, actual, self.state.at(actual))
             self._follow(result, actual, stands, out)
             self._set_cleanup(actual)

@@ -30,6 +30,8 @@ class WindowContents:
 
     def __init__(self, strategy: PaneStrategy) -> None:
         self.strategy = strategy
+        #: Whether a function of the user's folds each record as it is added.
+        self.folds = strategy.folds
         self.kind = IN_ADDRESS + strategy.kind
         self.function = strategy.function
         self.pane: Pane
@@ -80,6 +82,7 @@ class EvictedContents(WindowContents):
 
     def __init__(self, strategy: PaneStrategy, evictor: Evictor[Any, Any]) -> None:
         super().__init__(strategy)
+        self.folds = False
         self.kind = IN_ADDRESS + _EVICTED
         self._evictor = evictor
 
@@ -102,10 +105,11 @@ class EvictedContents(WindowContents):
         held = self.row(address)
         if held is ABSENT:
             return
-        elements = [TimestampedValue(value, stamp) for value, stamp in own(held)]
+        elements = [TimestampedValue(value, stamp) for value, stamp in held]
         elements = list(self._evictor.evict_before(elements, len(elements), window))
         if elements:
-            result = self.strategy.folded([element.value for element in elements])
+            # Copies: what the functions do to them does not reach the next result of the window.
+            result = self.strategy.folded([own(element.value) for element in elements])
             results.emit([(address[0], key, result)], out, window.max_timestamp())
         elements = list(self._evictor.evict_after(elements, len(elements), window))
         self.put(address, [(element.value, element.timestamp) for element in elements] or ABSENT)

@@ -21,6 +21,8 @@ class PaneStrategy(ABC):
 
     #: The kind of the state in checkpoints.
     kind: str
+    #: Whether a function of the user's gets each record as it is added.
+    folds = True
 
     def __init__(self, function: Any) -> None:
         self.function = function
@@ -103,6 +105,7 @@ class ElementPanes(PaneStrategy):
     """All records of a key, in the order of their arrival."""
 
     kind = "window-elements"
+    folds = False
 
     def add_all(self, pane: Pane, keys: list[NormalKey], records: Iterator[Any]) -> None:
         hot, load = pane.hot, pane.load

@@ -2,6 +2,10 @@
 
 The file has for each level what all its tasks get, and then one part for each slot. A property of a Spark job goes to
 all of its tasks, so only a small file is one; a larger one lies in the checkpoint storage, and the property says where.
+
+Dispatches have state in them, which tasks unpickle. So each section and each part is sealed with a key that reaches the
+tasks by Spark, for its epoch and its place: one that was written by another, or stood elsewhere, is not decoded. A seal
+takes 32 bytes of a task; a digest of each part, in what all tasks get, would grow with the square of the parallelism.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from penstock._engine.protocol.control import LevelDispatch, SubtaskDispatch, TaskDispatch, decode, encode
+from penstock._engine.protocol.signing import seal, unseal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +38,9 @@ MAX_INLINE_TOGETHER: Final = 4 << 20
 class _Head:
     """What every task gets."""
 
+    #: Says which attempt at which epoch it is; seals are good for one.
+    epoch: str
+
     #: By level: where its section begins in the file, and its bytes.
     sections: tuple[tuple[int, int], ...]
     #: The file, or its path in the checkpoint storage.
@@ -51,20 +59,22 @@ class _Section:
 
 def pack(plan: EpochPlan) -> str:
     """Return the dispatches of an epoch as a text that all its tasks get; what is too much for that is stored."""
-    file, sections = pack_file(plan.levels)
-    text = _text(_Head(sections, file))
+    epoch = f"{plan.levels[0].job_attempt} {plan.checkpoint_id} {plan.attempt}"
+    file, sections = _sealed_file(plan.levels, plan.job.dispatch_key, epoch)
+    text = _text(_Head(epoch, sections, file))
     most = min(MAX_INLINE_DISPATCHES, MAX_INLINE_TOGETHER // sum(plan.levels[0].widths))
     if len(text) <= most or plan.store is None:
         return text
-    return _text(_Head(sections, None, plan.store(file)))
+    return _text(_Head(epoch, sections, None, plan.store(file)))
 
 
-def pack_file(levels: Sequence[LevelDispatch]) -> tuple[bytes, tuple[tuple[int, int], ...]]:
+def _sealed_file(levels: Sequence[LevelDispatch], key: bytes, epoch: str) -> tuple[bytes, tuple[tuple[int, int], ...]]:
     """Return the file, and where the section of each level is in it: its begin and its bytes."""
     file, sections = bytearray(), list[tuple[int, int]]()
-    for level in levels:
-        parts = [encode(part) for part in level.slots]
+    for number, level in enumerate(levels):
+        parts = [seal(encode(part), key, _label(epoch, number, slot)) for slot, part in enumerate(level.slots)]
         section = zlib.compress(encode(_Section(replace(level, slots=()), tuple(map(len, parts)))), level=1)
+        section = seal(section, key, _label(epoch, number))
         sections.append((len(file), len(section)))
         file += b"".join((section, *parts))
     return bytes(file), tuple(sections)
@@ -78,14 +88,26 @@ def unpack(text: str, job: JobDispatch, place: tuple[int, int], storage: Callabl
         job: What the tasks of all epochs get.
         place: The task's level and its slot there.
         storage: Returns what reads a part of a file in the checkpoint storage.
+
+    Raises:
+        CorruptCheckpointError: The file is gone, or was changed or exchanged.
     """
     head = decode(zlib.decompress(base64.b64decode(text)), _Head)
     read = partial(storage(), head.path) if head.path is not None else partial(_part, head.file or b"")
     level, slot = place
     start, size = head.sections[level]
-    section = decode(zlib.decompress(read(start, size)), _Section)
+
+    def unsealed(start: int, size: int, *at: int) -> bytes:
+        return unseal(read(start, size), job.dispatch_key, _label(head.epoch, *at), head.path or "the Spark job")
+
+    section = decode(zlib.decompress(unsealed(start, size, level)), _Section)
     begin = start + size + sum(section.sizes[:slot])
-    return TaskDispatch(job, section.level, slot, decode(read(begin, section.sizes[slot]), tuple[SubtaskDispatch, ...]))
+    parts = decode(unsealed(begin, section.sizes[slot], level, slot), tuple[SubtaskDispatch, ...])
+    return TaskDispatch(job, section.level, slot, parts)
+
+
+def _label(epoch: str, *place: int) -> str:
+    return f"dispatch of {epoch} {place}"
 
 
 def _part(file: bytes, start: int, length: int) -> bytes:

@@ -144,6 +144,8 @@ class JobDispatch:
     program_path: str | None
     #: The checkpoint storage; the options to open it are not here, because there are secrets among them.
     storage_url: str
+    #: Seals the dispatches that lie in the checkpoint storage. Random, and known to those alone who get this by Spark.
+    dispatch_key: bytes = field(repr=False)
     #: Directory on the executor's local disk for state; made by the task.
     local_directory: str = ""
     #: Entries of sys.path that a worker on the driver's machine adds, so that the user's modules import.

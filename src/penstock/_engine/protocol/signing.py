@@ -16,6 +16,7 @@ from penstock.errors import ConfigurationError, CorruptCheckpointError
 
 #: What is signed begins with this, so that no signature of another purpose fits.
 _PURPOSE: Final = b"penstock chain entry 1\n"
+_SEAL_BYTES: Final = 32
 _SHORTEST_KEY: Final = 16
 
 
@@ -75,6 +76,31 @@ def check_digest(data: bytes, digest: bytes | None, path: str) -> None:
     """Raise CorruptCheckpointError for a file whose bytes have not the digest that a message named."""
     if file_digest(data) != digest:
         raise CorruptCheckpointError(path, "it was replaced (its bytes do not match its digest)")
+
+
+def seal(data: bytes, key: bytes, label: str) -> bytes:
+    """Return bytes with what shows that the owner of a key has written them under a label, see `unseal`."""
+    return data + _seal(data, key, label)
+
+
+def unseal(sealed: bytes, key: bytes, label: str, path: str) -> bytes:
+    """Return the bytes that were sealed.
+
+    Raises:
+        CorruptCheckpointError: They are others, or were sealed with another key or under another label.
+
+    Example:
+        >>> unseal(seal(b"data", b"key", "epoch 1"), b"key", "epoch 1", "a/file")
+        b'data'
+    """
+    data = sealed[:-_SEAL_BYTES]
+    if not hmac.compare_digest(_seal(data, key, label), sealed[-_SEAL_BYTES:]):
+        raise CorruptCheckpointError(path, "it was replaced (its bytes do not match their seal)")
+    return data
+
+
+def _seal(data: bytes, key: bytes, label: str) -> bytes:
+    return hmac.digest(key, f"{label}\n".encode() + data, "sha256")
 
 
 def _signature(key: bytes, body: bytes) -> str:

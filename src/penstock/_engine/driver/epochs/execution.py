@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import pickle
+import secrets
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import events as ev
@@ -49,6 +51,8 @@ class EpochPlanner:
     local_directory: str
     python_path: tuple[str, ...]
     configuration: dict[str, str]
+    #: Of the run: who can write into the checkpoint storage does not know it.
+    dispatch_key: bytes = field(default_factory=partial(secrets.token_bytes, 32), repr=False)
 
     def job(
         self, chain: ChainWriter, program: bytes | None, program_path: str | None, program_digest: bytes | None
@@ -63,6 +67,7 @@ class EpochPlanner:
             program_path=program_path,
             program_digest=program_digest,
             storage_url=self.storage_url,
+            dispatch_key=self.dispatch_key,
             local_directory=self.local_directory,
             python_path=self.python_path,
             configuration=self.configuration,
