@@ -294,6 +294,16 @@ def test_part_that_is_gone_before_its_first_commit_is_an_error_that_names_it(tmp
     assert visible(tmp_path) == []
 
 
+def test_last_segment_alone_is_not_removed_by_a_commit_that_was_repeated(tmp_path: Path) -> None:
+    sink = builder_for(tmp_path).build()
+    part = two_segments(sink)
+    Path(part.segments[1]).unlink()
+    with pytest.raises(LostCommittableError, match="is gone: something else"):
+        commit(sink, [part], may_be_committed=True)
+    Path(part.segments[0]).unlink()  # as after a commit whose part was taken away
+    assert commit(sink, [part], may_be_committed=True)[0].already_committed
+
+
 def test_part_whose_folder_is_gone_before_its_first_commit_is_an_error(tmp_path: Path) -> None:
     sink = builder_for(tmp_path / "out").build()
     part = two_segments(sink)

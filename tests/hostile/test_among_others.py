@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import signal
@@ -11,17 +12,25 @@ import textwrap
 import time
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import msgspec
 import pytest
+from tests.compat.flink_cli.live_job import Cluster, numbers
+from tests.unit.rest.fakes import JOB, OTHER, Api, FakeControl, job
 
 from penstock._engine.cli.log_limit import limit_log
 from penstock._engine.driver.client.signals import Interruption, ending_on_signals
 from penstock._engine.gateway.registry import JobRegistry, RegistryEntry
 from penstock._engine.graph.chaining import build_job_graph
+from penstock._engine.operators.accumulators import AccumulatorRegistry
+from penstock._engine.rest.archive import archive
 from penstock._errors.text import clean_name, printable
+from penstock.common import Configuration
+from penstock.common.accumulators import IntCounter
 from penstock.common.process import report
-from penstock.datastream import StreamExecutionEnvironment
-from penstock.errors import UnsupportedOperationError
+from penstock.datastream import MapFunction, OutputTag, RuntimeContext, StreamExecutionEnvironment
+from penstock.datastream.state import MapStateDescriptor, ValueStateDescriptor
+from penstock.errors import ConfigurationError, UnsupportedOperationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -215,11 +224,91 @@ def test_names_are_cleaned_at_the_door(name: str) -> None:
         assert msgspec.json.encode(shown)
 
 
-@pytest.mark.parametrize("uid", NAMES)
-def test_a_uid_that_cannot_be_shown_is_refused(uid: str) -> None:
-    env = StreamExecutionEnvironment.get_execution_environment()
-    with pytest.raises(UnsupportedOperationError, match="500 characters"):
-        env.from_collection([1]).map(lambda value: value).uid(uid)
+def with_uid(uid: str) -> None:
+    StreamExecutionEnvironment.get_execution_environment().from_collection([1]).map(lambda value: value).uid(uid)
+
+
+#: What is found by its name: another in its place would be a second one.
+FINDS: dict[str, Callable[[str], Any]] = {
+    "uid": with_uid,
+    "value state": ValueStateDescriptor,
+    "map state": MapStateDescriptor,
+    "side output": OutputTag,
+    "accumulator": lambda name: AccumulatorRegistry().add(name, IntCounter()),
+    "counter": lambda name: AccumulatorRegistry().get_or_add(name, IntCounter),
+}
+
+
+@pytest.mark.parametrize("find", FINDS)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_that_finds_something_and_cannot_be_shown_is_refused(name: str, find: str) -> None:
+    with pytest.raises(UnsupportedOperationError, match="500 characters") as caught:
+        FINDS[find](name)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 1000
+
+
+def test_a_bad_name_breaks_no_answer_about_other_jobs() -> None:
+    # What no door has cleaned: the text of an error, a path, or an entry of an older version.
+    for name in NAMES:
+        api = Api(FakeControl(job(name=name)), FakeControl(job(job_id=OTHER, configuration={name: name})))
+        assert {shown["jid"] for shown in api.get("/jobs/overview")["jobs"]} == {JOB, OTHER}
+        assert api.get(f"/jobs/{JOB}")["state"] == "RUNNING"
+        assert json.loads(archive(job(name=name)))
+
+
+class Naming(MapFunction[Any, Any]):
+    """Names metrics as it pleases, and then fails with such a text where it is to."""
+
+    def __init__(self, *, fails: bool) -> None:
+        self._fails = fails
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        for name in NAMES:
+            group = runtime_context.get_metrics_group().add_group(name).add_group("variable", name)
+            group.counter(name).inc()
+            group.gauge(name, lambda: 1)
+
+    def map(self, value: Any) -> Any:
+        if self._fails:
+            raise ValueError("".join(name[:10] for name in NAMES))
+        return value
+
+
+def test_what_a_program_names_and_says_is_shown_with_all_other_jobs(tmp_path: Path) -> None:
+    def build(*, fails: bool) -> Callable[[StreamExecutionEnvironment], None]:
+        def of(env: StreamExecutionEnvironment) -> None:
+            numbers(env, None, 200).map(Naming(fails=fails)).name(NAMES[0]).filter(lambda _: False).print()
+
+        return of
+
+    cluster = Cluster(tmp_path, **{"restart-strategy.type": "none"})
+    try:
+        jobs = [cluster.job(build(fails=fails)) for fails in (True, False)]
+        address = cluster.server.address
+        answer = httpx.get(f"{address}/jobs/overview")
+        states = {shown["jid"]: shown["state"] for shown in answer.json()["jobs"]}
+        assert states == dict(zip((made.job_id for made in jobs), ("FAILED", "RUNNING"), strict=True))
+        for made in jobs:
+            below = f"{address}/jobs/{made.job_id}"
+            vertices = httpx.get(below).json()["vertices"]
+            paths = ["/exceptions", "/accumulators", "/config", "/plan", "/metrics", "/checkpoints"]
+            paths += [
+                f"/vertices/{vertex['id']}{of}" for vertex in vertices for of in ("/metrics", "/subtasks/metrics")
+            ]
+            for path in paths:
+                answer = httpx.get(f"{below}{path}")
+                assert answer.is_success, (path, answer.text)
+                assert len(answer.content) < 100_000
+        assert httpx.get(f"{address}/metrics").is_success
+    finally:
+        cluster.close()
+
+
+def test_a_setting_that_cannot_be_sent_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="halves of characters") as caught:
+        Configuration().set_string("pipeline.name", NAMES[0])
+    assert str(caught.value).isprintable()
 
 
 def test_an_ordinary_name_is_as_it_was() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from penstock._shelf import show
+from penstock.common.names import checked_name
 from penstock.common.typeinfo import TypeInformation, Types
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ class OutputTag:
 
     Raises:
         ValueError: The id is empty.
+        UnsupportedOperationError: It has line breaks or other characters that cannot be shown, or more than 500.
         TypeError: The type is no type.
 
     Source: org.apache.flink.util.OutputTag.
@@ -38,7 +40,7 @@ class OutputTag:
         if not tag_id:
             msg = "An OutputTag needs an id that is not empty."
             raise ValueError(msg)
-        self.tag_id: str = tag_id
+        self.tag_id: str = checked_name(tag_id, "OutputTag", "the id of a side output")
         self.type_info: TypeInformation = _as_type(type_info)
 
     def __eq__(self, other: object) -> bool:

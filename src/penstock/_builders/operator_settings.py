@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Self
 
 from penstock._engine.graph.stream_graph import Chaining, StreamNode
 from penstock._errors.text import clean_name
+from penstock.common.names import checked_name
 from penstock.common.option_table import MAX_PARALLELISM, PARALLELISM
 from penstock.errors import UnsupportedOperationError
 
@@ -34,10 +35,7 @@ class OperatorSettings:
         Raises:
             UnsupportedOperationError: It has line breaks or other characters that cannot be shown, or more than 500.
         """
-        if uid != clean_name(uid):
-            operation = f"uid({clean_name(uid)[:100]!r})"
-            raise UnsupportedOperationError(operation, "a uid has at most 500 characters, all of which can be shown")
-        self._operator_for("uid").uid = uid
+        self._operator_for("uid").uid = checked_name(uid, "uid", "a uid")
         return self
 
     def set_uid_hash(self, uid_hash: str) -> Self:

@@ -127,7 +127,7 @@ class _ListReader(SequentialSourceReader[Any, ListSplit]):
         lists: list[list[Any]],
         happened_in: Path,
         records_per_poll: int,
-        schema: pa.Schema | None,
+        schema: pa.Schema | None = None,
     ) -> None:
         super().__init__(context)
         self._lists, self._happened_in = lists, happened_in
@@ -139,7 +139,12 @@ class _ListReader(SequentialSourceReader[Any, ListSplit]):
 
 class _ListCursor(SplitCursor[Any, ListSplit]):
     def __init__(
-        self, split: ListSplit, items: list[Any], happened_in: Path, records_per_poll: int, schema: pa.Schema | None
+        self,
+        split: ListSplit,
+        items: list[Any],
+        happened_in: Path,
+        records_per_poll: int,
+        schema: pa.Schema | None = None,
     ) -> None:
         self._split, self._items = split, items
         self._happened_in, self._records_per_poll, self._schema = happened_in, records_per_poll, schema

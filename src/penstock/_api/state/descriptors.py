@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from penstock._api.functions.basic import AggregateFunction, ReduceFunction
 from penstock._shelf import show
+from penstock.common.names import checked_name
 from penstock.common.typeinfo import TypeInformation, Types
 
 if TYPE_CHECKING:
@@ -23,11 +24,14 @@ class StateDescriptor:
         name: The name.
         type_info: The type of its values; optional.
 
+    Raises:
+        UnsupportedOperationError: The name has line breaks or other characters that cannot be shown, or more than 500.
+
     Source: org.apache.flink.api.common.state.StateDescriptor.
     """
 
     def __init__(self, name: str, type_info: TypeInformation | None = None) -> None:
-        self.name = name
+        self.name = checked_name(name, type(self).__name__, "the name of a state")
         self.type_info: TypeInformation = Types.PICKLED_BYTE_ARRAY() if type_info is None else type_info
         self.ttl_config: StateTtlConfig | None = None
 

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 
 class Followed(Enum):
-    """What there is under the name of a file that is followed."""  #: The file, perhaps grown or cut.
+    """What there is under the name of a file that is followed."""
 
+    #: The file, perhaps grown or cut.
     THERE = auto()
     #: Another file.
     REPLACED = auto()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from penstock._engine.protocol.metadata import LATE_RECORDS, check_accumulators
 from penstock._engine.state.pickles import dump
 from penstock.common.accumulators import Accumulator
+from penstock.common.names import checked_name
 from penstock.errors import AccumulatorTypeError, UnpicklableAccumulatorError, UnsupportedOperationError
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class AccumulatorRegistry:
         if name in self._added:
             reason = "the operator has an accumulator of that name; get_accumulator returns it"
             raise UnsupportedOperationError(f"add_accumulator({name!r})", reason)
-        self._check_name(name)
+        _check_name(name)
         accumulator.reset_local()
         self._added[name] = accumulator
 
@@ -45,19 +46,11 @@ class AccumulatorRegistry:
         """Return an accumulator of a class, a new one when there is none of that name."""
         found = self._added.get(name)
         if found is None:
-            self._check_name(name)
+            _check_name(name)
             found = self._added[name] = kind()
         if type(found) is not kind:
             raise AccumulatorTypeError(name, class_name(found), class_name(kind))
         return found
-
-    @staticmethod
-    def _check_name(name: object) -> None:
-        try:
-            str.encode(name)  # type: ignore[arg-type]
-        except (TypeError, UnicodeEncodeError):
-            reason = "the name of an accumulator is a text that can be written as UTF-8"
-            raise UnsupportedOperationError(f"an accumulator named {name!r}", reason) from None
 
     def values(self) -> dict[str, Any]:
         """Return the values of the functions' accumulators since they were last emptied."""
@@ -75,6 +68,10 @@ class AccumulatorRegistry:
     def clear(self) -> None:
         """Forget all of them, because their functions were dropped."""
         self._added.clear()
+
+
+def _check_name(name: str) -> None:
+    checked_name(name, "An accumulator", "its name")
 
 
 def _pickled(name: str, accumulator: AnyAccumulator) -> bytes:

@@ -29,8 +29,9 @@ from penstock._engine.rest.handlers import (
 )
 from penstock._engine.rest.http_error import HttpError
 from penstock._engine.rest.openapi import DOCUMENT_PATH, document
-from penstock._engine.rest.responses import JSON, error_response
+from penstock._engine.rest.responses import JSON, error_response, json_of
 from penstock._engine.rest.routing import HandlerRequest, Route
+from penstock.common.redaction import hiding
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.rest.context import RestContext
 
-_log = logging.getLogger(__name__)
+_log = hiding(logging.getLogger(__name__))
 
 #: All routes; where two fit a path, the one is taken that names the earlier part of it.
 ROUTES: Final[tuple[Route, ...]] = (
@@ -89,7 +90,7 @@ async def _document(_: Request) -> Response:
 def _answer(code: int, answer: Any) -> Response:
     if isinstance(answer, str):
         return Response(answer, code, media_type=prometheus.CONTENT_TYPE)
-    return Response(msgspec.json.encode(answer), code, media_type=JSON)
+    return Response(json_of(answer), code, media_type=JSON)
 
 
 async def _refused(_: Request, error: HttpError) -> Response:

@@ -8,6 +8,7 @@ import msgspec
 
 from penstock._engine.rest.handlers import checkpoint_subtasks, checkpoints, exceptions, jobs, vertices
 from penstock._engine.rest.http_error import ErrorResponseBody, HttpError
+from penstock._engine.rest.responses import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,7 +35,7 @@ def archive(job: JobView) -> bytes:
 
     Source: org.apache.flink.runtime.history.FsJsonArchivist.
     """
-    answers = [ArchivedAnswer(path, msgspec.json.encode(answer).decode()) for path, answer in _answers(job)]
+    answers = [ArchivedAnswer(path, json_of(answer).decode()) for path, answer in _answers(job)]
     return msgspec.json.encode(Archive(answers))
 
 
