@@ -15,6 +15,7 @@ import os
 import secrets
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -94,9 +95,10 @@ class ClassDataArchive:
             assert process.stdin is not None
             with process.stdin:
                 process.stdin.write(class_path)
-            process.returncode = 0  # it is meant to outlive this process
         except (OSError, RuntimeError):
             log.debug("the class data archive is not made", exc_info=True)
+        else:
+            _reap(process)
 
 
 def find_archive(java: Java, spark_home: Path, environ: Mapping[str, str] = os.environ) -> ClassDataArchive | None:
@@ -126,6 +128,14 @@ def find_archive(java: Java, spark_home: Path, environ: Mapping[str, str] = os.e
     except (OSError, LocalDirectoryError):
         log.debug("no place for a class data archive", exc_info=True)
         return None
+
+
+def _reap(process: subprocess.Popen[str]) -> None:
+    """Take the exit code of a process that may outlive this one, so that it does not stay as a zombie."""
+    try:
+        threading.Thread(target=process.wait, name="penstock-class-data", daemon=True).start()
+    except RuntimeError:  # this process ends
+        process.returncode = 0
 
 
 def quoted(options: list[str]) -> str:
