@@ -51,7 +51,7 @@ class WatermarkValve:
         return channel in self._marks or channel in self._ended
 
     def advance(self, channel: int, watermark: int) -> int | None:
-        """Apply the watermark of a channel, which is then active; return the subtask's watermark if it rises, else None."""
+        """Apply the watermark of a channel, which is active then; return the subtask's if that rises, else None."""
         before = self._marks[channel]
         # The last watermark counts with the control row: only then is it known which of the other channels are idle.
         if watermark == MAX_WATERMARK:
