@@ -20,6 +20,7 @@ from penstock._engine.rest.settings import RestSettings, metrics_are_wanted
 from penstock._engine.savepoints.disposal import dispose
 from penstock._engine.storage.opening import open_storage, storage_options
 from penstock.common import option_table
+from penstock.common.redaction import hiding
 from penstock.errors import CheckpointStorageError
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["JobHandle", "submit"]
 
-_log = logging.getLogger(__name__)
+_log = hiding(logging.getLogger(__name__))
 
 
 def submit(job_graph: JobGraph, configuration: Configuration, main_classes: bytes | None) -> JobHandle:

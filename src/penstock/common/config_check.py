@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.common import option_table
-from penstock.common.configuration import Configuration, shown_value
+from penstock.common.configuration import Configuration
 from penstock.common.flink_keys import is_flinks
+from penstock.common.redaction import hiding, shown_value
 from penstock.errors import ConfigurationError, UnknownKeyError
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from penstock.common.config_options import ConfigOption
 
-_log = logging.getLogger(__name__)
+_log = hiding(logging.getLogger(__name__))
 
 _MAX_TYPOS = 2
 

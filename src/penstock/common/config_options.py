@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from penstock.common.config_values import BOOL, FLOAT, INT, STRING, ValueType
+from penstock.common.redaction import shown_value
 from penstock.errors import ConfigurationError
 
 __all__ = ["ConfigOption", "ConfigOptions"]
@@ -53,7 +54,7 @@ class ConfigOption(Generic[T]):
         try:
             return self.value_type.parse(text)
         except ValueError as error:
-            raise ConfigurationError(self.key, text, str(error), origin) from None
+            raise ConfigurationError(self.key, shown_value(self.key, text), str(error), origin) from None
 
 
 _INT32 = INT.where(lambda value: -(2**31) <= value < 2**31, "between -2147483648 and 2147483647")

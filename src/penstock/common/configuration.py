@@ -11,6 +11,7 @@ import binascii
 from typing import TYPE_CHECKING, TypeVar
 
 from penstock.common.config_values import BOOL, FLOAT, INT, LIST, ValueType
+from penstock.common.redaction import Redaction, shown_value
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -19,11 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["Configuration"]
 
 T = TypeVar("T")
-
-_SENSITIVE = (
-    *("password", "secret", "apikey", "api-key", "auth-params", "service-key", "token", "basic-auth", "jaas.config"),
-    *("fs.azure.account.key", "http-headers", "signing-key"),
-)
 
 
 class Configuration:
@@ -148,7 +144,7 @@ class Configuration:
         try:
             return value_type.parse(text)
         except ValueError as error:
-            raise ConfigurationError(key, text, str(error)) from None
+            raise ConfigurationError(key, shown_value(key, text), str(error)) from None
 
     @staticmethod
     def parse_list_value(value: str) -> list[str]:
@@ -197,12 +193,8 @@ class Configuration:
         return hash(frozenset(self._values.items()))
 
     def __str__(self) -> str:
-        return f"{{{', '.join(f'{key}={shown_value(key, value)}' for key, value in self._values.items())}}}"
-
-
-def shown_value(key: str, value: str) -> str:
-    """Return a value as people may see it: what should not get into logs is hidden, by Flink's rule."""
-    return "******" if any(word in key.lower() for word in _SENSITIVE) else value
+        shown = Redaction.of(self._values).value
+        return f"{{{', '.join(f'{key}={shown(key, value)}' for key, value in self._values.items())}}}"
 
 
 def _parse_bytes(text: str) -> bytes:

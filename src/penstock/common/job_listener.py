@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from penstock.common import option_table
+from penstock.common.redaction import hiding
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["JobListener"]
 
-_log = logging.getLogger(__name__)
+_log = hiding(logging.getLogger(__name__))
 
 
 class JobListener(ABC):

@@ -4,8 +4,7 @@ Code reads a key with ``configuration.get(option_table.CHECKPOINTING_INTERVAL)``
 through :data:`OPTIONS`, which also holds the keys of Flink's that nothing here reads (:mod:`unread_options
 <penstock.common.unread_options>`). A key with a setter in the API but no effect says why.
 
-Two defaults differ from Flink's on purpose: a job keeps its two newest checkpoints, and keeps them when it is cancelled
-or fails, so that there is always something to continue from.
+Two defaults differ from Flink's: a job keeps its two newest checkpoints, also when it is cancelled or fails.
 """
 
 from __future__ import annotations
@@ -476,6 +475,7 @@ LOG_FORMAT = optional(
     choice("text", "json"),
     "Penstock writes its log to standard error, as lines of text or of JSON; by default as the program's logging says",
 )
+SENSITIVE_WORDS = option("penstock.sensitive-words", LIST, (), "more words of keys whose values are never shown")
 LOG_LEVEL = option(
     "penstock.log.level", choice("DEBUG", "INFO", "WARNING", "ERROR"), "INFO", "least level of the log with a format"
 )

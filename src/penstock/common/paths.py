@@ -64,6 +64,7 @@ def plain_path(path: str) -> str:
         return _without_extra_slashes(_path_of_file_url(path))
     if not scheme:
         return _without_extra_slashes(path)
+    _check_without_password(path)
     try:
         urlsplit(path)
     except ValueError as error:
@@ -138,6 +139,15 @@ def _check_meant(text: str) -> None:
             f"variables are not filled in; use os.path.expandvars(), or write ./{match[0]} for a folder of that name"
         )
         raise PathError(text, reason)
+
+
+def _check_without_password(url: str) -> None:
+    """Refuse a URL with a password: checkpoints, logs and REST have the paths that a job was given."""
+    start, _, rest = url.partition("://")
+    info, at, place = rest.partition("/")[0].rpartition("@")
+    if at and ":" in info:
+        reason = "it has a password, which a path would carry into checkpoints and logs; give the store's keys by "
+        raise PathError(f"{start}://******@{place}", f"{reason}the configuration, such as s3.access-key")
 
 
 def _path_of_file_url(url: str) -> str:

@@ -139,6 +139,7 @@ CASES: dict[str, Case] = {
     "penstock.state.signing-key": _ANY_TEXT,
     "penstock.log.format": Case(None, "json", "xml"),
     "penstock.log.level": Case("INFO", "DEBUG", "LOUD"),
+    "penstock.sensitive-words": Case("[]", "pin;plate", "[a"),
     "penstock.class-data-archive.enabled": _ON,
     "penstock.progress.enabled": _OFF,
     "penstock.rest.enabled": _ON,

@@ -15,6 +15,7 @@ from penstock._engine.spark.epoch import (
     checked_dispatches,
     collect,
     words_of_spark,
+    writes_events,
 )
 from penstock._engine.spark.session import SparkHandle
 from penstock.errors import InternalError, SparkGoneError
@@ -86,9 +87,14 @@ class GoneSession:
     def __init__(self, error: Exception) -> None:
         self._error = error
 
+    master = "local[2,4]"
+
     @property
     def sparkContext(self) -> GoneSession:
         return self
+
+    def getConf(self) -> dict[str, str]:
+        return {}
 
     def setJobGroup(self, *_: object, **__: object) -> None:
         raise self._error
@@ -99,3 +105,32 @@ def test_jvm_that_has_ended_is_told_as_such(error: Exception) -> None:
     runner = SparkEpochRunner(SparkHandle(cast("Any", GoneSession(error)), 1))
     with pytest.raises(SparkGoneError, match="latest"):
         runner.run(PLAN)
+
+
+class Session:
+    """A session with a master and settings."""
+
+    def __init__(self, master: str, conf: dict[str, str]) -> None:
+        self.master, self._conf = master, conf
+
+    @property
+    def sparkContext(self) -> Session:
+        return self
+
+    def getConf(self) -> dict[str, str]:
+        return self._conf
+
+
+@pytest.mark.parametrize(
+    ("master", "conf", "expected"),
+    [
+        ("local[2,4]", {}, False),
+        ("local[*]", {"spark.eventLog.enabled": "TRUE"}, True),
+        ("spark://host:7077", {}, True),
+        ("yarn", {"spark.eventLog.enabled": "false"}, True),
+    ],
+)
+def test_dispatches_are_no_properties_where_an_event_log_may_keep_them(
+    master: str, conf: dict[str, str], expected: bool
+) -> None:
+    assert writes_events(SparkHandle(cast("Any", Session(master, conf)), 1)) is expected

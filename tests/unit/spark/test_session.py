@@ -43,8 +43,8 @@ def test_launch_script_finds_its_tools_whatever_the_path(monkeypatch: pytest.Mon
 
 
 def test_usual_program_session_is_suitable() -> None:
-    assert session.unsuitable({}, "spark://host:7077", "python3") == []
-    assert session.unsuitable({}, "local[2,4]", sys.executable) == []
+    assert session.unsuitable({"spark.authenticate": "true"}, "spark://host:7077", "python3") == []
+    assert session.unsuitable({"spark.authenticate": "true"}, "local[2,4]", sys.executable) == []
 
 
 def test_each_fault_of_a_program_session_is_one_line() -> None:
@@ -54,6 +54,8 @@ def test_each_fault_of_a_program_session_is_one_line() -> None:
         "starts a Python process for each task",
         "does not try tasks again",
         f"runs its tasks with /usr/bin/python3, not {sys.executable}: both need Penstock and its dependencies.",
+        "lets anyone who reaches its ports read blocks, in which functions and records are: "
+        "spark.authenticate=true closes them.",
     ]
 
 

@@ -15,8 +15,9 @@ from penstock._engine.cli.output import print_json, print_table, say
 from penstock._engine.storage.opening import storage_options
 from penstock.common.config_check import Setting, checked, nearest_key
 from penstock.common.config_loading import OPTIONS_VARIABLE, outer_settings
-from penstock.common.configuration import Configuration, shown_value
+from penstock.common.configuration import Configuration
 from penstock.common.option_table import KNOWN_KEYS, OPTIONS
+from penstock.common.redaction import Redaction
 
 _DEFAULT = "default"
 
@@ -112,12 +113,13 @@ def effective_options(script: Path | None, settings: tuple[tuple[str, str], ...]
         values |= checked(layer).to_dict()
         origins |= {KNOWN_KEYS[key].key if key in KNOWN_KEYS else key: layer[key].origin for key in layer}
     rows: list[EffectiveOption] = []
+    shown = Redaction.of(values).value
     for key, option in OPTIONS.items():
         default = None if option.default is None else option.value_type.format(option.default)
-        value = shown_value(key, values[key]) if key in values else default
+        value = shown(key, values[key]) if key in values else default
         effect = f"no effect: {option.no_effect}" if option.no_effect else option.effect
         rows.append(EffectiveOption(key, value, origins.get(key, _DEFAULT), default, effect))
     own = sorted(values.keys() - OPTIONS.keys())
     effect = "the program's own key"
-    rows += [EffectiveOption(key, shown_value(key, values[key]), origins[key], None, effect) for key in own]
+    rows += [EffectiveOption(key, shown(key, values[key]), origins[key], None, effect) for key in own]
     return rows

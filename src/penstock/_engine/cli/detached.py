@@ -15,7 +15,7 @@ from penstock._engine.gateway.registry import JobRegistry, default_directory
 from penstock._engine.gateway.user_directories import user_state_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from penstock._engine.gateway.registry import RegistryEntry
@@ -27,12 +27,19 @@ _LINES_SHOWN = 20
 
 
 def start_detached(
-    command: Sequence[str], script: Path, log_file: Path | None, *, as_json: bool, patience_s: float = _PATIENCE_S
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    script: Path,
+    log_file: Path | None,
+    *,
+    as_json: bool,
+    patience_s: float = _PATIENCE_S,
 ) -> int:
     """Start a program, wait until its first job can be asked, and print where that is.
 
     Args:
         command: Starts the program.
+        environment: Its further variables.
         script: The program, for names.
         log_file: The file for its output; a new file by default.
         as_json: Print JSON.
@@ -44,7 +51,7 @@ def start_detached(
     with os.fdopen(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab") as output:
         process = subprocess.Popen(
             command,
-            env={**os.environ, LOG_VARIABLE: str(log)},
+            env={**os.environ, **environment, LOG_VARIABLE: str(log)},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

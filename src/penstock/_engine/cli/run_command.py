@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -14,8 +15,9 @@ from penstock._engine.cli.options import (
     json_option,
     settings_option,
 )
-from penstock._engine.cli.script import UserProgram
+from penstock._engine.cli.script import UserProgram, settings_environment
 from penstock.common import option_table
+from penstock.common.config_loading import command_line_settings
 
 _CLAIM_MODES = ("NO_CLAIM", "CLAIM")
 
@@ -82,6 +84,13 @@ _CLAIM_MODES = ("NO_CLAIM", "CLAIM")
     metavar="DURATION",
     help="With --supervise: the time before each restart.",
 )
+@click.option(
+    "--settings-of-environment",
+    "inherits",
+    is_flag=True,
+    hidden=True,
+    help="Take the settings from the environment; for processes that this command starts.",
+)
 @json_option
 def run(
     script: Path,
@@ -99,6 +108,7 @@ def run(
     max_restarts: int,
     restart_window: int,
     restart_delay: int,
+    inherits: bool,
     as_json: bool,
 ) -> int | UserProgram:
     """Run a program.
@@ -120,19 +130,21 @@ def run(
     if progress:
         short.append((option_table.PROGRESS_ENABLED.key, "true"))
     keep_own_log_small()
-    given = checked_settings(settings, *short)
+    given = _inherited_settings() if inherits else checked_settings(settings, *short)
     if not detached and (as_json or log_file is not None):
         raise click.UsageError("--json and --log-file go with --detached.")
     if detached:
         from penstock._engine.cli.detached import start_detached
 
         extra = ("--supervise", *_supervision(max_restarts, restart_window, restart_delay)) if supervise else ()
-        return start_detached(_command(script, arguments, given, extra), script, log_file, as_json=as_json)
+        command = _command(script, arguments, extra)
+        return start_detached(command, settings_environment(given), script, log_file, as_json=as_json)
     if supervise:
         from penstock._engine.cli.supervisor import RestartLimit, Supervisor
 
         limit = RestartLimit(max_restarts, restart_window)
-        return Supervisor(_command(script, arguments, given), limit, restart_delay).run()
+        command = _command(script, arguments)
+        return Supervisor(command, limit, restart_delay, environment=settings_environment(given)).run()
     return UserProgram(script, arguments, given)
 
 
@@ -144,10 +156,23 @@ def _supervision(max_restarts: int, restart_window: int, restart_delay: int) -> 
     )
 
 
-def _command(
-    script: Path, arguments: tuple[str, ...], settings: dict[str, str], extra: tuple[str, ...] = ()
-) -> list[str]:
-    """Return the command that runs the program in another process."""
-    options = [word for key, value in settings.items() for word in ("-D", f"{key}={value}")]
+def _inherited_settings() -> dict[str, str]:
+    """Return the settings that the command that has started this one was given."""
+    return {key: setting.value for key, setting in command_line_settings(os.environ).items()}
+
+
+def _command(script: Path, arguments: tuple[str, ...], extra: tuple[str, ...] = ()) -> list[str]:
+    """Return the command that runs the program in another process, which finds its settings in its environment."""
     # -P: a module in the working directory must not stand in the way of one that the command needs.
-    return [sys.executable, "-P", "-m", "penstock", "run", *options, *extra, "--", str(script), *arguments]
+    return [
+        sys.executable,
+        "-P",
+        "-m",
+        "penstock",
+        "run",
+        "--settings-of-environment",
+        *extra,
+        "--",
+        str(script),
+        *arguments,
+    ]

@@ -6,6 +6,7 @@ import json
 import os
 import runpy
 import sys
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,8 +16,10 @@ from penstock._engine.cli.output import say
 from penstock._engine.gateway.given_up import take_given_up
 from penstock._engine.protocol.tracebacks import without_library_lines
 from penstock.common.config_loading import OPTIONS_VARIABLE
+from penstock.common.redaction import shown_text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import TracebackType
 
 
@@ -35,7 +38,7 @@ class UserProgram:
             SystemExit: The program ended itself.
             KeyboardInterrupt: It was interrupted; the interpreter tells that as always.
         """
-        os.environ[OPTIONS_VARIABLE] = json.dumps(self.settings)
+        os.environ.update(settings_environment(self.settings))
         sys.argv = [str(self.path), *self.arguments]
         # Python has put the command's folder there, unless it was told to put nothing (-P).
         sys.path[: 0 if sys.flags.safe_path else 1] = [str(self.path.resolve().parent)]
@@ -51,7 +54,7 @@ class UserProgram:
         except Exception as error:  # noqa: BLE001 - what a program raises ends it, whatever it is
             error.__traceback__ = self._from_the_program_on(error.__traceback__)
             with without_library_lines(error):
-                sys.excepthook(type(error), error, error.__traceback__)
+                _show(error)
             _tell_losses()
             return exit_code_of(error)
         return ExitCode.GIVEN_UP if _tell_losses() else ExitCode.OK
@@ -64,6 +67,20 @@ class UserProgram:
                 return line
             line = line.tb_next
         return trace
+
+
+def settings_environment(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the variable that has the settings of the command line; arguments could be read by others."""
+    return {OPTIONS_VARIABLE: json.dumps(settings)}
+
+
+def _show(error: Exception) -> None:
+    """Print what the program has raised as the interpreter would, but for secrets: the output may be a file."""
+    text = "".join(traceback.format_exception(error))
+    if (shown := shown_text(text)) == text:
+        sys.excepthook(type(error), error, error.__traceback__)
+    else:
+        sys.stderr.write(shown)
 
 
 def _tell_losses() -> bool:

@@ -22,7 +22,7 @@ from penstock._engine.gateway.user_directories import is_usual
 from penstock.common.config_loading import RESUME_VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Sequence
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
     from types import FrameType
 
     from penstock._engine.gateway.supervision import NotedJob
@@ -78,6 +78,7 @@ class Supervisor:
         command: Starts the program.
         limit: How often it may be started again.
         delay_s: Seconds before each of these.
+        environment: Variables of the program beside those of this process.
         clock: Seconds that pass.
     """
 
@@ -87,9 +88,10 @@ class Supervisor:
         limit: RestartLimit,
         delay_s: float,
         *,
+        environment: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._command = list(command)
+        self._command, self._environment = list(command), environment or {}
         self._limit = limit
         self._delay_s = delay_s
         self._clock = clock
@@ -140,7 +142,7 @@ class Supervisor:
             supervision.note.read()  # while it waited, the note may have been cleaned
 
     def _run_once(self, supervision: Supervision) -> int:
-        environment = {**os.environ, RESUME_VARIABLE: str(supervision.note.path)}
+        environment = {**os.environ, **self._environment, RESUME_VARIABLE: str(supervision.note.path)}
         # A process group of its own: Ctrl-C reaches the program through this process alone, once.
         self._child = child = subprocess.Popen(
             self._command, env=environment, process_group=0, pass_fds=(supervision.lock,)

@@ -38,7 +38,7 @@ from penstock._engine.storage.s3 import is_s3_setting
 from penstock._engine.storage.scratch import ScratchDirectory
 from penstock._engine.storage.temporary import TemporaryStorage
 from penstock.common import option_table
-from penstock.common.configuration import shown_value
+from penstock.common.redaction import learn_secrets, shown_text, shown_value
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -89,6 +89,7 @@ def assemble(
         ConfigurationError: A key has a value that it cannot have.
         CheckpointStorageError: The checkpoint directory cannot be used.
     """
+    learn_secrets(configuration.to_dict(), configuration.get(option_table.SENSITIVE_WORDS))
     settings = check_settings(graph, configuration)
     directory = configuration.get(option_table.CHECKPOINT_DIRECTORY)
     if directory is not None:
@@ -142,7 +143,7 @@ def assemble(
     job_plan = plan_view(graph, (source for _, source in program.sources.values()), configuration)
     watch = JobMonitor(
         coordinator,
-        graph.name,
+        shown_text(graph.name),
         identity.run_id,
         job_plan,
         mailbox.clock.now,

@@ -18,6 +18,7 @@ from penstock._engine.protocol.control import StopMode
 from penstock.common.job_execution_result import GivenUpCommittables, JobExecutionResult
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
+from penstock.common.redaction import hiding
 from penstock.errors import CheckpointStorageError, JobCancelledError
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from penstock._engine.gateway.progress import JobFailure, JobProgress
     from penstock._engine.protocol.metadata import GivenUp
 
-_log = logging.getLogger("penstock")
+_log = hiding(logging.getLogger("penstock"))
 
 _UNREAD: Final = (
     "Splits left unread by %s: %d. Their readers ended the input themselves and finished before, and nothing has read "

@@ -8,6 +8,7 @@ from __future__ import annotations
 import heapq
 import logging
 from collections import deque
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from penstock._engine.coordinator import events as ev
@@ -16,6 +17,7 @@ from penstock._engine.driver.failures import job_error
 from penstock._engine.driver.monitor.clock_jumps import ClockJumpDetector
 from penstock._engine.gateway.progress import JobFailure
 from penstock.common.job_status import JobStatus
+from penstock.common.redaction import hiding, shown_text
 from penstock.errors import JobExecutionError
 
 if TYPE_CHECKING:
@@ -35,9 +37,10 @@ if TYPE_CHECKING:
     from penstock._engine.driver.monitor.job_monitor import JobMonitor
     from penstock._engine.gateway.progress import JobProgress, JobStatusListener
     from penstock._engine.protocol.clocks import Moment
+    from penstock.errors import FailureLocation
 
 
-_log = logging.getLogger("penstock")
+_log = hiding(logging.getLogger("penstock"))
 
 
 class JobOutcome:
@@ -228,10 +231,15 @@ class JobLoop:
 
     def _note_failure(self, instruction: do.ReportFailure) -> None:
         error = job_error(instruction.cause, self._coordinator.job_id, self._job_name)
-        place = error.place if isinstance(error, JobExecutionError) else None
+        place = _shown(error.place) if isinstance(error, JobExecutionError) else None
         reason = error.reason if isinstance(error, JobExecutionError) else f"{type(error).__name__}: {error}"
         failure = JobFailure(
-            self._now, instruction.checkpoint_id, instruction.job_attempt, instruction.counted, reason, place
+            self._now,
+            instruction.checkpoint_id,
+            instruction.job_attempt,
+            instruction.counted,
+            shown_text(reason),
+            place,
         )
         for listener in self._listeners:
             listener.on_failure(failure)
@@ -247,3 +255,11 @@ class JobLoop:
         error = instruction.error
         shown = None if error is None else job_error(error, self._coordinator.job_id, self._job_name)
         self._ending = JobOutcome(instruction.status, shown, instruction.checkpoint)
+
+
+def _shown(place: FailureLocation | None) -> FailureLocation | None:
+    """Return where a function failed, without the secrets of its record and of its lines."""
+    if place is None:
+        return None
+    record, trace = (None if text is None else shown_text(text) for text in (place.record, place.traceback))
+    return replace(place, operator_name=shown_text(place.operator_name), record=record, traceback=trace)

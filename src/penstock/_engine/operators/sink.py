@@ -21,6 +21,7 @@ from penstock._engine.protocol.control import OperatorAck, decode, encode
 from penstock._engine.protocol.versioned import pack, unpack
 from penstock.common.columns import RecordLayout
 from penstock.common.record_text import record_text
+from penstock.common.redaction import hiding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from penstock.metrics.metricbase import MetricGroup
 
 
-_log = logging.getLogger(__name__)
+_log = hiding(logging.getLogger(__name__))
 
 
 class WriterContext:

@@ -57,13 +57,18 @@ class _Section:
     sizes: tuple[int, ...]
 
 
-def pack(plan: EpochPlan) -> str:
-    """Return the dispatches of an epoch as a text that all its tasks get; what is too much for that is stored."""
+def pack(plan: EpochPlan, *, inline: bool = True) -> str:
+    """Return the dispatches of an epoch as a text that all its tasks get; what is too much for that is stored.
+
+    Args:
+        plan: The epoch.
+        inline: Whether the text may have the dispatches, which contain state; else it always says where they lie.
+    """
     epoch = f"{plan.levels[0].job_attempt} {plan.checkpoint_id} {plan.attempt}"
     file, sections = _sealed_file(plan.levels, plan.job.dispatch_key, epoch)
     text = _text(_Head(epoch, sections, file))
     most = min(MAX_INLINE_DISPATCHES, MAX_INLINE_TOGETHER // sum(plan.levels[0].widths))
-    if len(text) <= most or plan.store is None:
+    if plan.store is None or (inline and len(text) <= most):
         return text
     return _text(_Head(epoch, sections, None, plan.store(file)))
 

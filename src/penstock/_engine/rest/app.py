@@ -31,6 +31,7 @@ from penstock._engine.rest.http_error import HttpError
 from penstock._engine.rest.openapi import DOCUMENT_PATH, document
 from penstock._engine.rest.responses import JSON, error_response, json_of
 from penstock._engine.rest.routing import HandlerRequest, Route
+from penstock.common.redaction import hiding
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.rest.context import RestContext
 
-_log = logging.getLogger(__name__)
+_log = hiding(logging.getLogger(__name__))
 
 #: All routes; where two fit a path, the one is taken that names the earlier part of it.
 ROUTES: Final[tuple[Route, ...]] = (

@@ -15,7 +15,7 @@ from penstock._engine.rest.directories import DirectoryPolicy
 from penstock._engine.rest.shared import SharedSettings
 from penstock._engine.rest.tls import Tls, read_tls
 from penstock.common import option_table
-from penstock.common.configuration import shown_value
+from penstock.common.redaction import Redaction
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ class RestSettings:
             if each is not None and not _is_loopback(each.address):
                 _check_reached_by_others(each, could, access, configuration)
         directory = configuration.get(option_table.REST_REGISTRY_DIRECTORY)
+        redaction = Redaction.of(configuration.to_dict())
         return cls(
             bind_address=bind_address,
             metrics_bind_address=metrics_bind_address,
@@ -95,7 +96,7 @@ class RestSettings:
             registry_directory=Path(directory) if directory else default_directory(),
             store_ms=configuration.get(option_table.REST_STORE_DURATION).to_millis(),
             job_store_ms=configuration.get(option_table.JOB_STORE_EXPIRATION).to_millis(),
-            configuration={key: shown_value(key, value) for key, value in configuration.to_dict().items()},
+            configuration={key: redaction.value(key, value) for key, value in configuration.to_dict().items()},
             shared=SharedSettings(configuration),
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.common import option_table
-from penstock.common.configuration import shown_value
+from penstock.common.redaction import shown_value
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -13,6 +13,8 @@ from typing import Final
 
 import msgspec
 
+from penstock.common.redaction import shown_text
+
 _MAGIC: Final = b"\xac\xed\x00\x05"
 _OBJECT, _CLASS, _STRING, _LONG_STRING, _END, _NULL = b"s", b"r", b"t", b"|", b"x", b"p"
 _SERIALIZABLE, _WRITES_ITSELF = 2, 1
@@ -36,6 +38,7 @@ def failure_cause(class_name: str, message: str, trace: str) -> FailureCause:
         message: What a client shows.
         trace: The text of the exception with its traceback.
     """
+    message, trace = shown_text(message), shown_text(trace)
     blob = serialized_throwable(class_name, message, trace)
     return FailureCause(class_=class_name, stack_trace=trace, serialized_throwable=base64.b64encode(blob).decode())
 

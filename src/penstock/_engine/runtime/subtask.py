@@ -28,6 +28,7 @@ from penstock._engine.runtime.input_channels import InputChannels
 from penstock._engine.runtime.subtask_state import SubtaskState
 from penstock.common.configuration import Configuration
 from penstock.common.option_table import DRAIN_FIRES_PROCESSING_TIME_TIMERS, OBJECT_REUSE
+from penstock.common.redaction import hiding
 from penstock.metrics.in_memory import InMemoryMetricGroup
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_log = logging.getLogger(__name__)
+_log = hiding(logging.getLogger(__name__))
 
 
 class SubtaskRuntime:

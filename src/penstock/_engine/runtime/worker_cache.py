@@ -20,6 +20,7 @@ from penstock._engine.protocol.control import HISTORY
 from penstock._engine.protocol.signing import check_digest
 from penstock._engine.runtime.failures import OperatorError
 from penstock._engine.storage.opening import open_storage
+from penstock.common.redaction import hiding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from penstock._engine.runtime.subtask import SubtaskRuntime
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
 
-_log = logging.getLogger(__name__)
+_log = hiding(logging.getLogger(__name__))
 
 
 class WorkerCache:

@@ -24,6 +24,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 from penstock._engine.plan.dispatches import pack
 from penstock._engine.plan.epoch_plan import EpochOutcome, EpochProgress
 from penstock._engine.protocol.control import encode
+from penstock._engine.spark.shipping import is_local
 from penstock._engine.spark.workers import close_at_exit, closing_tasks, patience, spare_modules, with_others
 from penstock.errors import EpochCancelledError, EpochInfrastructureError, InternalError, SparkGoneError
 
@@ -49,6 +50,7 @@ _ANSWERS: Final = StructType([StructField("text", StringType())])
 #: The driver takes so many answers at a time; one has 64 KB at most.
 _ANSWERS_AT_ONCE: Final = 64
 
+_EVENT_LOG: Final = "spark.eventLog.enabled"
 #: The property of a Spark job that its tasks read their dispatch from.
 _DISPATCHES: Final = "penstock.dispatches"
 
@@ -147,11 +149,20 @@ def _closing_rows(
         pass
 
 
+def writes_events(spark: SparkHandle) -> bool:
+    """Tell whether properties of jobs may get into an event log, which is kept and read by others.
+
+    That of a cluster may also be switched on by what listens to Spark there, so its session is not asked.
+    """
+    return not is_local(spark) or spark.session.sparkContext.getConf().get(_EVENT_LOG, "").lower() == "true"
+
+
 class SparkEpochRunner:
     """Runs epochs in a Spark session, see `plan.epoch_plan.EpochRunner`."""
 
     def __init__(self, spark: SparkHandle) -> None:
         self._spark = spark
+        self._inlines = not writes_events(spark)
         self._cancelled = threading.Event()
         self._runs = count(1)
         #: The job group of the running epoch, and the epoch.
@@ -171,7 +182,7 @@ class SparkEpochRunner:
             self._cancelled.clear()  # a cancellation is for one epoch: after a restart the job continues
             raise EpochCancelledError(plan.checkpoint_id)
         context = self._spark.session.sparkContext
-        dispatches = pack(plan)
+        dispatches = pack(plan, inline=self._inlines)
         try:
             context.setJobGroup(group, f"epoch {plan.checkpoint_id}, attempt {plan.attempt}", interruptOnCancel=False)
             context.setLocalProperty(_DISPATCHES, dispatches)

@@ -41,6 +41,8 @@ _LOCAL_CONF = {
     "spark.submit.deployMode": "client",
     "spark.driver.host": installation.LOOPBACK,
     "spark.driver.bindAddress": installation.LOOPBACK,
+    # Else every user of the machine may fetch blocks, closures among them. Spark makes the secret itself, in the JVM.
+    "spark.authenticate": "true",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # Spark keeps the history of 1,000 jobs for a page that is not served; an epoch is a job.
@@ -242,6 +244,11 @@ def unsuitable(conf: dict[str, str], master: str, python: str) -> list[str]:
         problems.append(f"does not try tasks again (master {master}): local[N,{_TASK_ATTEMPTS}] would.")
     if master.startswith("local") and Path(python).is_absolute() and Path(python) != Path(sys.executable):
         problems.append(f"runs its tasks with {python}, not {sys.executable}: both need Penstock and its dependencies.")
+    if conf.get("spark.authenticate", "false").lower() != "true":
+        problems.append(
+            "lets anyone who reaches its ports read blocks, in which functions and records are: "
+            "spark.authenticate=true closes them."
+        )
     return problems
 
 

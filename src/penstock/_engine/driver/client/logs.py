@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TextIO
 
 from penstock.common import option_table
+from penstock.common.redaction import shown_text
 
 if TYPE_CHECKING:
     from penstock.common.configuration import Configuration
@@ -36,8 +37,8 @@ class JsonFormatter(logging.Formatter):
             error = record.exc_info[1]
             entry["error"] = {
                 "type": type(error).__qualname__,
-                "message": str(error),
-                "traceback": "".join(traceback.format_exception(error)),
+                "message": shown_text(str(error)),
+                "traceback": shown_text("".join(traceback.format_exception(error))),
             }
         return json.dumps(entry, ensure_ascii=False)
 

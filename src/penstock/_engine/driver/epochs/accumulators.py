@@ -15,6 +15,7 @@ from penstock._engine.operators.accumulators import class_name
 from penstock._engine.protocol.metadata import StoredAccumulator, check_accumulators
 from penstock._engine.runtime.failures import describe_failure
 from penstock._engine.state.pickles import dump, load
+from penstock.common.redaction import hiding
 from penstock.errors import AccumulatorTypeError, StateClassError
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from penstock._engine.operators.accumulators import AnyAccumulator
     from penstock._engine.protocol.control import TaskFailure
 
-_log = logging.getLogger("penstock")
+_log = hiding(logging.getLogger("penstock"))
 
 #: The longest display text of a value, in characters.
 _MAX_TEXT: Final = 1_000

@@ -10,6 +10,7 @@ from penstock._engine.coordinator import events as ev
 from penstock._engine.driver.failures import driver_code_error
 from penstock._engine.protocol.metadata import GivenUp
 from penstock._engine.protocol.versioned import pack, unpack
+from penstock.common.redaction import hiding, shown_text
 from penstock.common.short_repr import short_repr
 from penstock.metrics.in_memory import InMemoryMetricGroup
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.metadata import Committable, OutstandingCommit
     from penstock.metrics.metricbase import MetricGroup
 
-_log = logging.getLogger(__name__)
+_log = hiding(logging.getLogger(__name__))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,7 @@ class Committers:
             if request.unknown_failure is not None:
                 raise request.unknown_failure
             if request.known_failure is not None:
-                number, reason = commit.checkpoint_id, short_repr(request.known_failure)
+                number, reason = commit.checkpoint_id, shown_text(short_repr(request.known_failure))
                 given_up.append(GivenUp(commit.uid, name, number, number, 1, reason))
             elif request.put_off:
                 payload = item.payload

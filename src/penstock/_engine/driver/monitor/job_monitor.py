@@ -21,6 +21,7 @@ from penstock._engine.gateway.progress import JobProgress
 from penstock._engine.protocol.metadata import LATE_RECORDS, ChainEntryKind, late_records
 from penstock._engine.protocol.paths import checkpoint_path
 from penstock.common.job_status import JobStatus
+from penstock.common.redaction import shown_text
 from penstock.errors import JobExecutionError
 
 if TYPE_CHECKING:
@@ -167,8 +168,8 @@ class JobMonitor:
             status=status,
             status_times={**self.view.status_times, status: now},
             ended=now,
-            error=error if error is None else _headline(error),
-            error_text=error if error is None else str(error),
+            error=None if error is None else shown_text(_headline(error)),
+            error_text=None if error is None else shown_text(str(error)),
             pending_commits=self._pending_commits(),
         )
         self.named.set()
@@ -213,7 +214,7 @@ class JobMonitor:
 
     def _answer_savepoint(self, instruction: do.AnswerSavepoint) -> None:
         error = instruction.error
-        reason = None if error is None else str(error)
+        reason = None if error is None else shown_text(str(error))
         self._checkpoints.savepoint_ended(instruction.request.path, instruction.request.stop, reason, self._clock())
         self._show()
 

@@ -8,6 +8,7 @@ from penstock._api.connectors.source import Boundedness
 from penstock._engine.gateway.checkpoint_view import CheckpointSettings
 from penstock._engine.gateway.job_view import InputView, OperatorView, PlanView, VertexView, vertex_id
 from penstock.common import option_table
+from penstock.common.redaction import shown_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,10 +31,12 @@ def plan_view(graph: JobGraph, sources: Iterable[Source[Any, Any, Any]], configu
     vertices = tuple(
         VertexView(
             id=ids[vertex.id],
-            name=vertex.name,
+            name=shown_text(vertex.name),
             parallelism=vertex.parallelism,
             max_parallelism=vertex.max_parallelism,
-            operators=tuple(OperatorView(node.uid, node.name, node.created_at) for node in vertex.operators),
+            operators=tuple(
+                OperatorView(node.uid, shown_text(node.name), node.created_at) for node in vertex.operators
+            ),
             inputs=tuple(InputView(ids[edge.source], edge.partitioner.name) for edge in graph.inputs(vertex.id)),
         )
         for vertex in graph.vertices

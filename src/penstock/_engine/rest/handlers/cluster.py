@@ -16,6 +16,7 @@ from penstock import __version__
 from penstock._engine.rest.access import Role
 from penstock._engine.rest.routing import Route
 from penstock.common.job_status import JobStatus
+from penstock.common.redaction import shown_text
 
 if TYPE_CHECKING:
     from penstock._engine.rest.routing import HandlerRequest
@@ -197,7 +198,7 @@ def thread_dump(_: HandlerRequest) -> ThreadDumpInfo:
     frames = sys._current_frames()
     threads = [(thread.name, frames[thread.ident]) for thread in threading.enumerate() if thread.ident in frames]
     return ThreadDumpInfo(
-        [ThreadInfo(name, f'"{name}"\n{"".join(traceback.format_stack(frame))}') for name, frame in threads]
+        [ThreadInfo(name, shown_text(f'"{name}"\n{"".join(traceback.format_stack(frame))}')) for name, frame in threads]
     )
 
 
