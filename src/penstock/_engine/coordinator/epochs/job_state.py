@@ -161,7 +161,7 @@ class JobState:
         return result
 
     def inputs(self) -> dict[int, EdgeStatus]:
-        """Return where the channels of each edge stand when the next epoch begins."""
+        """Return the channel status of each edge at the start of the next epoch."""
         return edge_statuses(self.snapshot, self._topology.graph)
 
     def notifications(self, completed_checkpoint: int, *, going_on: bool) -> dict[Subtask, SubtaskDispatch]:
