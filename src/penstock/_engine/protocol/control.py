@@ -88,6 +88,8 @@ class SubtaskDispatch:
     max_records: int = 0
     max_bytes: int = 0
     max_time_ms: int = 0
+    #: Source subtasks: their input ends with this epoch.
+    ends: bool = False
     #: Cut the chains of this subtask's keyed state: write a snapshot in place of a delta.
     full_snapshot: bool = False
     #: Write all operator state again: the checkpoint must not name files of an earlier one.
@@ -172,6 +174,8 @@ class LevelDispatch:
     widths: tuple[int, ...] = ()
     #: The ranges of running subtasks, by vertex. With the widths they determine the slot of each subtask.
     running: dict[int, tuple[tuple[int, int], ...]] = field(default_factory=dict[int, tuple[tuple[int, int], ...]])
+    #: The ranges of subtasks that are expected to end with this epoch, by vertex.
+    ending: dict[int, tuple[tuple[int, int], ...]] = field(default_factory=dict[int, tuple[tuple[int, int], ...]])
     #: The status by edge into the level; the channels of a missing edge have sent nothing yet.
     inputs: dict[int, EdgeStatus] = field(default_factory=dict[int, EdgeStatus])
     #: Whether the job stops with this epoch.
@@ -180,6 +184,10 @@ class LevelDispatch:
     attempt: int = 1
     #: The job ends: checkpoint listeners are notified of its last checkpoint, then all functions are closed.
     releases: bool = False
+
+    def ending_subtasks(self, vertex: int) -> set[int]:
+        """Return the subtasks of a vertex that are expected to end with this epoch."""
+        return {subtask for bounds in self.ending.get(vertex, ()) for subtask in range(*bounds)}
 
 
 #: The news of a channel: the watermark, or None where receivers know it, and whether it is idle and has ended.
@@ -278,6 +286,8 @@ class SubtaskAck:
     next_timer_ms: int | None = None
     #: Bytes of the blocks that it received; 0 for sources.
     bytes_in: int = 0
+    #: Sources: it has nothing left to read, and ends with the epoch that is announced as its last one.
+    awaits_end: bool = False
 
     @property
     def listeners(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from operator import mul
 from typing import TYPE_CHECKING, Final
 
@@ -49,6 +50,7 @@ class EdgeWriter:
     def __init__(self, plan: ExecutionPlan, edge: JobEdge, sender: int) -> None:
         self.edge = edge
         self.channel = channel_number(edge.id, sender)
+        self._is_wide = plan.is_wide(edge)
         self.receivers = list(plan.receivers(edge, sender))
         target = plan.graph.vertices[edge.target]
         self.targets = [subtask_target(edge.target, receiver) for receiver in self.receivers]
@@ -85,7 +87,7 @@ class EdgeWriter:
             rows: The buffer for rows.
             token: The attempt's token.
             slots: The slot of the next level for each target's rows.
-            told: The status of its channels that its receivers know.
+            told: The status of its channels that its receivers know or expect.
         """
         self._told, self._told_watermark = told, told.watermark
         self._rows, self._token = rows, token
@@ -144,8 +146,11 @@ class EdgeWriter:
 
     def _add_watermark(self, watermark: int) -> None:
         self.watermark = max(self.watermark, watermark)
-        if watermark != MAX_WATERMARK:  # the last watermark counts with the status
-            self._told_watermark = max(self._told_watermark, watermark)
+        if watermark == MAX_WATERMARK:  # that one counts with the status
+            return
+        self._told_watermark = max(self._told_watermark, watermark)
+        if self._told.idle:  # a watermark says that it is not
+            self._told = replace(self._told, idle=False)
         for outlet in self._outlets:
             outlet.add_watermark(watermark)
 
@@ -202,9 +207,15 @@ class EdgeWriter:
         return self.bytes_out + int(sum(len(outlet) for outlet in self._outlets) * self._record_bytes)
 
     def has_news(self, status: ChannelStatus) -> bool:
-        """Return whether a status has to be sent, because receivers do not know it from blocks or earlier epochs."""
-        known = self._told_watermark, self._told.idle, self._told.ended
-        return (status.watermark, status.idle, status.ended) != known
+        """Return whether a status has to be sent, because receivers neither know nor expect it.
+
+        The receivers of a wide edge learn from their next dispatch that a sender has become idle.
+        """
+        if status.ended or self._told.ended:
+            return status.ended != self._told.ended
+        if status.watermark != self._told_watermark:
+            return True
+        return status.idle != self._told.idle and not (status.idle and self._is_wide)
 
     def news(self, status: ChannelStatus) -> ChannelNews:
         """Return the part of a status that has to be sent."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from penstock._engine.protocol.row_sums import MODULUS, row_weight
-from penstock._engine.protocol.rows import split_channel
+from penstock._engine.protocol.rows import channel_number, split_channel
 from penstock._engine.runtime.watermark_valve import WatermarkValve
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from penstock._engine.protocol.control import ChannelNews, ChannelStatus, EdgeStatus, SubtaskDispatch
 
@@ -22,10 +23,18 @@ class InputChannels:
         inputs: The input of the subtask's head for each channel.
         dispatch: The subtask's part of the epoch.
         known: The status of each edge's channels when the epoch began.
+        ends: The senders that are expected to end with the epoch, by edge.
     """
 
-    def __init__(self, inputs: dict[int, int], dispatch: SubtaskDispatch, known: Mapping[int, EdgeStatus]) -> None:
+    def __init__(
+        self,
+        inputs: dict[int, int],
+        dispatch: SubtaskDispatch,
+        known: Mapping[int, EdgeStatus],
+        ends: Mapping[int, Collection[int]] = MappingProxyType({}),
+    ) -> None:
         self._inputs = inputs
+        self._ends = {channel_number(edge, sender) for edge, senders in ends.items() for sender in senders}
         statuses = _by_channel(inputs, known)
         ended = {channel for channel, status in statuses.items() if status.ended}
         #: Channels whose senders had finished before the subtask was created: they end in its first epoch.
@@ -56,6 +65,10 @@ class InputChannels:
         self.note_row(channel, token)
         self._read_ms[channel] = (news[1], read_ms)
         return self.valve.hear(channel, news)
+
+    def close_silent(self) -> int | None:
+        """Note that all rows were read; return the subtask's watermark when that rises."""
+        return self.valve.close_silent(self._ends)
 
     def rows_read(self, target: int) -> dict[int, int]:
         """Return the sum over the rows that were read, by edge (see `row_sums`)."""

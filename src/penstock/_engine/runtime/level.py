@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import secrets
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.plan.dispatches import unpack
@@ -97,9 +98,11 @@ class LevelTask:
                 continue
             if is_new:
                 runtime.open(task)
+            ends = part.subtask in dispatch.ending_subtasks(part.vertex)
             for edge in runtime.edges:
                 slots = self._slots_towards(edge.edge.target, edge.channel)
-                edge.begin_epoch(self._rows, self._token, slots, part.outputs.get(edge.edge.id, UNHEARD))
+                told = replace(part.outputs.get(edge.edge.id, UNHEARD), ended=ends)
+                edge.begin_epoch(self._rows, self._token, slots, told)
             for _ in runtime.begin_epoch(part, task, self._token):
                 yield from self._ready()
         if dispatch.level == 0 and dispatch.stop is StopMode.NO:

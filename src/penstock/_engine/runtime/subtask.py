@@ -171,8 +171,9 @@ class SubtaskRuntime:
         self._processing_clock.take_up()
         self._started_ms, self._busy, self._records_in, self._bytes_in = self._now_ms(), 0.0, 0, 0
         self._input_began_ms = self._input_clock.now_ms()
-        self._finished = False
-        self.channels = InputChannels(self._plan.channels_into(*self.place), dispatch, task.level.inputs)
+        self._finished = self._awaits_end = False
+        ends = {edge.id: task.level.ending_subtasks(edge.source) for edge in self._plan.graph.inputs(self.place[0])}
+        self.channels = InputChannels(self._plan.channels_into(*self.place), dispatch, task.level.inputs, ends)
         self.valve = self.channels.valve
         self._told = self.channels.ended_inputs()
         self._epochs: list[EpochContext] = []
@@ -226,6 +227,7 @@ class SubtaskRuntime:
         head = self._nodes[0].operator
         assert isinstance(head, SourceOperator)
         dispatch = self._dispatch
+        head.ended = head.ended or dispatch.ends  # a reader that was made anew does not know it
         limits = ReadLimits(dispatch.max_records, dispatch.max_bytes, dispatch.max_time_ms)
         start = time.perf_counter()
         head.takes_batches = wants_columns(self._nodes, 0)
@@ -260,8 +262,8 @@ class SubtaskRuntime:
             yield from self._push(0, watermark_only(risen), 0)
 
     def close_silent(self) -> Iterator[None]:
-        """Note that all rows were read: channels without a control row are unchanged."""
-        risen = self.valve.close_silent()
+        """Note that all rows were read: channels without a control row are as expected."""
+        risen = self.channels.close_silent()
         if risen is not None:
             yield from self._push(0, watermark_only(risen), 0)
 
@@ -275,7 +277,8 @@ class SubtaskRuntime:
         yield from self._on_processing_time()
         head = self._nodes[0].operator
         if isinstance(head, SourceOperator):
-            self._finished = head.ended or drain
+            self._awaits_end = head.ended and self._plan.announces_ends
+            self._finished = drain or self._dispatch.ends or (head.ended and not self._awaits_end)
             if self._finished:
                 yield from self._push(0, watermark_only(MAX_WATERMARK), 0)
         else:
@@ -357,6 +360,7 @@ class SubtaskRuntime:
             ended_ms=self._now_ms(),
             next_timer_ms=min(timers, default=None),
             bytes_in=self._bytes_in,
+            awaits_end=self._awaits_end and not self._finished,
         )
 
     @property

@@ -1,7 +1,7 @@
 """The watermark of a subtask: the minimum over its channels.
 
 A channel counts as idle or ended only once its control row of this epoch was read. If all rows were read without one,
-the channel is unchanged. Until then it holds the watermark, so no record is late because channels are read one after
+the channel is as expected. Until then it holds the watermark, so no record is late because channels are read one after
 the other. As in Flink's StatusWatermarkValve, a channel that resumes with a watermark smaller than the subtask's is
 left out until it has caught up, and when all channels are idle, their greatest watermark counts. An ended channel is
 left out while others are open: Flink would use its MAX_WATERMARK when the others are idle, and their later records
@@ -17,6 +17,7 @@ from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from collections.abc import Set as AbstractSet
 
     from penstock._engine.protocol.control import ChannelNews
 
@@ -50,12 +51,13 @@ class WatermarkValve:
         return channel in self._marks or channel in self._ended
 
     def advance(self, channel: int, watermark: int) -> int | None:
-        """Apply a channel's watermark; return the subtask's watermark if it rises, else None."""
+        """Apply the watermark of a channel, which is active then; return the subtask's if that rises, else None."""
         before = self._marks[channel]
         # The last watermark counts with the control row: only then is it known which of the other channels are idle.
         if watermark == MAX_WATERMARK:
             return None
         self._said[channel] = watermark
+        self._were_idle.discard(channel)
         if watermark <= before:
             return None
         self._marks[channel] = watermark
@@ -86,9 +88,17 @@ class WatermarkValve:
             self._counting.discard(channel)
         return self._rise()
 
-    def close_silent(self) -> int | None:
-        """Note that all control rows were read: channels without one are unchanged; returns as `close` does."""
+    def close_silent(self, ends: AbstractSet[int] = frozenset()) -> int | None:
+        """Note that all control rows were read: channels without one are as expected; returns as `close` does.
+
+        Args:
+            ends: The channels that are expected to end; the others are expected to be unchanged.
+        """
         silent, self._unread = self._unread, set[int]()
+        ended = silent & ends
+        self._ended |= ended
+        self._counting -= ended
+        silent -= ended
         idle = silent & self._were_idle
         self._idle |= idle
         self._counting -= idle
