@@ -97,6 +97,20 @@ def test_they_are_late_with_an_assigner_of_ones_own_too_and_take_no_others_along
     assert dropped(harness) == 2
 
 
+class First(Own):
+    def assign_windows(self, element: Any, timestamp: int, context: Any) -> list[TimeWindow]:
+        return [TimeWindow(0, SIZE)]
+
+
+def test_a_record_whose_windows_are_all_over_is_counted_whatever_its_own_time() -> None:
+    harness = windowed(windows=First(SIZE))
+    feed(harness, 30)
+    harness.process_watermark(20)
+    feed(harness, 40)
+    assert harness.values() == [(0, SIZE, [30])]
+    assert dropped(harness) == 1
+
+
 @pytest.mark.parametrize("windows", [None, Own(5)], ids=["tumbling", "sliding"])
 def test_they_go_to_the_side_output_for_late_records(windows: Any) -> None:
     late = OutputTag("late")
