@@ -1,4 +1,4 @@
-"""What must not be shown: values of keys that hold secrets, by their keys, by their form, and by themselves.
+"""Hides secrets in output: values are recognized by their keys, by their form, and by themselves.
 
 What leaves a process for people (logs, REST, archives, messages) goes through `shown_value` where it has a key and
 through `shown_text` where it has none. The process learns its secrets from the configurations of its jobs: a password
