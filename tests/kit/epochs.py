@@ -130,7 +130,8 @@ class Job:
                 self.snapshot, subtask, self._events, history=history, completed_checkpoint=self.checkpoint_id
             )
             if self.graph.vertices[subtask[0]].is_source:
-                part = replace(part, max_records=max_records, max_bytes=max_bytes, max_time_ms=max_time_ms)
+                ends = subtask in self.acks and self.acks[subtask].awaits_end
+                part = replace(part, max_records=max_records, max_bytes=max_bytes, max_time_ms=max_time_ms, ends=ends)
             parts[subtask] = part
         job = JobDispatch(
             job_id="0" * 32,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock._engine.cli.supervisor import RestartLimit, Supervisor
-from penstock._engine.gateway.supervision import Supervision
+from penstock._engine.gateway.supervision import Supervision, SupervisionNote
 from penstock._engine.storage.scratch import is_dead
 from penstock.errors import LocalDirectoryError, SupervisionNoteError
 
@@ -95,6 +95,33 @@ def test_program_whose_note_was_lost_is_not_started_again(loss: str) -> None:
     with pytest.raises(SupervisionNoteError, match="penstock run --supervise -s latest"):
         supervise([f"-9:{LOSSES[loss]}", "0"])
     assert len(starts()) == 1
+
+
+def descriptors() -> set[Path]:
+    return set(Path("/dev/fd").iterdir())
+
+
+def test_note_that_is_a_folder_leaves_no_descriptor(tmp_path: Path) -> None:
+    before = descriptors()
+    with pytest.raises(SupervisionNoteError, match="it cannot be read"):
+        SupervisionNote(tmp_path).read()
+    assert descriptors() == before
+
+
+def test_note_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "jobs.json", 0o600)
+    with pytest.raises(SupervisionNoteError, match="it is empty"):
+        SupervisionNote(tmp_path / "jobs.json").read()
+
+
+def test_supervisor_that_cannot_start_leaves_no_descriptor(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = descriptors()
+    monkeypatch.setattr(tempfile, "tempdir", str(Path.cwd()))
+    (home / ".local").touch()
+    Path(f"penstock-state-{os.geteuid()}").touch()
+    with pytest.raises(LocalDirectoryError):
+        supervise(["0"])
+    assert descriptors() == before
 
 
 def test_note_that_is_lost_while_the_supervisor_waits_ends_the_supervision(monkeypatch: pytest.MonkeyPatch) -> None:

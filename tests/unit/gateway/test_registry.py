@@ -106,7 +106,10 @@ def test_jobs_of_another_machine_count_as_alive_and_foreign_files_are_left_alone
     own = JobRegistry(tmp_path)
     own.add(far)
     (tmp_path / "notes.json").write_text("{}")
+    (tmp_path / "folder.json").mkdir()
+    descriptors = set(Path("/dev/fd").iterdir())
     assert JobRegistry(tmp_path).entries() == [far]
+    assert set(Path("/dev/fd").iterdir()) == descriptors
     assert not far.is_local
     assert (tmp_path / "notes.json").exists()
     own.clear()

@@ -7,12 +7,17 @@ state and a slot of its own. What is counted with a task is what it gets.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 from random import Random
+from typing import TYPE_CHECKING
 
+import pytest
 from tests.unit.coordinator.acks import ack
 from tests.unit.plan.graphs import graph
 
 from penstock._engine.coordinator.checkpoints.snapshots import dispatch, edge_statuses, fresh_snapshot
+from penstock._engine.graph.job_graph import PartitionerKind
+from penstock._engine.operators.batch import watermark_only
 from penstock._engine.plan import dispatches
 from penstock._engine.plan.epoch_plan import EpochPlan
 from penstock._engine.plan.levels import build_plan, plan_epoch
@@ -28,14 +33,27 @@ from penstock._engine.protocol.control import (
 )
 from penstock._engine.protocol.metadata import JobSnapshot, OperatorSubtaskState, VertexSubtaskState
 from penstock._engine.protocol.paths import shared_path
-from penstock._engine.protocol.rows import DRIVER, PayloadKind, channel_number, slot_target
+from penstock._engine.protocol.rows import DRIVER, MAX_WATERMARK, PayloadKind, channel_number, slot_target
 from penstock._engine.protocol.state_handle import StateHandle
-from penstock._engine.runtime.row_buffer import ExchangeRow, record_batch
+from penstock._engine.runtime.edge_writer import EdgeWriter
+from penstock._engine.runtime.row_buffer import ExchangeRow, RowBuffer, record_batch
+
+if TYPE_CHECKING:
+    from penstock._engine.protocol.control import SubtaskDispatch
 
 NOW_MS = 1_795_000_000_000
 CHECKPOINT = 1_000
 #: As many deltas as a chain has on average before a snapshot cuts it.
 DELTAS = 8
+
+
+class News(Enum):
+    """What has become of all senders of an edge in the epoch."""
+
+    NONE = auto()
+    IDLE = auto()
+    ACTIVE = auto()
+    ENDED = auto()
 
 
 @dataclass(frozen=True)
@@ -56,12 +74,12 @@ class ControlData:
         return self.written + self.dispatched + self.rows + self.answers
 
 
-def measure(parallelism: int, *, with_news: bool = False) -> ControlData:
+def measure(parallelism: int, news: News = News.NONE) -> ControlData:
     """Measure an epoch of so many subtasks in each level.
 
     Args:
         parallelism: Subtasks of each vertex.
-        with_news: Every channel has become idle in the epoch, so that each pair of tasks has a closing row.
+        news: What has become of all senders in the epoch.
     """
     random = Random(parallelism)
     job = graph([parallelism] * 3, [(0, 1), (1, 2)])
@@ -73,6 +91,7 @@ def measure(parallelism: int, *, with_news: bool = False) -> ControlData:
             max_records=100_000,
             max_bytes=64 << 20,
             max_time_ms=300,
+            ends=vertex == 0 and news is News.ENDED,
         )
         for vertex in range(3)
         for subtask in range(parallelism)
@@ -101,13 +120,13 @@ def measure(parallelism: int, *, with_news: bool = False) -> ControlData:
             most = max(most, len(text) + sum(read))
         dispatched += parallelism * (len(text) + sum(read))
     answer = bytes_of(row(DRIVER, PayloadKind.ACK, encode(subtask_ack(random))))
-    closing = bytes_of(closing_row()) if with_news else 0
+    sent = rows_of_a_sender(parallelism, levels[0], parts[0, 0], news)
     return ControlData(
         written=sum(map(len, stored)),
         dispatched=dispatched,
-        rows=3 * parallelism * answer + 2 * parallelism**2 * closing,
+        rows=3 * parallelism * answer + 2 * parallelism * sent,
         answers=3 * parallelism * answer,
-        to_a_task=len(encode(of_the_run)) + most + 2 * answer + parallelism * closing,
+        to_a_task=len(encode(of_the_run)) + most + 2 * answer + sent,  # as many channels lead to a task as from one
     )
 
 
@@ -174,10 +193,27 @@ def subtask_ack(random: Random) -> SubtaskAck:
     )
 
 
-def closing_row() -> ExchangeRow:
-    channel = channel_number(1, 1_999)
-    payload = encode(ChannelClosing({channel: (None, True, False)}, {}))
-    return row(slot_target(2, 1_999), PayloadKind.CLOSING, payload)
+def rows_of_a_sender(parallelism: int, level: LevelDispatch, part: SubtaskDispatch, news: News) -> int:
+    """Return the bytes of the rows beside the data that a subtask sends to all of its receivers."""
+    plan = build_plan(graph([parallelism] * 2, [(0, 1, PartitionerKind.REBALANCE)]))  # which has no key selector
+    edge, rows = EdgeWriter(plan, plan.graph.edges[0], part.subtask), RowBuffer()
+    ends = part.subtask in level.ending_subtasks(part.vertex)
+    edge.begin_epoch(rows, 1, dict.fromkeys(edge.targets, 0), replace(part.outputs[0], ended=ends))
+    edge.watermark = part.outputs[0].watermark
+    if news is News.ENDED:
+        edge.write(watermark_only(MAX_WATERMARK))
+    elif news is News.ACTIVE:  # the dispatch said that it was idle; now it has a watermark again, between its records
+        edge.begin_epoch(rows, 1, dict.fromkeys(edge.targets, 0), replace(part.outputs[0], idle=True))
+        edge.write(watermark_only(edge.watermark + 1))
+        edge.flush()
+        rows.drain()
+    edge.flush()
+    status = edge.status(idle=news is News.IDLE, ended=news is News.ENDED)
+    closings = len(edge.targets) if edge.has_news(status) else 0
+    payload = encode(ChannelClosing({edge.channel: edge.news(status)}, {}))
+    one = row(slot_target(1, 1_999), PayloadKind.CLOSING, payload)
+    empty = record_batch([]).nbytes
+    return rows.drain().nbytes - empty + closings * bytes_of(one)
 
 
 def row(target: int, kind: PayloadKind, payload: bytes) -> ExchangeRow:
@@ -190,13 +226,20 @@ def bytes_of(one: ExchangeRow) -> int:
 
 
 def test_control_data_of_2000_subtasks_over_two_hash_levels() -> None:
-    large, quarter = measure(2_000), measure(500)
+    large, quarter = measure(2_000, News.ENDED), measure(500, News.ENDED)
     assert large.total <= 100_000_000
     assert large.to_a_task <= 100_000
     # What is written, passed on and answered is linear. Each task reads besides where each of its senders stands: one
     # small number for each pair of tasks.
     assert large.written + large.rows + large.answers <= 4.05 * (quarter.written + quarter.rows + quarter.answers)
     assert large.dispatched <= 4 * quarter.dispatched + 3 * 2 * 2_000**2
+
+
+@pytest.mark.parametrize("news", [News.IDLE, News.ACTIVE, News.ENDED])
+def test_what_happens_to_all_senders_at_once_needs_no_row_for_each_pair(news: News) -> None:
+    quarter = measure(500, news)
+    assert quarter.total <= measure(500).total + 3 * 500 * 16
+    assert quarter.to_a_task <= measure(500).to_a_task + 16
 
 
 def test_an_epoch_of_few_subtasks_stores_no_dispatches() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.unit.plan.graphs import FORWARD, RESCALE, graph
 
 from penstock._engine.plan.levels import build_plan, placement, plan_epoch
-from penstock._engine.protocol.control import LevelDispatch, SubtaskDispatch
+from penstock._engine.protocol.control import LevelDispatch, StopMode, SubtaskDispatch
 from penstock._engine.protocol.rows import channel_number, subtask_target
 
 if TYPE_CHECKING:
@@ -160,3 +161,41 @@ def test_the_order_in_a_slot_rotates_from_epoch_to_epoch() -> None:
     orders = [places(plan(job, slots=1, rotation=rotation)[0])[0] for rotation in range(4)]
     assert [order[0][1] for order in orders] == [0, 1, 2, 0]
     assert all(sorted(order) == [(0, 0), (0, 1), (0, 2)] for order in orders)
+
+
+# --------------------------------------------------------------------------------------------------------------- ends
+
+
+def ending(
+    job: JobGraph, ends: set[tuple[int, int]], *, finished: set[tuple[int, int]] | None = None, drain: bool = False
+) -> dict[int, tuple[tuple[int, int], ...]]:
+    dispatches = {
+        (vertex.id, subtask): SubtaskDispatch(vertex.id, subtask, ends=(vertex.id, subtask) in ends)
+        for vertex in job.vertices
+        for subtask in range(vertex.parallelism)
+        if (vertex.id, subtask) not in (finished or set())
+    }
+    common = replace(COMMON, stop=StopMode.DRAIN if drain else StopMode.NO)
+    first, *others = [level.ending for level in plan_epoch(build_plan(job), common, dispatches, 2, 0)]
+    assert all(other == first for other in others)
+    return first
+
+
+def test_the_end_of_all_sources_ends_everything_behind_them_in_the_same_epoch() -> None:
+    job = graph([2, 1, 3, 2], [(0, 2), (1, 2), (2, 3)])
+    assert ending(job, {(0, 0), (0, 1), (1, 0)}) == {0: ((0, 2),), 1: ((0, 1),), 2: ((0, 3),), 3: ((0, 2),)}
+
+
+def test_a_sender_that_goes_on_keeps_its_receivers_and_those_that_have_finished_do_not() -> None:
+    job = graph([3, 2], [(0, 1)])
+    assert ending(job, {(0, 0), (0, 2)}) == {0: ((0, 1), (2, 3))}
+    assert ending(job, {(0, 0), (0, 2)}, finished={(0, 1)}) == {0: ((0, 1), (2, 3)), 1: ((0, 2),)}
+
+
+def test_only_the_own_senders_of_a_pointwise_edge_count() -> None:
+    assert ending(graph([3, 3, 3], [(0, 1, FORWARD), (1, 2, FORWARD)]), {(0, 1)}) == dict.fromkeys(range(3), ((1, 2),))
+    assert ending(graph([4, 2], [(0, 1, RESCALE)]), {(0, 0), (0, 1)}) == {0: ((0, 2),), 1: ((0, 1),)}
+
+
+def test_a_drain_ends_what_runs() -> None:
+    assert ending(graph([2, 2], [(0, 1)]), set(), finished={(0, 1)}, drain=True) == {0: ((0, 1),), 1: ((0, 2),)}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tests.unit.plan.graphs import graph
 
 from penstock._engine.graph.job_graph import PartitionerKind
 from penstock._engine.operators.batch import RowBatch, watermark_only
+from penstock._engine.plan import levels
 from penstock._engine.plan.levels import build_plan
 from penstock._engine.protocol.control import ChannelStatus
 from penstock._engine.protocol.row_sums import MODULUS, row_weight
@@ -15,6 +16,9 @@ from penstock._engine.protocol.rows import MAX_PAYLOAD_BYTES, MAX_WATERMARK, Pay
 from penstock._engine.runtime.blocks import decode_batch
 from penstock._engine.runtime.edge_writer import EdgeWriter
 from penstock._engine.runtime.row_buffer import ExchangeRow, RowBuffer, rows_of
+
+if TYPE_CHECKING:
+    import pytest
 
 TARGETS = [subtask_target(1, subtask) for subtask in range(2)]
 
@@ -157,3 +161,31 @@ def test_an_ended_channel_is_not_idle() -> None:
     edge.write(watermark_only(9))
     assert edge.status(idle=True, ended=False) == ChannelStatus(9, idle=True)
     assert edge.status(idle=True, ended=True) == ChannelStatus(9, ended=True)
+
+
+def test_a_watermark_says_that_its_sender_is_not_idle_any_more() -> None:
+    edge, rows = writer()
+    edge.begin_epoch(rows, 8, dict.fromkeys(TARGETS, 0), ChannelStatus(9, idle=True))
+    edge.write(watermark_only(12))
+    assert not edge.has_news(ChannelStatus(12))
+    assert edge.has_news(ChannelStatus(12, idle=True))
+
+
+def test_an_end_that_receivers_expect_is_no_news_and_one_that_does_not_come_is() -> None:
+    edge, rows = writer()
+    edge.begin_epoch(rows, 8, dict.fromkeys(TARGETS, 0), ChannelStatus(9, ended=True))
+    edge.write(watermark_only(MAX_WATERMARK))
+    assert sent(edge, rows) == []
+    assert not edge.has_news(edge.status(idle=False, ended=True))
+    assert edge.news(ChannelStatus(9)) == (None, False, False)
+    assert edge.has_news(ChannelStatus(9))
+
+
+def test_receivers_of_a_wide_edge_hear_with_the_next_dispatch_that_a_sender_is_idle(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(levels, "MAX_CLOSING_ROWS", 1)
+    edge, rows = writer()
+    assert not edge.has_news(ChannelStatus(idle=True))
+    edge.begin_epoch(rows, 8, dict.fromkeys(TARGETS, 0), ChannelStatus(9, idle=True))
+    assert edge.has_news(ChannelStatus(9))  # else receivers would not wait for it

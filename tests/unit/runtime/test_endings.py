@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.kit.epochs import Job, Program
+from tests.kit.epochs import Job, Program, in_order
 
+from penstock._engine.plan import levels
+from penstock._engine.protocol.rows import PayloadKind
+from penstock._engine.runtime import row_buffer
+from penstock._engine.runtime.row_buffer import record_batch
+from penstock.common.time import Time
 from penstock.datastream.functions import CheckpointListener, CoProcessFunction, ProcessFunction
+from penstock.datastream.window import TumblingEventTimeWindows
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+
+    import pytest
+
+    from penstock._engine.runtime.row_buffer import ExchangeRow
 
 
 class Ending(ProcessFunction, CheckpointListener):
@@ -76,3 +87,32 @@ def test_an_end_of_an_input_is_told_once_over_the_epochs(tmp_path: Path) -> None
     job.epoch(2)
     outputs = job.restarted().run(1)["out"]
     assert sorted(outputs, key=str) == [("end", 0), ("end", 1), 1, 2, 3, 4]
+
+
+def test_between_many_subtasks_all_levels_end_in_the_epoch_after_the_last_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closings: list[ExchangeRow] = []
+
+    def noting(rows: Sequence[ExchangeRow]) -> Any:
+        closings.extend(row for row in rows if row.kind == PayloadKind.CLOSING)
+        return record_batch(rows)
+
+    monkeypatch.setattr(levels, "MAX_CLOSING_ROWS", 0)
+    monkeypatch.setattr(row_buffer, "record_batch", noting)
+    program = Program(tmp_path, parallelism=2)
+    source = program.source([("a", 1), ("b", 2)], [("a", 3)], name="source", timestamps=in_order())
+    windows = source.key_by(lambda record: record[0]).window(TumblingEventTimeWindows.of(Time.milliseconds(10)))
+    counts = windows.reduce(lambda first, second: (first[0], first[1] + second[1]))
+    program.collect(counts.rebalance().process(Ending()))
+    job = Job(program.graph(), tmp_path)
+    job.epoch()
+    assert not any(ack.finished for ack in job.acks.values())
+    assert not job.try_epoch().failures  # which is void
+    restarted = job.restarted()
+    restarted.epoch()
+    for last in (job, restarted):
+        outputs = last.epoch()["out"]
+        assert sorted(outputs, key=str) == [("a", 4), ("b", 2), "end", "end"]
+        assert last.finished
+    assert closings == []

@@ -202,7 +202,7 @@ def test_an_error_in_close_takes_nothing_back_and_is_logged(
     program.collect(program.source([1]).map(Fragile("close")))
     assert Job(program.graph(), tmp_path).run() == {"out": [1]}
     assert CALLS == ["open", "close"]
-    assert "Map (0) failed to close, which takes nothing back" in caplog.text
+    assert "Map (0) failed to close; the job is not affected" in caplog.text
     assert "ValueError: close" in caplog.text
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.runtime.test_sharing import ALL, FORMS, Form, Giver, Gives, Part, assert_same, outputs_of
+from tests.unit.runtime.sharing import FORMS, Form, Giver, Gives
+from tests.unit.runtime.test_sharing import ALL, Part, assert_same, outputs_of
 
 from penstock.datastream.functions import AggregateFunction, ProcessWindowFunction, ReduceFunction
 from penstock.datastream.window import EventTimeTrigger, Evictor, TimeWindow, TriggerResult, WindowAssigner

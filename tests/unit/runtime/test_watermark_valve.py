@@ -164,3 +164,27 @@ def test_an_epoch_in_which_nothing_happens_leaves_everything_as_it_was(statuses:
         for channel in valve.open_channels() if is_told else ():
             assert valve.close(channel, statuses[channel]) is None
         assert valve.close_silent() is None
+
+
+def test_a_silent_channel_that_is_expected_to_end_has_ended_once_all_rows_were_read() -> None:
+    valve = WatermarkValve([A, B], {A: at(5), B: at(9)}, 5)
+    assert valve.close_silent({A}) == 9
+    assert valve.open_channels() == {B}
+    assert next_epoch(valve, {A: ENDED, B: at(9)}).close_silent({B}) == MAX_WATERMARK
+
+
+def test_a_channel_that_says_otherwise_does_not_end() -> None:
+    valve = WatermarkValve([A, B], {A: at(5), B: at(9)}, 5)
+    valve.hear(A, (None, False, False))
+    assert valve.close_silent({A, B}) is None
+    assert valve.open_channels() == {A}
+
+
+def test_a_watermark_says_that_a_channel_is_not_idle_any_more() -> None:
+    statuses = {A: at(5), B: idle(5)}
+    silent, speaking = WatermarkValve([A, B], statuses, 5), WatermarkValve([A, B], statuses, 5)
+    for valve in (silent, speaking):
+        valve.advance(A, 20)
+    speaking.advance(B, 7)
+    assert (silent.close_silent(), silent.watermark) == (20, 20)
+    assert (speaking.close_silent(), speaking.watermark) == (None, 7)

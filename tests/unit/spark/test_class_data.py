@@ -264,23 +264,30 @@ from pathlib import Path
 print("noise")
 print("noise", file=sys.stderr)
 told = Path(sys.argv[1], "draft")
-told.write_text(repr([sys.argv[2:], sys.stdin.read(), os.getsid(0) == os.getpid()]))
+seen = [sys.argv[2:], sys.stdin.read(), os.getsid(0) == os.getpid()]
+told.write_text(f"{seen} {os.getpid()}")
 told.rename(told.with_name("told"))
 """
 
 
-def test_it_is_made_by_a_process_that_is_not_waited_for_and_prints_nothing(
+def test_it_is_made_by_a_process_that_is_not_waited_for_prints_nothing_and_leaves_no_zombie(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "maker.py").write_text(MAKER)
     monkeypatch.setattr(archive_maker, "__file__", str(tmp_path / "maker.py"))
-    archive = machine.archive
+    archive, before = machine.archive, set(threading.enumerate())
     archive.make("/some/java", "/some.jar", archive.new_list().with_name("loaded-1"))
+    reapers = set(threading.enumerate()) - before
     told, deadline = archive.directory / "told", time.monotonic() + 20
     while not told.exists() and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert told.read_text() == "[['/some/java', 'loaded-1'], '/some.jar', True]"
+    seen, _, pid = told.read_text().rpartition(" ")
+    assert seen == "[['/some/java', 'loaded-1'], '/some.jar', True]"
     assert capfd.readouterr() == ("", "")
+    for reaper in reapers:
+        reaper.join(timeout=20)
+    with pytest.raises(ChildProcessError):
+        os.waitid(os.P_PID, int(pid), os.WEXITED | os.WNOHANG)
 
 
 def test_maker_imports_nothing_of_penstock() -> None:

@@ -71,7 +71,7 @@ def test_function_that_hangs_in_close_is_interrupted_after_ten_seconds_and_the_n
     with workers.patience():
         cache.close()
     assert closed == ["second"]
-    assert [record.getMessage() for record in caplog.records] == ["Map (0) failed to close, which takes nothing back"]
+    assert [record.getMessage() for record in caplog.records] == ["Map (0) failed to close; the job is not affected"]
     assert "s to close at the end of a job" in caplog.text
     assert (signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)) == (before, (0.0, 0.0))
 

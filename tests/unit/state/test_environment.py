@@ -110,6 +110,6 @@ def test_environment_of_which_one_file_was_cleaned_away_is_not_opened(tmp_path: 
     del environment
     gc.collect()
     (tmp_path / name).unlink()
-    with pytest.raises(lmdb.Error, match="one of its two files is gone"):
+    with pytest.raises(lmdb.Error, match="one of its two files is missing"):
         open_environment(tmp_path)
     assert find_versions(tmp_path.parent, range(128), 128) == []

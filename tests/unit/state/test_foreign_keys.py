@@ -59,7 +59,7 @@ def test_written_key_of_another_subtask_ends_the_epoch_with_an_error(
     if (value, end) == (ABSENT, "snapshot"):
         b"".join(store.snapshot(1, 1))  # what is not there is in no snapshot
         return
-    with pytest.raises(InternalError, match=r"state 'count' has got the key .* key selector"):
+    with pytest.raises(InternalError, match=r"state 'count' has the key .* key selector"):
         store.delta(1, 1) if end == "delta" else list(store.snapshot(1, 1))
 
 
@@ -88,5 +88,5 @@ def test_window_of_a_key_of_another_subtask_that_comes_and_goes_within_an_epoch_
 
 
 def test_error_survives_a_pickle() -> None:
-    error = InternalError("state 'a' has got the key 1")
+    error = InternalError("state 'a' has the key 1")
     assert str(pickle.loads(pickle.dumps(error))) == str(error)

@@ -87,7 +87,7 @@ def test_any_truncation_is_found() -> None:
 def test_other_format_version_is_named() -> None:
     data = bytearray(write(put([1], [1])))
     data[7] = 9
-    with pytest.raises(CorruptCheckpointError, match=r"format 9.*formats up to 3 are read"):
+    with pytest.raises(CorruptCheckpointError, match=r"format 9.*reads formats up to 3"):
         read_index(bytes(data), "f")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock._engine.state.kinds.held import TypedBroadcastState
+from penstock._engine.state.kinds.typed import TypedBroadcastState
 from penstock.datastream.state import BroadcastState
 
 if TYPE_CHECKING:

@@ -99,7 +99,8 @@ class Supervisor:
         #: Whether a process has had a signal that was to end it, and one that came while there was none.
         self._delivered = False
         self._pending = 0
-        self._wake_reader, self._wake_writer = os.pipe()
+        #: A pipe, open while it runs.
+        self._wake_reader = self._wake_writer = -1
 
     def run(self) -> int:
         """Run the program until it has ended for good or breaks down too often, and return its exit code.
@@ -168,6 +169,7 @@ class Supervisor:
 
     @contextmanager
     def _passing_signals_on(self) -> Generator[None]:
+        self._wake_reader, self._wake_writer = os.pipe()
         before = {number: signal.signal(number, self._on_signal) for number in _PASSED_ON}
         try:
             yield

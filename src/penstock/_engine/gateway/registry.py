@@ -168,14 +168,18 @@ def default_directory() -> Path:
     return Path(given) if given else user_state_directory() / "jobs"
 
 
+def open_itself(path: str, flags: int) -> int:
+    """Open what is at a path: not what a link there leads to, and without a wait for a pipe's other end."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+
+
 def _own_bytes(path: Path) -> bytes:
     """Return what is in a file of this user; what others have put there would have us send tokens to them.
 
     Raises:
         OSError: It is not this user's alone to write, or a link, or cannot be read.
     """
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    with os.fdopen(os.open(path, flags), "rb") as file:
+    with open(path, "rb", opener=open_itself) as file:  # closes it, too, where it is a folder
         status = os.fstat(file.fileno())
         if sys.platform != "win32" and (status.st_uid != os.geteuid() or status.st_mode & 0o022):
             raise PermissionError(errno.EPERM, "it is not this user's alone", str(path))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 import msgspec
 
-from penstock._engine.gateway.registry import is_alive
+from penstock._engine.gateway.registry import is_alive, open_itself
 from penstock._engine.gateway.user_directories import make_private, user_state_directory
 from penstock._engine.storage.ownership import why_not_own
 from penstock._engine.storage.scratch import DirectoryLock, is_dead
@@ -87,9 +87,8 @@ class SupervisionNote:
 
     def _read(self) -> _Note:
         try:
-            descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
-            with os.fdopen(descriptor, "rb") as file:
-                status, data = os.fstat(descriptor), file.read()
+            with open(self.path, "rb", opener=open_itself) as file:  # closes it, too, where it is a folder
+                status, data = os.fstat(file.fileno()), file.read()
         except FileNotFoundError:
             raise SupervisionNoteError(str(self.path), "it is gone") from None
         except OSError as error:

@@ -1,7 +1,7 @@
-"""The accumulators of one operator subtask: given to its functions, and emptied into each epoch's ack.
+"""The accumulators of one operator subtask: functions add to them, and each epoch's ack takes their values.
 
-Between two epochs all of them are empty, so an ack holds what its own epoch has added. The additions of a void epoch
-are dropped together with the objects that ran it.
+Between two epochs all accumulators are empty, so an ack holds the additions of its own epoch. The additions of a void
+epoch are dropped together with the objects that ran it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class AccumulatorRegistry:
         return {name: accumulator.get_local_value() for name, accumulator in own.items()}
 
     def take(self) -> Mapping[str, bytes]:
-        """Return all of them as pickles, and empty them."""
+        """Return all accumulators as pickles, and reset them."""
         taken = {name: _pickled(name, accumulator) for name, accumulator in self._added.items()}
         check_accumulators({name: len(data) for name, data in taken.items()})
         for accumulator in self._added.values():
@@ -66,7 +66,7 @@ class AccumulatorRegistry:
         return taken
 
     def clear(self) -> None:
-        """Forget all of them, because their functions were dropped."""
+        """Forget all accumulators, because their functions were dropped."""
         self._added.clear()
 
 

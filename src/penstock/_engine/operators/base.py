@@ -53,7 +53,7 @@ class EpochContext:
     write_all: bool = False
     #: The first epoch of a start or restart of the job: time has passed since the state was written.
     starts: bool = False
-    #: For checkpoint listeners: the completed checkpoint, and below the aborted one; 0 for none.
+    #: For checkpoint listeners: the completed checkpoint, and in the next field the aborted one; 0 for none.
     notify_complete: int = 0
     notify_aborted: int = 0
     #: A savepoint is made of this checkpoint.
@@ -79,15 +79,15 @@ class OperatorContext:
     clock: Callable[[], int]
     #: The clock of idleness: milliseconds in which the subtask could have read.
     input_clock: InputClock
-    #: The clocks of the machine: how long something takes.
+    #: The clocks of the machine, which measure durations.
     task_clock: TaskClock
     metrics: MetricGroup
     accumulators: AccumulatorRegistry
     #: Makes the operator's keyed store; only keyed operators call it.
     keyed_store: Callable[[], MemoryStore]
-    #: Puts keyed state into the checkpoint: (store, epoch) -> handle for the ack.
+    #: Writes keyed state into the checkpoint: (store, epoch) -> handle for the ack.
     save_keyed_state: Callable[[MemoryStore, EpochContext], StateHandle | None]
-    #: Puts a file of operator state into the checkpoint: (bytes, what is in it, epoch) -> handle for the ack.
+    #: Writes a file of operator state into the checkpoint: (bytes, its parts, epoch) -> handle for the ack.
     save_operator_state: Callable[[bytes, tuple[StatePart, ...], EpochContext], StateHandle]
     #: Reads the file of a handle.
     read_state: Callable[[StateHandle], bytes]
@@ -100,7 +100,7 @@ class Operator(ABC):
 
     The runtime calls `open` once, `begin_epoch` at each epoch's start and after it, if there are checkpoint listeners,
     `notify`, then `process` for each batch, at the end of the input `end_input` and `finish`, and `snapshot` at each
-    epoch's end. After the last one may come one more `notify`. `close` comes in every case.
+    epoch's end. One more `notify` may follow the last snapshot. `close` runs in every case.
     """
 
     context: OperatorContext
@@ -108,12 +108,12 @@ class Operator(ABC):
     parts_tagged: bool = False
     #: Whether results of functions are passed on without a copy.
     object_reuse: bool = False
-    #: Whether `process_columns` works on columns: then it gets them as large as they are.
+    #: Whether `process_columns` works on columns: then it gets column batches of any size.
     takes_columns: bool = False
 
     def __init__(self) -> None:
         self.functions: OpenedFunctions = OpenedFunctions()
-        #: The current records, and below the iterator over them, which show at which record a function failed.
+        #: The current records and the iterator over them, which show the record at which a function failed.
         self._in_hand: list[Any] = []
         self._cursor: Any = iter(())
 
@@ -123,19 +123,19 @@ class Operator(ABC):
         self.object_reuse = context.object_reuse
 
     def can_go_on(self, *, current: bool) -> bool:
-        """Return whether this object can run another epoch; if not, it is closed and another takes its place.
+        """Return whether this object can run another epoch; if not, it is closed and a new one replaces it.
 
         Args:
-            current: The epoch that it ran last is the last accepted one.
+            current: Whether the last epoch that it ran is the last accepted one.
         """
         return True
 
     def begin_epoch(self, epoch: EpochContext) -> None:  # noqa: B027 - most operators have nothing to do
-        """Take up the state that the epoch starts from."""
+        """Restore the state from which the epoch starts."""
 
     @property
     def wants_notification(self) -> bool:
-        """Whether it has checkpoint listeners, which are notified of every checkpoint, also of the last one."""
+        """Whether it has checkpoint listeners, which are notified of every checkpoint, including the last one."""
         return False
 
     def notify(self, epoch: EpochContext) -> None:  # noqa: B027 - most operators have no listeners
@@ -146,18 +146,18 @@ class Operator(ABC):
 
     @abstractmethod
     def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
-        """Work on one batch of rows and yield what comes out, watermarks in their places."""
+        """Process one batch of rows and yield the results, with watermarks in their places."""
 
     def process_columns(self, batch: ColumnBatch, input_index: int) -> Iterable[Output]:
-        """Work on one batch of columns; an operator that does not `takes_columns` works on its rows."""
+        """Process one batch of columns; the default converts it to rows."""
         return self.process(batch.rows(), input_index)
 
     def on_processing_time(self, now_ms: int) -> Iterable[Output]:
-        """Fire what is due by the clock; called at an epoch's start and end and between batches."""
+        """Fire due processing-time timers; called at an epoch's start and end and between batches."""
         return NOTHING
 
     def fire_left_timers(self) -> Iterable[Output]:
-        """Fire the processing-time timers that are left, when a job is drained and was told to; no new ones follow."""
+        """Fire the remaining processing-time timers when a job drains and is configured to; new timers do not fire."""
         return NOTHING
 
     def end_input(self, input_index: int) -> Iterable[Output]:
@@ -165,7 +165,7 @@ class Operator(ABC):
         return NOTHING
 
     def finish(self) -> Iterable[Output]:
-        """End all inputs: emit what is left."""
+        """End all inputs: emit the remaining results."""
         return NOTHING
 
     def snapshot(self, epoch: EpochContext, *, finished: bool) -> OperatorAck:
@@ -185,16 +185,16 @@ class Operator(ABC):
         return upstream_idle
 
     def close(self) -> None:
-        """Release what was taken since `open`, also when that failed; the user's functions are closed here."""
+        """Release the resources of `open`, also after it failed; the user's functions are closed here."""
         self.functions.close()
 
     def iterate(self, records: list[Any]) -> Any:
-        """Return an iterator over records that `record_in_hand` can ask where it stands."""
+        """Return an iterator over records whose position `record_in_hand` can read."""
         self._in_hand = records
         self._cursor = iter(records)
         return self._cursor
 
     def record_in_hand(self) -> tuple[bool, Any]:
-        """Return (True, record) for the record that was last taken from `iterate`, (False, None) outside of one."""
+        """Return (True, record) for the record last taken from `iterate`, (False, None) where there is none."""
         taken = len(self._in_hand) - self._cursor.__length_hint__() if self._in_hand else 0
         return (True, self._in_hand[taken - 1]) if taken > 0 else (False, None)

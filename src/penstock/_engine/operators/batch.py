@@ -1,7 +1,7 @@
-"""A batch: the records that operators hand each other at once, with their timestamps and watermarks.
+"""A batch: records that operators pass on together, with their timestamps and watermarks.
 
-It has two forms: rows, a list of Python objects, and columns (`columns.ColumnBatch`), an Arrow RecordBatch. An operator
-that works on rows alone gets rows; see `base.Operator`.
+A batch has two forms: rows, a list of Python objects, and columns (`columns.ColumnBatch`), an Arrow RecordBatch. An
+operator that works on rows only gets rows; see `base.Operator`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ Watermarks: TypeAlias = "list[tuple[int, int]] | tuple[()]"
 
 
 class Batch(ABC):
-    """Records in order; read-only once handed on, because several consumers may share it.
+    """Records in order; a batch is read-only once passed on, because several consumers may share it.
 
     Attributes:
-        watermarks: (position, watermark) in order; a watermark stands before the record at its position.
+        watermarks: (position, watermark) in order; a watermark precedes the record at its position.
     """
 
     __slots__ = ()
@@ -40,18 +40,18 @@ class Batch(ABC):
 
     @abstractmethod
     def rows(self) -> RowBatch:
-        """Return the batch as rows; what has to be converted is converted once."""
+        """Return the batch as rows; columns are converted once."""
 
     @abstractmethod
     def slice(self, start: int, stop: int) -> Batch:
-        """Return a run of records with the watermarks that stand in it; those at the end are of the last run."""
+        """Return a run of records with its watermarks; watermarks after the last record belong to the last run."""
 
     @abstractmethod
     def apart(self, *, object_reuse: bool) -> Batch:
-        """Return the batch for one of several that get it, each of which may change its records.
+        """Return the batch for one of several consumers, each of which may change its records.
 
         Args:
-            object_reuse: Let all of them have the same.
+            object_reuse: Give all consumers the same records.
         """
 
     def segments(self) -> Iterator[tuple[int, int, int | None]]:
@@ -81,7 +81,7 @@ class RowBatch(Batch):
         records: The records.
         timestamps: One per record, in milliseconds; None when no record of the batch has one.
         watermarks: See `Batch`.
-        shape: That of all records, where it is known without a look at them.
+        shape: The shape of all records, where it is known without checking them.
     """
 
     records: list[Any]
@@ -111,11 +111,11 @@ class RowBatch(Batch):
         return [NO_TIMESTAMP] * len(range(len(self.records))[start:stop])
 
     def keeping(self, kept: list[bool], records: list[Any]) -> RowBatch:
-        """Return a batch of those records that are kept, with their timestamps and the watermarks between them.
+        """Return a batch of the kept records, with their timestamps and the watermarks between them.
 
         Args:
-            kept: One for each record of this batch.
-            records: What has become of the records, as many as there were.
+            kept: Whether each record of this batch is kept.
+            records: The result for each record of this batch.
         """
         places = list(accumulate(kept, initial=0))
         return RowBatch(
@@ -132,7 +132,7 @@ def watermark_only(watermark: int) -> RowBatch:
 
 
 class BatchBuilder:
-    """Collects an operator's output: records, their timestamps, and watermarks where they stand."""
+    """Collects an operator's output: records, their timestamps, and watermarks at their positions."""
 
     __slots__ = ("records", "timestamps", "watermarks")
 

@@ -1,4 +1,4 @@
-"""Operators with a broadcast input: its records fill maps that every subtask has, and the other input reads them."""
+"""Operators with a broadcast input: its records fill maps on every subtask, and the other input reads these maps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock._api.state.kinds import ReadOnlyBroadcastState
 from penstock._engine.operators.context import EngineRuntimeContext, KeyedRecordContext
 from penstock._engine.operators.process import KeyedProcessOperator, ProcessOperator
 from penstock._engine.protocol.rows import NO_TIMESTAMP
-from penstock._engine.state.kinds.held import typed_broadcast
+from penstock._engine.state.kinds.typed import typed_broadcast
 from penstock.errors import StateDescriptorError, UnsupportedOperationError
 
 if TYPE_CHECKING:
@@ -32,15 +32,15 @@ _UNTYPED = repr(MapStateDescriptor("").type_info)
 
 
 class ReadOnlyBroadcastView(ReadOnlyBroadcastState[Any, Any]):
-    """A broadcast map as the other input sees it, without methods that write but for the `clear` of all states.
+    """The read-only view of a broadcast map for the other input; `clear`, which every state has, raises.
 
-    What one subtask's records wrote would be on that subtask alone.
+    A write by one subtask's records would exist on that subtask alone.
     """
 
     def __init__(self, name: str, state: StoredBroadcastState, held: BroadcastState[Any, Any]) -> None:
         self._name = name
         self._entries = state.entries
-        #: The same map as its descriptor declares it: it looks keys up.
+        #: The same map, with keys converted to the declared type: it looks keys up.
         self._held = held
 
     def get(self, key: Any) -> Any:
@@ -68,7 +68,7 @@ class ReadOnlyBroadcastView(ReadOnlyBroadcastState[Any, Any]):
 
 
 class BroadcastStates:
-    """The broadcast maps of an operator, by the descriptors that the stream was broadcast with."""
+    """The broadcast maps of an operator, by the descriptors of the broadcast stream."""
 
     def __init__(self, state: OperatorStateBackend, descriptors: Iterable[MapStateDescriptor], operator: str) -> None:
         stored = {descriptor.name: state.broadcast_state(descriptor.name) for descriptor in descriptors}
@@ -91,7 +91,7 @@ class BroadcastStates:
         return self._read_only[descriptor.name]
 
     def _check(self, descriptor: MapStateDescriptor) -> None:
-        """Raise for a map that the stream was not broadcast with, or not with these types."""
+        """Raise for a map that the broadcast stream does not have, or has with other types."""
         known = self._descriptors.get(descriptor.name)
         if known is descriptor:
             return
@@ -103,7 +103,7 @@ class BroadcastStates:
 
     def _unknown(self, name: str) -> UnsupportedOperationError:
         known = ", ".join(map(repr, self._writable))
-        reason = f"the stream was broadcast with {known}; give that descriptor to broadcast(...), too"
+        reason = f"the stream was broadcast with {known}; pass that descriptor to broadcast(...) as well"
         return UnsupportedOperationError(f"get_broadcast_state() of {name!r}", reason)
 
 
@@ -157,7 +157,7 @@ class KeyedNonBroadcastContext(KeyedRecordContext, KeyedBroadcastProcessFunction
 
 
 class KeyedBroadcastContext(_BroadcastRecordContext, KeyedBroadcastProcessFunction.Context):
-    """The context of a broadcast record beside a keyed stream."""
+    """The context of a broadcast record that is connected to a keyed stream."""
 
     def __init__(self, operator: KeyedBroadcastProcessOperator) -> None:
         super().__init__(operator.timers, operator.states)
@@ -175,7 +175,7 @@ class BroadcastProcessOperator(ProcessOperator):
 
     Args:
         function: The function.
-        descriptors: What the other stream was broadcast with.
+        descriptors: The descriptors of the broadcast maps.
     """
 
     methods: ClassVar = ("process_element", "process_broadcast_element")
@@ -199,8 +199,8 @@ class KeyedBroadcastProcessOperator(KeyedProcessOperator):
 
     Args:
         function: The function.
-        key_selector: Of the input that is not broadcast.
-        descriptors: What the other stream was broadcast with.
+        key_selector: The key selector of the input that is not broadcast.
+        descriptors: The descriptors of the broadcast maps.
     """
 
     methods: ClassVar = ("process_element", "process_broadcast_element")

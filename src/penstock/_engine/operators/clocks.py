@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def sleep_ms(duration_ms: float) -> None:
-    """Let that many milliseconds pass."""
+    """Sleep for some milliseconds."""
     time.sleep(duration_ms / 1000)
 
 
@@ -32,9 +32,9 @@ class TaskClock:
 
     #: Milliseconds since the epoch, for processing time; may jump when the machine's clock is set.
     now_ms: Callable[[], int] = now_ms
-    #: Milliseconds that only ever grow, for how long something takes.
+    #: Milliseconds of a clock that never goes back, for durations.
     passed_ms: Callable[[], float] = passed_ms
-    #: Lets that many milliseconds pass.
+    #: Sleeps for some milliseconds.
     sleep_ms: Callable[[float], None] = sleep_ms
 
     @classmethod
@@ -49,10 +49,10 @@ class TaskClock:
 
 
 class ProcessingClock:
-    """The time of day of a subtask: it is read as an epoch begins, and runs evenly until the next one does.
+    """The time of day of a subtask: read when an epoch begins, and advancing evenly until the next epoch.
 
-    So time neither runs backwards nor leaps within an epoch, even if the machine's clock is set. The next epoch reads
-    that clock again.
+    So time neither goes back nor jumps within an epoch, even if the machine's clock is set. The next epoch reads
+    the machine's clock again.
 
     Args:
         clock: Measures.
@@ -72,7 +72,7 @@ class ProcessingClock:
 
 
 class InputClock:
-    """The time in which a subtask could have read; it advances only when told to.
+    """The time in which a subtask could have read; it advances only by `advance` and `waiting`.
 
     Args:
         clock: Measures.
@@ -87,12 +87,12 @@ class InputClock:
         return self._now_ms
 
     def advance(self, by_ms: float) -> None:
-        """Let so much time have passed."""
+        """Add some milliseconds."""
         self._now_ms += by_ms
 
     @contextmanager
     def waiting(self) -> Generator[None]:
-        """Let it run while a subtask waits for input."""
+        """Run the clock while a subtask waits for input."""
         start = self._passed_ms()
         try:
             yield

@@ -1,6 +1,6 @@
-"""Operators of two connected streams: those of one stream, with a method of the function for each input.
+"""Operators of two connected streams: as for one stream, with one method of the function for each input.
 
-The runtime hands both the watermark of the subtask, the smaller one of the two inputs.
+Both inputs see the watermark of the subtask, the smaller one of the two inputs' watermarks.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class CoMapOperator(FunctionOperator):
-    """One record out for one record in, or none where the function gives None."""
+    """Emits one record for each record, or none where the function returns None."""
 
     def __init__(self, function: Any) -> None:
         super().__init__(function, "map1")
@@ -34,7 +34,7 @@ class CoMapOperator(FunctionOperator):
 
 
 class CoFlatMapOperator(FlatMapOperator):
-    """Any number of records for one record in; None is none."""
+    """Emits any number of records for each record; None means none."""
 
     def __init__(self, function: Any) -> None:
         FunctionOperator.__init__(self, function, "flat_map1")
@@ -46,7 +46,7 @@ class CoFlatMapOperator(FlatMapOperator):
 
 
 class CoProcessOperator(ProcessOperator):
-    """A CoProcessFunction on streams of which not both have a key."""
+    """A CoProcessFunction on streams that do not both have a key."""
 
     methods: ClassVar = ("process_element1", "process_element2")
 

@@ -1,6 +1,6 @@
-"""Batches of columns: an Arrow RecordBatch whose rows are the records, Python objects only where they are asked for.
+"""Batches of columns: an Arrow RecordBatch whose rows are the records, converted to Python objects on demand.
 
-Nothing can change columns, so they are handed on without a copy, whoever shares them.
+Columns cannot change, so consumers share them without a copy.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.operators.batch import Watermarks
 
-#: Rows that are made of columns at once: so many stay in the processor's cache until operators have worked on them.
+#: Rows converted at once: few enough to stay in the processor's cache until operators have processed them.
 _ROWS_AT_ONCE: Final = 2048
 
 
@@ -27,7 +27,7 @@ class ColumnBatch(Batch):
 
     Args:
         columns: A pyarrow.RecordBatch.
-        layout: What a record of it is.
+        layout: The Python type of its records.
         timestamps: A column of int64 without nulls, in milliseconds; None when no record has a time.
         watermarks: See `Batch`.
     """
@@ -45,7 +45,7 @@ class ColumnBatch(Batch):
         self.layout = layout
         self.timestamps = timestamps
         self.watermarks = watermarks
-        #: What it was converted to, and the batch that it shares its columns with: converted there, copied here.
+        #: The converted records and times, and the batch whose columns it shares: that one converts, this one copies.
         self._records: list[Any] | None = None
         self._stamps: list[int] | None = None
         self._origin: ColumnBatch | None = None
@@ -59,7 +59,7 @@ class ColumnBatch(Batch):
         return RowBatch(self.records(), self._stamps, self.watermarks)
 
     def records(self) -> list[Any]:
-        """Return the records; whoever calls it twice gets the same ones."""
+        """Return the records as Python objects; each call returns the same list."""
         if self._records is None:
             origin = self._origin
             self._records = records_of(self.columns, self.layout) if origin is None else own_all(origin.records())
@@ -73,7 +73,7 @@ class ColumnBatch(Batch):
         return part
 
     def pieces(self) -> Iterator[ColumnBatch]:
-        """Yield the batch in runs that are good for operators on rows."""
+        """Yield the batch in runs small enough for operators on rows."""
         if len(self) <= _ROWS_AT_ONCE:
             yield self
             return
@@ -88,7 +88,7 @@ class ColumnBatch(Batch):
         return part
 
     def stamped(self, timestamps: Any, watermarks: Watermarks) -> ColumnBatch:
-        """Return the batch with other timestamps and watermarks; what was converted stays so."""
+        """Return the batch with other timestamps and watermarks; converted records are kept."""
         batch = ColumnBatch(self.columns, self.layout, timestamps, watermarks)
         batch._records, batch._origin = self._records, self._origin
         return batch
@@ -104,16 +104,16 @@ class ColumnBatch(Batch):
 
     @property
     def form(self) -> tuple[Any, RecordLayout, bool]:
-        """What batches have in common that can be put into one: their schema, layout, and whether they are stamped."""
+        """The schema, the layout and whether records have timestamps: batches of one form can be joined."""
         return self.columns.schema, self.layout, self.timestamps is not None
 
 
 def joined(batches: list[ColumnBatch], watermarks: Watermarks) -> ColumnBatch:
-    """Return batches of one form as one.
+    """Join batches of one form.
 
     Args:
-        batches: At least one.
-        watermarks: Those of the whole.
+        batches: The batches, at least one.
+        watermarks: The watermarks of the joined batch.
     """
     first = batches[0]
     if len(batches) == 1:
@@ -126,15 +126,15 @@ def joined(batches: list[ColumnBatch], watermarks: Watermarks) -> ColumnBatch:
 
 
 def time_column(timestamps: Any, count: int) -> Any:
-    """Return the timestamps of records, as a source gives them, as a column of milliseconds.
+    """Return the timestamps that a source emits as a column of milliseconds.
 
     Args:
         timestamps: A column of whole numbers or of points in time, or a sequence of whole numbers.
         count: The number of records.
 
     Raises:
-        TimestampError: One of them is no time.
-        BatchColumnsError: They are more or fewer than the records.
+        TimestampError: A timestamp is no valid time.
+        BatchColumnsError: The number of timestamps differs from the number of records.
     """
     import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""What user functions see of the engine: the runtime context, the clocks and timers, the current key."""
+"""The engine as user functions see it: runtime context, clocks, timers and the current key."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ class EngineRuntimeContext(RuntimeContext):
         counts: bool = True,
     ) -> None:
         self._context = context
-        #: Whether it is the context of a function that sees each record once.
+        #: Whether its function sees each record once, and may use accumulators.
         self._counts = counts
         self._store = store
         self._key = key
-        #: Whether all keys of a state can be asked for.
+        #: Whether the keys of a state can be listed.
         self._keep_keys = keep_keys
 
     def get_task_name(self) -> str:
@@ -129,7 +129,7 @@ class EngineRuntimeContext(RuntimeContext):
         return cast("AggregatingState[Any, Any]", self._state("get_aggregating_state", kind, state_descriptor))
 
     def state_of(self, descriptor: StateDescriptor) -> State:
-        """Return the state that a descriptor asks for, by its kind."""
+        """Return the state of a descriptor, whatever its kind."""
         kind = kind_of(descriptor)
         return self._state(f"{kind.name} state", kind, descriptor)
 
@@ -150,7 +150,7 @@ class EngineRuntimeContext(RuntimeContext):
         return StateScope(table, key, self._context.operator_name, keep_keys=self._keep_keys)
 
 
-#: What is checked, for messages.
+#: Names the checked value in messages.
 _TIMER: Final = "The time of a timer"
 
 

@@ -1,4 +1,4 @@
-"""State that expires: what a function's descriptor says of it, as the store of the operator takes it."""
+"""Time to live from a function's state descriptor, declared to the operator's store."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from penstock._engine.state.kinds.kind import AnyKind
     from penstock._engine.state.table import Table
 
-#: The metric of rows that were removed because they had expired: a loss that is meant.
+#: The metric that counts removed expired rows: an intended loss.
 EXPIRED_ENTRIES: Final = "numExpiredStateEntries"
 
 
 def declare_life(table: Table, kind: AnyKind, descriptor: StateDescriptor, context: OperatorContext) -> None:
-    """Say whether the rows of a state expire, as the first function to ask for it has it.
+    """Declare whether the rows of a state expire, by the first descriptor that a function uses.
 
     Args:
         table: The state.
-        kind: What it is.
-        descriptor: What it was asked for with.
-        context: Of the operator.
+        kind: The kind of the state.
+        descriptor: The descriptor that the function uses.
+        context: The context of the operator.
 
     Raises:
         UnsupportedOperationError: State of that kind cannot expire.

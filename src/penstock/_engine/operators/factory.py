@@ -1,4 +1,4 @@
-"""From the description of a node to its operator."""
+"""Creates operators from the nodes of the job graph."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.operators.base import Operator
 
-#: By kind (the text of `graph.job_graph.OperatorKind`): what takes the members of the node's payload.
+#: Constructors by kind (the text of `graph.job_graph.OperatorKind`); they take the members of the node's payload.
 _OPERATORS: Final[dict[str, Callable[..., Operator]]] = {
     "source": SourceOperator,
     "map": MapOperator,

@@ -1,6 +1,6 @@
 """The state of a window operator: the contents of its windows, and the keys that have fired.
 
-Format 1 had only the contents. There a window had fired if its end was at or before the watermark.
+Format 1 stored only the contents. There a window had fired if its end was at or before the watermark.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ def note_new_record(fired: Pane, normal: NormalKey) -> None:
 def take_over_from_format_1(store: MemoryStore, lineage: Lineage, max_parallelism: int) -> None:
     """Note the fired keys in a checkpoint of format 1, in which only the watermark shows them.
 
-    This happens once, because the lineage of later epochs has the notes of the first one.
+    This happens once, because the first epoch stores the notes.
 
     Args:
-        store: Holds what the lineage describes.
-        lineage: Of the subtask, perhaps of several former ones with a watermark each.
+        store: The store, restored from the lineage.
+        lineage: The lineage of the subtask; its handles may come from several former subtasks with a watermark each.
         max_parallelism: The number of all key groups.
     """
     known = [(handle.watermark, *handle.key_groups) for handle in lineage if handle.watermark is not None]

@@ -1,4 +1,4 @@
-"""What keyed operators share: the store, and the keys of a batch."""
+"""The base of keyed operators: the keyed store, and the keys of a batch."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class KeyedOperator(UserFunctionOperator):
         return OperatorAck(keyed_state=self.context.save_keyed_state(self.store, epoch), operator_state=operator_state)
 
     def keys_of(self, records: list[Any], input_index: int = 0) -> tuple[list[Any], list[NormalKey]]:
-        """Return the keys of records of an input and their normal keys; one list where each key stands for itself."""
+        """Return the keys of records and their normal keys; one list twice where each key is its own normal key."""
         select = self.selects[input_index]
         keys = [select(record) for record in self.iterate(records)]  # not map(): it takes a StopIteration for the end
         if set(map(type, keys)) in _PLAIN_KEYS:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from penstock._engine.state.table import Pane
     from penstock._engine.state.timers import DueTimer, Timers
 
-#: By key: the windows that merge.
+#: The table of the merging windows of each key.
 MERGING = "merging-windows"
 
 
@@ -46,13 +46,13 @@ class KeyedWindowOperator(WindowedOperator):
     """Adds records to the windows of their keys, and emits results when the trigger fires.
 
     Args:
-        key_selector: Of the keyed stream.
-        assigner: Which windows a record belongs to.
+        key_selector: The key selector of the stream.
+        assigner: Assigns windows to a record.
         trigger: Decides when a window fires.
         allowed_lateness_ms: How long after its end a window of event time still takes records.
         late_tag: The id of the side output for late records; None drops them.
         contents: The contents of a window of a key.
-        results: Makes results of the contents of a firing window.
+        results: Emits the results of a firing window.
     """
 
     parts_tagged = True
@@ -167,7 +167,7 @@ class KeyedWindowOperator(WindowedOperator):
             self.state.turn_to(key, normal)
             window, merging = window_of(namespace), self._windows_of(normal)
             if merging is not None and window not in merging.mapping:
-                continue  # it was merged or has ended
+                continue  # the window was merged or has ended
             stands = window if merging is None else merging.mapping[window]
             is_event = domain is TimeDomain.EVENT_TIME
             call = self.trigger.on_event_time if is_event else self.trigger.on_processing_time
@@ -206,7 +206,7 @@ class KeyedWindowOperator(WindowedOperator):
 
     def _set_cleanup(self, window: Window) -> None:
         time = self._cleanup_time(window)
-        if time < MAX_WATERMARK:  # else it lasts as long as the job
+        if time < MAX_WATERMARK:  # else the window lasts as long as the job
             self.state.at(window).register(time, is_event=self.is_event_time)
 
     def _clear(self, window: Window, stands: Window, key: Any) -> None:
@@ -219,7 +219,7 @@ class KeyedWindowOperator(WindowedOperator):
     # ------------------------------------------------------------------------------------------------------- merging
 
     def _windows_of(self, normal: NormalKey) -> MergingWindows | None:
-        """Return the windows of a key that may merge; None where no windows do."""
+        """Return the merging windows of a key; None where the assigner's windows do not merge."""
         if not isinstance(self.assigner, MergingWindowAssigner):
             return None
         pairs = self._merging.hot.get(normal, MISSING)
@@ -237,11 +237,11 @@ class KeyedWindowOperator(WindowedOperator):
             self._merging.dirty.add(normal)
 
     def _merge(self, window: Window, parts: list[Window], stands: Window, others: list[Window]) -> None:
-        """Make the windows of a key one."""
+        """Merge windows of a key."""
         end = window.max_timestamp()
         now = self.watermark if self.is_event_time else self.state.get_current_processing_time()
         if end + (self.lateness_ms if self.is_event_time else 0) <= now and end < MAX_WATERMARK:
-            reason = f"its end {end} would be before the present time {now}"
+            reason = f"its end {end} would be before the current time {now}"
             raise UnsupportedOperationError(f"Merging windows into {window!r}", reason)
         self.trigger.on_merge(window, self.state.merging(window, parts))
         for part in parts:
@@ -255,7 +255,7 @@ class KeyedWindowOperator(WindowedOperator):
 
 
 class AssignerContext(WindowAssigner.WindowAssignerContext):
-    """What an assigner can ask."""
+    """The context of a window assigner."""
 
     def __init__(self, state: TriggerState, runtime: RuntimeContext) -> None:
         self._state = state

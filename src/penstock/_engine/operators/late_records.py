@@ -1,6 +1,6 @@
-"""Counts late records that are dropped, an intended loss; the first one is logged.
+"""Counts dropped late records, an intended loss, and logs the first one.
 
-The number is kept as an accumulator, so it counts with the checkpoint: once for each record, whatever was restarted.
+The number is an accumulator, so it belongs to the checkpoint: each record counts once, whatever was restarted.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ class LateRecords:
         self._is_first = True
 
     def drop(self, count: int, first: Any, timestamp: int, watermark: int) -> None:
-        """Count records that are dropped.
+        """Count dropped records.
 
         Args:
-            count: How many.
-            first: The first of them, for the log.
+            count: The number of records.
+            first: The first record, for the log.
             timestamp: Its timestamp.
-            watermark: Where the operator's watermark stands.
+            watermark: The operator's watermark.
         """
         self._metric.inc(count)
         self._accumulators.get_or_add(LATE_RECORDS, IntCounter).add(count)
         if self._is_first:
             self._is_first = False
             _log.warning(
-                "Dropped %s, which comes too late: its timestamp is %d, and the watermark stands at %d%s. Others are "
-                "counted as %s and not told; side_output_late_data() keeps them, allowed_lateness() waits for them.",
+                "Dropped the late record %s: its timestamp is %d, and the watermark is %d%s. Further late records are "
+                "counted as %s and not logged; side_output_late_data() keeps them, allowed_lateness() waits for them.",
                 short_repr(first),
                 timestamp,
                 watermark,

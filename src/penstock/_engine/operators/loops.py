@@ -99,9 +99,9 @@ def loop(add, records, keys, hot, load, create, {kinds}):
 
 @cache
 def _compiled(template: str, size: int | None) -> Callable[..., tuple[list[Any], int]]:
-    """Return a loop for tuples of that many fields, or for values that are no tuples.
+    """Return a loop for tuples of `size` fields, or for values that are no tuples.
 
-    `kind` and `tuple_kind` are looked up as names of the function, not of the module: that makes a tenth of the loop.
+    `kind` and `tuple_kind` are local names of the function, not of the module: that saves a tenth of the loop's time.
     """
     if size is None:
         parts, shape = ["result"], ""
@@ -123,13 +123,13 @@ class Loops:
     """The loops of one operator, compiled for the shape of its function's results."""
 
     def __init__(self) -> None:
-        #: Of the record before.
+        #: The shape of the previous record.
         self._shape: Shape = int
 
     def map(
         self, call: Callable[[Any], Any], records: Iterable[Any], *, copies: bool = True
     ) -> tuple[list[Any], Shape | None]:
-        """Return what a function gives for each record, as its receiver's own, and its shape.
+        """Return the result of a function for each record, copied where it may change, and the common shape.
 
         Args:
             call: The function.
@@ -139,7 +139,7 @@ class Loops:
         return self._run(_MAP if copies else _MAP_WITH_REUSE, call, records)
 
     def filter(self, call: Callable[[Any], Any], records: Iterable[Any]) -> tuple[list[Any], Shape | None]:
-        """Return the records for which a function is true, as their receiver's own, and their shape."""
+        """Return the records for which a function is true, copied where they may change, and the common shape."""
         return self._run(_FILTER, call, records)
 
     def reduce(
@@ -150,10 +150,10 @@ class Loops:
         state: tuple[dict[Any, Any], Callable[[Any], Any]],
         keep_apart: Callable[[Any, Any], Any],
     ) -> tuple[list[Any], Shape | None]:
-        """Fold each record into the value of its key, and return the values after each, and their shape.
+        """Fold each record into the value of its key; return the value after each record, and the common shape.
 
         Args:
-            call: Folds.
+            call: The reduce function.
             records: The records.
             keys: Their keys.
             state: The values by key, and a function that loads a missing one.
@@ -173,7 +173,7 @@ class Loops:
 
         Args:
             add: Returns the accumulator with a record.
-            records: The records; as many are taken as there are keys.
+            records: The records; one is taken for each key.
             keys: Their keys.
             state: The accumulators by key, and a function that loads a missing one.
             create: Makes an accumulator; it may return one object several times.

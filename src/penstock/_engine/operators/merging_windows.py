@@ -1,6 +1,6 @@
-"""The merging windows of one key, and the window in whose namespace the contents of each are stored.
+"""The merging windows of one key, each with the window in whose namespace its contents are stored.
 
-A growing window keeps the namespace of its first contents, so these are not moved with each record.
+A growing window keeps the namespace of its first contents, so that the contents are not moved with each record.
 
 Source of the rules: Flink's MergingWindowSet.
 """
@@ -14,8 +14,8 @@ from penstock._api.window import MergingWindowAssigner, Window
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-#: Gets the merged window, the old windows, the window whose namespace it keeps, and those whose contents are added to
-#: it.
+#: Called with the merged window, the old windows, the window whose namespace it keeps, and the windows whose contents
+#: are added to it.
 Merge: TypeAlias = "Callable[[Window, list[Window], Window, list[Window]], None]"
 
 
@@ -24,7 +24,7 @@ class MergingWindows:
 
     Args:
         assigner: Decides which windows merge.
-        mapping: By window: the window in whose namespace its contents are stored.
+        mapping: Maps each window to the window in whose namespace its contents are stored.
     """
 
     def __init__(self, assigner: MergingWindowAssigner[Any, Any], mapping: dict[Window, Window]) -> None:
@@ -49,14 +49,14 @@ class MergingWindows:
             if not stands:
                 continue
             self.mapping[made] = stands[0]
-            if others != [made]:  # else the window has only got one more record
+            if others != [made]:  # else the window has only received one more record
                 merge(made, others, stands[0], stands[1:])
         self.mapping.setdefault(result, result)
         return result
 
 
 class _Merges(MergingWindowAssigner.MergeCallback[Window]):
-    """Notes what is to be merged."""
+    """Notes the windows to merge."""
 
     def __init__(self) -> None:
         self.found: list[tuple[Window, list[Window]]] = []

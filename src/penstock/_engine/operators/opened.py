@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class OpenedFunctions:
-    """The functions that one operator or edge has opened: each is closed once, also one that failed to open."""
+    """The functions that one operator or edge has opened: each is closed once, also if it failed to open."""
 
     def __init__(self) -> None:
         self._closing = ExitStack()
@@ -27,8 +27,8 @@ class OpenedFunctions:
 
         Args:
             function: The function.
-            runtime_context: What it is opened with.
-            first: What to do before; the function is closed also when that fails.
+            runtime_context: The context passed to ``open``.
+            first: Runs before ``open``; the function is closed also when it fails.
         """
         is_object = isinstance(function, Function)
         if is_object:
@@ -44,5 +44,5 @@ class OpenedFunctions:
             call_silent(function, "finish")
 
     def close(self) -> None:
-        """Close all, the last one first; an error of one does not prevent the others' close."""
+        """Close all functions, the last one first; an error of one function does not stop the others."""
         self._closing.close()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class ProcessOperator(UserFunctionOperator):
-    """A ProcessFunction on a stream that has no key."""
+    """A ProcessFunction on a stream without a key."""
 
     parts_tagged = True
     #: The function's method for the records of each input.
@@ -68,7 +68,7 @@ class ProcessOperator(UserFunctionOperator):
         return out.outputs()
 
     def record_context(self, input_index: int) -> Any:
-        """Return what the function gets beside the records of an input; `at` is set to each one's timestamp."""
+        """Return the context for the records of an input; its `at` is set to each record's timestamp."""
         return RecordContext(self.timers)
 
 
@@ -81,7 +81,7 @@ class KeyedProcessOperator(KeyedOperator):
     def __init__(self, function: Any, key_selector: Any, *more_key_selectors: Any) -> None:
         super().__init__(key_selector, *more_key_selectors)
         self.function = function
-        #: Not where it stands for a map, a flat map or a filter that may keep keyed state.
+        #: False for the process functions that run a map, a flat map or a filter with keyed state.
         self.parts_tagged = getattr(function, "parts_tagged", True)
         self.calls: list[Callable[..., Any]] = [getattr(function, method) for method in self.methods]
         self.key = KeyContext()
@@ -104,7 +104,7 @@ class KeyedProcessOperator(KeyedOperator):
         self.open_function(self.function, self.runtime_context(), epoch, yields=yields)
 
     def runtime_context(self) -> EngineRuntimeContext:
-        """Return what the function is opened with."""
+        """Return the runtime context of the function."""
         return EngineRuntimeContext(self.context, self.store, self.key)
 
     def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
@@ -127,7 +127,7 @@ class KeyedProcessOperator(KeyedOperator):
         self.key.leave()
 
     def process_run(self, batch: RowBatch, start: int, stop: int, input_index: int, out: SideOutputs) -> None:
-        """Work on a run of records between two watermarks."""
+        """Process a run of records between two watermarks."""
         whole = start == 0 and stop == len(batch.records)
         records = batch.records if whole else batch.records[start:stop]
         stamps = batch.stamps(start, stop)
@@ -140,7 +140,7 @@ class KeyedProcessOperator(KeyedOperator):
                 out.extend(results, context.at)
 
     def record_context(self) -> Any:
-        """Return what the function gets beside records and timers that have a key."""
+        """Return the context for records and timers, with their key."""
         return KeyedRecordContext(self.timers, self.key)
 
     def _fire(self, timers: Timers, limit: int, domain: TimeDomain, out: SideOutputs) -> None:

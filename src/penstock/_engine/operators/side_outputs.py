@@ -41,7 +41,7 @@ class SideOutputs:
         self.stamps_main = with_timestamps
 
     def extend(self, results: Iterable[Any], timestamp: int) -> None:
-        """Take the results of one call, which all get the timestamp of the record or timer."""
+        """Add the results of one call, all with the timestamp of the record or timer."""
         main, given = self.main.records, self.given
         before = len(main)
         for item in results:
@@ -65,7 +65,7 @@ class SideOutputs:
         return side
 
     def watermark(self, value: int) -> None:
-        """Put a watermark after what was emitted so far, on the main output."""
+        """Put a watermark on the main output after the results so far."""
         self.main.add_watermark(value)
 
     def outputs(self) -> Iterator[Output]:
@@ -78,12 +78,12 @@ class SideOutputs:
 
 
 def is_tagged(item: Any) -> TypeGuard[tuple[OutputTag, Any]]:
-    """Return whether something that was yielded is a pair of an OutputTag and a value."""
+    """Return whether a yielded item is a pair of an OutputTag and a value."""
     return isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], OutputTag)  # pyright: ignore[reportUnknownArgumentType]
 
 
 def parted(batch: RowBatch) -> Iterator[Output]:
-    """Yield a batch of a main output without the pairs that have a tag, and those as side outputs before it."""
+    """Yield the tagged pairs of a main output as side outputs, then the rest as the main output."""
     tagged = list(map(is_tagged, batch.records))
     if not any(tagged):
         yield None, batch

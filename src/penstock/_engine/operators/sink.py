@@ -36,9 +36,9 @@ _log = hiding(logging.getLogger(__name__))
 
 
 class WriterContext:
-    """What a writer can see: `penstock.datastream.connectors.base.WriterInitContext`.
+    """The context of a sink writer: `penstock.datastream.connectors.base.WriterInitContext`.
 
-    A writer that continues sees each epoch through the context that it was made with.
+    A writer that continues keeps its context, which then shows the new epoch.
     """
 
     def __init__(self, context: OperatorContext, epoch: EpochContext) -> None:
@@ -54,14 +54,14 @@ class WriterContext:
         self.turn_to(epoch)
 
     def turn_to(self, epoch: EpochContext) -> None:
-        """Show the epoch that begins, with the token of this attempt at it."""
+        """Show the epoch that begins, with the token of its attempt."""
         self.checkpoint_id = epoch.checkpoint_id
         self.for_savepoint = epoch.for_savepoint
         self.attempt_token = f"{epoch.token:016x}"
 
 
 class WriterBatchContext:
-    """What a writer is told about a batch: `penstock.datastream.connectors.base.BatchContext`."""
+    """The context of a batch of columns: `penstock.datastream.connectors.base.BatchContext`."""
 
     def __init__(self, batch: ColumnBatch) -> None:
         self.records = batch.records
@@ -72,7 +72,7 @@ class WriterBatchContext:
 class SinkWriterOperator(Operator):
     """Feeds a sink's writer, which continues with the next epoch if this operator ran the last accepted one.
 
-    Else the writer is dropped, and another one is made from the state of that epoch (decision 31).
+    Else the writer is dropped, and a new one is created from the state of that epoch (decision 31).
     """
 
     def __init__(self, sink: Sink[Any]) -> None:
@@ -155,12 +155,12 @@ class SinkWriterOperator(Operator):
         try:
             self._close_writer()
         except Exception:  # noqa: BLE001 - a function of the user's
-            text = "%s (%d): a writer failed to close, which takes nothing back"
+            text = "%s (%d): a sink writer failed to close; committed and staged data are unaffected"
             _log.warning(text, self.context.operator_name, self.context.subtask, exc_info=True)
 
 
 class CollectOperator(Operator):
-    """Hands records, or their text, to the program with the epoch's ack."""
+    """Sends records, or their text, to the program with the epoch's ack."""
 
     def __init__(self, type_info: TypeInformation | None, *, as_text: bool, prefix: str | None = None) -> None:
         super().__init__()

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from penstock._engine.operators.batch import Batch
     from penstock.metrics.metricbase import MetricGroup
 
-#: The longest wait for a reader without records, before its part of the epoch ends. It waits longer to determine
+#: The longest wait for a reader without records before its part of the epoch ends. The source waits longer to determine
 #: idleness, for which only waiting time counts.
 _PATIENCE_MS = 50
 #: A reader that overrides one of these methods is notified of checkpoints.
@@ -49,12 +49,12 @@ class ReadLimits:
     max_time_ms: int
 
     def reached(self, records: int, size: int, elapsed_ms: float) -> bool:
-        """Tell whether reading has to end."""
+        """Return whether reading has to end."""
         return elapsed_ms >= self.max_time_ms or (0 < self.max_records <= records) or (0 < self.max_bytes < size)
 
 
 class ReaderContext:
-    """What a reader can see and do: `penstock.datastream.connectors.base.SourceReaderContext`."""
+    """The context of a reader: `penstock.datastream.connectors.base.SourceReaderContext`."""
 
     def __init__(self, context: OperatorContext) -> None:
         self.metric_group: MetricGroup = context.metrics
@@ -78,7 +78,7 @@ class ReaderContext:
 class SourceOperator(Operator):
     """Runs a source's reader for the share of an epoch that the driver allots."""
 
-    #: No function of the user's could mean a side output here.
+    #: No user function could emit to a side output here.
     parts_tagged = True
 
     def __init__(self, source: Source[Any, Any, Any], watermark_strategy: WatermarkStrategy) -> None:
@@ -88,7 +88,7 @@ class SourceOperator(Operator):
         #: The longest idleness downstream of the source, 0 without any. An epoch waits that long for a source without
         #: records, within its read limits.
         self.idleness_behind_ms = 0
-        #: Whether what follows works on columns, or sends them on as they are.
+        #: Whether an operator or edge after the source takes columns.
         self.takes_batches = False
         self._quiet_since_ms = 0.0
         self._starts = False
@@ -142,7 +142,7 @@ class SourceOperator(Operator):
             self.reader.notify_checkpoint_aborted(epoch.notify_aborted)
 
     def _make_reader(self, epoch: EpochContext) -> None:
-        """Make the reader anew from the last accepted snapshot."""
+        """Create the reader from the last accepted snapshot."""
         if self.reader is not None:
             self.reader.close()
         self._reader_context = ReaderContext(self.context)
@@ -181,7 +181,7 @@ class SourceOperator(Operator):
         """Poll the reader and yield its batches until the limits are reached or no input is left.
 
         Args:
-            limits: The share.
+            limits: The limits of the epoch.
             size: Returns the encoded bytes of all yielded records.
         """
         assert self.reader is not None
@@ -192,7 +192,7 @@ class SourceOperator(Operator):
             polled_at, before = passed_ms(), output.records
             status = self.reader.poll_next(output)
             batches = output.drain()
-            if output.records > before:  # what the reader spent on these records it could not wait for others
+            if output.records > before:  # time spent on these records was not spent waiting
                 self._quiet_since_ms = input_clock.now_ms()
             else:
                 input_clock.advance(passed_ms() - polled_at)
@@ -213,8 +213,8 @@ class SourceOperator(Operator):
 
     @property
     def _patience_ms(self) -> float:
-        """How long to wait for a reader that has nothing: until all that may become idle has become idle."""
-        if self._starts:  # a reader that has just begun may be about to get its first splits
+        """The time to wait for a reader without records: until its own and downstream idle timeouts have passed."""
+        if self._starts:  # a new reader may be about to get its first splits
             return _PATIENCE_MS
         behind = 0.0
         if not self._output.records:
@@ -222,7 +222,7 @@ class SourceOperator(Operator):
         return max(_PATIENCE_MS, self._output.undecided_ms, behind)
 
     def _wait(self, most_ms: float) -> bool:
-        """Wait for the reader; one that has no split says at once that nothing will come in this epoch."""
+        """Wait until the reader has records; a reader without splits answers at once, and the rest is slept."""
         assert self.reader is not None
         clock = self.context.task_clock
         start = clock.passed_ms()
@@ -235,7 +235,7 @@ class SourceOperator(Operator):
         return False
 
     def process(self, batch: Batch, input_index: int) -> Iterator[Output]:
-        """Pass on what the runtime puts in: the last watermark."""
+        """Pass on the last watermark, which the runtime puts in."""
         yield None, batch
 
     def on_processing_time(self, now_ms: int) -> Iterable[Output]:

@@ -1,4 +1,4 @@
-"""What a reader puts its records into: batches with timestamps, and the smallest watermark of its splits."""
+"""The outputs of a reader: they build batches with timestamps, and combine the watermarks of its splits."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from penstock._engine.operators.source import SourceOperator
     from penstock._engine.operators.watermarks import TimestampsAndWatermarks
 
-#: Records that are collected one by one are handed on in batches of this many.
+#: The size of the batches into which single records are collected.
 _BATCH_RECORDS: Final = 2048
 
 
 class SplitOutput(SourceOutput[Any]):
-    """The output of one split, or of a whole reader: stamps records and follows one watermark."""
+    """The output of one split, or of a whole reader: assigns timestamps and one watermark."""
 
     def __init__(self, reader: EpochReaderOutput, marker: TimestampsAndWatermarks | None) -> None:
         self._reader = reader
@@ -35,7 +35,7 @@ class SplitOutput(SourceOutput[Any]):
         self._stamps: list[int] = []
         self.emitted = MIN_WATERMARK
         self.idle = False
-        #: Whether anything came out of it yet, and a record in this epoch.
+        #: Whether it has emitted anything yet, and whether it has emitted records in this epoch.
         self.used = False
         self.had_records = False
 
@@ -109,13 +109,13 @@ class EpochReaderOutput(ReaderOutput[Any]):
     def __init__(self, operator: SourceOperator) -> None:
         self.operator = operator
         self.batches: list[Batch] = []
-        #: What a record of a batch of columns is.
+        #: The Python type of the records of column batches.
         self.layout: RecordLayout = layout_of(operator.source.get_produced_type())
-        #: Whether the reader may go on having what it emits.
+        #: Whether emitted records are copied, because the reader may keep them.
         self.copies = True
         self.record_type: type | None = None
         self.records = 0
-        #: Records that the running epoch may read; 0 for any number.
+        #: The number of records that the running epoch may read; 0 for no limit.
         self.limit = 0
         self.top = MIN_WATERMARK
         self.main = SplitOutput(self, operator.new_marker())
@@ -159,13 +159,13 @@ class EpochReaderOutput(ReaderOutput[Any]):
             output.flush()
 
     def emit(self, batch: Batch, origin: SplitOutput) -> None:
-        """Take a batch of one split; its watermarks count as far as no other split holds them back."""
+        """Add a batch of one split; its watermarks are limited by the other splits' watermarks."""
         count = len(batch)
         self.records += count
         origin.idle, origin.used = False, True
         if count:
             origin.had_records = True
-            # The reader as a whole is active, too: it counts as long as it has no split.
+            # The reader's own output is active too: it counts while there are no splits.
             for marker in (origin.marker, self.main.marker):
                 if marker is not None:
                     marker.see()
@@ -184,17 +184,17 @@ class EpochReaderOutput(ReaderOutput[Any]):
         return True
 
     def _speaking(self) -> list[SplitOutput]:
-        """Return the outputs that count for the watermark: those that are not idle."""
+        """Return the outputs that count for the watermark: all except idle ones."""
         outputs = self._in_use()
         return [output for output in outputs if not (output.idle or (output.marker and output.marker.is_idle()))]
 
     def _in_use(self) -> list[SplitOutput]:
-        if self.main.used:  # then a split that is still silent may have no output of its own at all
+        if self.main.used:  # then a split without records may use the main output
             return [self.main, *(split for split in self.splits.values() if split.used)]
         return list(self.splits.values()) or [self.main]
 
     def periodic(self) -> int | None:
-        """Let generators emit without a record, and look anew at splits that ended or fell idle; None for no rise."""
+        """Let generators emit, and combine the watermarks again, as splits may have ended; None if it does not rise."""
         for output in self._all():
             if output.marker is not None:
                 output.marker.periodic()
@@ -206,7 +206,7 @@ class EpochReaderOutput(ReaderOutput[Any]):
         return not self._speaking()
 
     def begin_epoch(self, limit: int) -> None:
-        """Begin to count what an epoch reads, of which so many records are wanted; 0 for any number."""
+        """Begin to count the records of an epoch, which wants up to `limit`; 0 for no limit."""
         self.records, self.limit = 0, limit
         self.takes_batches = self.operator.takes_batches
         for output in self._all():
@@ -214,7 +214,7 @@ class EpochReaderOutput(ReaderOutput[Any]):
 
     @property
     def undecided_ms(self) -> float:
-        """How much longer a split without a record in this epoch has to be quiet until it is idle; 0 for none."""
+        """The time until the last split without records in this epoch becomes idle; 0 for none."""
         quiet = [output for output in self._in_use() if not (output.had_records or output.idle)]
         return max((output.marker.left_ms for output in quiet if output.marker is not None), default=0.0)
 
@@ -229,13 +229,13 @@ class EpochReaderOutput(ReaderOutput[Any]):
         return batches
 
     def state(self) -> bytes:
-        """Return the state from which a new output continues its watermarks."""
+        """Return the state from which a new output continues."""
         markers = {name: split.marker.state() for name, split in self.splits.items() if split.marker is not None}
         main = None if self.main.marker is None else self.main.marker.state()
         return pickle.dumps((self.top, main, markers))
 
     def restore(self, state: bytes, *, starts: bool) -> None:
-        """Restore a state; `starts` when the job has just started from it."""
+        """Restore a state; `starts` is True in the first epoch after a start of the job."""
         self.top, main, markers = pickle.loads(state)
         if main is not None and self.main.marker is not None:
             self.main.marker.restore(main, starts=starts)

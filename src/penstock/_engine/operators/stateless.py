@@ -1,4 +1,4 @@
-"""Operators without state: map, filter, flat_map, cast; each works on a batch at once.
+"""Operators without state: map, filter, flat_map and cast.
 
 A record is copied when it leaves its function, before the next call; see `penstock.common.copies`. Immutable types are
 checked inline, because a call per record would take longer.
@@ -28,9 +28,9 @@ NUMBERS_AND_TEXTS: Final = frozenset({int, float, bool, str, bytes})
 
 
 class FunctionOperator(UserFunctionOperator):
-    """An operator around one user function: a callable, or a Function object with a method of the given name."""
+    """An operator with one user function: a callable, or a Function object with a method of the given name."""
 
-    #: Whether the function yields records, and does not return one.
+    #: Whether the function yields records instead of returning one.
     yields: ClassVar[bool] = False
 
     def __init__(self, function: Any, method: str) -> None:
@@ -45,7 +45,7 @@ class FunctionOperator(UserFunctionOperator):
 
 
 class MapOperator(FunctionOperator):
-    """One record out for one record in."""
+    """Emits one record for each record."""
 
     def __init__(self, function: Any) -> None:
         super().__init__(function, "map")
@@ -61,7 +61,7 @@ class MapOperator(FunctionOperator):
 
 
 class FilterOperator(FunctionOperator):
-    """The records for which the function is true."""
+    """Emits the records for which the function is true."""
 
     def __init__(self, function: Any) -> None:
         super().__init__(function, "filter")
@@ -86,7 +86,7 @@ class FilterOperator(FunctionOperator):
 
 
 class FlatMapOperator(FunctionOperator):
-    """Any number of records for one record in; None is none (PyFlink fails on it)."""
+    """Emits any number of records for each record; None means none (PyFlink fails on it)."""
 
     yields = True
 
@@ -145,7 +145,7 @@ class CastOperator(Operator):
 
 
 def keeps_nothing(function: Any) -> bool:
-    """Return whether a function of numbers or texts cannot keep an object, because it uses no names but its arguments.
+    """Return whether a function of numbers or texts cannot keep an object, because it uses only its arguments.
 
     Such a function only computes: calling a method, or accessing an earlier object, would need a name.
     """

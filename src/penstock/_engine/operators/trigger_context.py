@@ -29,7 +29,7 @@ def namespace_of(window: Window) -> Namespace:
     """Return the namespace of a window in state and timers, a tuple of numbers.
 
     Raises:
-        UnsupportedOperationError: Its class is not one of the three.
+        UnsupportedOperationError: The window has another class.
 
     Example:
         >>> namespace_of(TimeWindow(0, 10)), namespace_of(CountWindow(7)), namespace_of(GlobalWindow.get())
@@ -116,7 +116,7 @@ class TriggerState(Trigger.OnMergeContext):
         timers.register(checked_time("The time of a timer", time), self.normal, self._namespace, self.key)
 
     def delete(self, time: int, *, is_event: bool) -> None:
-        """Take a timer of the current window back."""
+        """Delete a timer of the current window."""
         timers = self._event if is_event else self._processing
         timers.delete(checked_time("The time of a timer", time), self.normal, self._namespace)
 
@@ -153,7 +153,7 @@ class TriggerState(Trigger.OnMergeContext):
 
     def _state(self, descriptor: StateDescriptor, row: KeyContext) -> State:
         kind = kind_of(descriptor)
-        # Apart from the states of the function, which may have the same name.
+        # The prefix separates it from states of the function, which may have the same name.
         table = self._store.table(f"trigger-{descriptor.get_name()}", kind=kind.declared(descriptor))
         declare_life(table, kind, descriptor, self._context)
         return kind.state(descriptor, StateScope(table, row, self._context.operator_name))

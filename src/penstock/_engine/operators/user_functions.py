@@ -1,8 +1,8 @@
-"""The base of operators around user functions: the order of their start, and their operator state.
+"""The base of operators with user functions: it initializes and opens them, and keeps their operator state.
 
-A function object with operator state may keep it in attributes between snapshots. So it continues only after its own
-last epoch; if another process ran that, or if a union list needs all subtasks to start from one checkpoint, the
-runtime makes the operator anew.
+A function object with operator state may keep it in attributes between snapshots. So it continues only after its
+own last epoch. If another process ran that epoch, or if a union list needs all subtasks to start from one checkpoint,
+the runtime creates the operator again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from penstock._engine.operators.side_outputs import SideOutputs
 from penstock._engine.protocol.control import OperatorAck
 from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock._engine.protocol.state_handle import StateMode
-from penstock._engine.state.kinds.held import typed_broadcast, typed_list
+from penstock._engine.state.kinds.typed import typed_broadcast, typed_list
 from penstock._engine.state.operator_state import OperatorStateBackend
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class UserFunctionOperator(Operator):
         self._checkpointed: list[CheckpointedFunction] = []
         self._listeners: list[CheckpointListener] = []
         self._has_begun = False
-        #: Those whose `finish` and `end_input` may yield.
+        #: The functions whose `finish` and `end_input` may yield.
         self._yielding: list[Any] = []
 
     def begin_epoch(self, epoch: EpochContext) -> None:
@@ -60,7 +60,7 @@ class UserFunctionOperator(Operator):
             self.open_functions(epoch)
 
     def open_functions(self, epoch: EpochContext) -> None:
-        """Open the functions, each with `open_function`; runs once, when the state of the first epoch is there."""
+        """Open the functions, each with `open_function`; runs once, after the first epoch's state was restored."""
 
     def open_function(
         self, function: Any, runtime_context: RuntimeContext, epoch: EpochContext, *, yields: bool = False
@@ -69,7 +69,7 @@ class UserFunctionOperator(Operator):
 
         Args:
             function: The function.
-            runtime_context: What it is opened with.
+            runtime_context: The context passed to ``open``.
             epoch: The epoch that begins.
             yields: Whether its methods for the end of the input may yield records.
         """
@@ -107,7 +107,7 @@ class UserFunctionOperator(Operator):
         return self._tell("finish")
 
     def _tell(self, name: str, *arguments: int) -> Iterable[Output]:
-        """Call the functions' end methods, and return what they yield: without timestamps, after the last watermark."""
+        """Call the functions' end methods, and return their results: without timestamps, after the last watermark."""
         self.iterate([])
         self.leave_keys()
         out = SideOutputs(with_timestamps=False, object_reuse=self.object_reuse, parts_tagged=self.parts_tagged)
@@ -125,7 +125,7 @@ class UserFunctionOperator(Operator):
         """Unset the current key."""
 
     def save_operator_state(self, epoch: EpochContext) -> StateHandle | None:
-        """Let the functions note their state, and put it into the checkpoint."""
+        """Let the functions update their state, and write it into the checkpoint."""
         self.iterate([])
         for function in self._checkpointed:
             function.snapshot_state(SnapshotContext(epoch.checkpoint_id, self.context.clock()))
@@ -143,7 +143,7 @@ class FunctionStateStore(OperatorStateStore):
 
     def __init__(self, state: OperatorStateBackend, operator: str) -> None:
         self._state = state
-        #: Its name, for errors.
+        #: The operator's name, for errors.
         self._operator = operator
 
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
@@ -163,7 +163,7 @@ class FunctionStateStore(OperatorStateStore):
 
 
 class InitializationContext(FunctionInitializationContext):
-    """What a function starts from."""
+    """The context of ``initialize_state``."""
 
     def __init__(self, restored: int | None, store: OperatorStateStore, keyed: KeyedStateStore) -> None:
         self._restored = restored
@@ -184,7 +184,7 @@ class InitializationContext(FunctionInitializationContext):
 
 
 class SnapshotContext(FunctionSnapshotContext):
-    """The checkpoint that is being taken."""
+    """The context of ``snapshot_state``."""
 
     def __init__(self, checkpoint_id: int, timestamp_ms: int) -> None:
         self._checkpoint_id = checkpoint_id

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GeneratorContext:
-    """What a generator's supplier is told."""
+    """The context of the supplier of a watermark generator."""
 
     subtask_index: int
 
 
 class _CollectedWatermarks(WatermarkOutput):
-    """Takes a generator's watermarks and notes after which record each one comes."""
+    """Collects a generator's watermarks, each with its position among the records."""
 
     def __init__(self) -> None:
         self.position = 0
@@ -61,8 +61,8 @@ class TimestampsAndWatermarks:
     """Stamps the records of one input and follows its watermark.
 
     Args:
-        strategy: How timestamps and watermarks are made.
-        subtask: What the generator's supplier is told.
+        strategy: Assigns timestamps and watermarks.
+        subtask: The subtask, for the generator's supplier.
         input_clock: The time in which the input could have been read.
         periodic: Watermarks are also emitted between records.
     """
@@ -73,7 +73,7 @@ class TimestampsAndWatermarks:
         self._periodic = periodic
         self._output = _CollectedWatermarks()
         self._greatest = MIN_WATERMARK
-        #: When the last record came, by the clock of the input.
+        #: The time of the last record, by the clock of the input.
         self._active_ms = input_clock.now_ms()
         self._input_clock = input_clock
         self._generator: Any = None
@@ -86,7 +86,7 @@ class TimestampsAndWatermarks:
         return self._output.top
 
     def stamp(self, records: list[Any], cursor: Any, timestamps: list[int] | None) -> RowBatch:
-        """Return the records with timestamps and the watermarks that they make."""
+        """Return the records with their timestamps and watermarks."""
         extract = self._extract
         if extract is not None:
             extracted = [
@@ -106,11 +106,11 @@ class TimestampsAndWatermarks:
 
     @property
     def needs_rows(self) -> bool:
-        """Whether it calls functions of the user's with each record."""
+        """Whether it calls user functions with each record."""
         return self._extract is not None or self._generator is not None
 
     def stamp_columns(self, batch: ColumnBatch, iterate: Callable[[list[Any]], Any]) -> ColumnBatch:
-        """Return a batch of columns with timestamps, and the watermarks that they make.
+        """Return a batch of columns with its timestamps and watermarks.
 
         Args:
             batch: The batch.
@@ -127,7 +127,7 @@ class TimestampsAndWatermarks:
         return batch.stamped(stamps, stamped.watermarks)
 
     def _follow(self, newest: int, count: int) -> None:
-        """Let the watermark follow the newest of some timestamps, behind their records."""
+        """Advance the watermark by the newest timestamp of a batch, after its records."""
         self._greatest = max(self._greatest, newest)
         if self._periodic:
             self._output.position = count
@@ -152,12 +152,12 @@ class TimestampsAndWatermarks:
         return self._output.marks
 
     def see(self) -> None:
-        """Note records just now."""
+        """Note that records have arrived now."""
         self._active_ms = self._input_clock.now_ms()
 
     @property
     def left_ms(self) -> float:
-        """How much longer it takes without a record until the input is idle; 0 when it is, or never will be."""
+        """The time without records until the input becomes idle; 0 when it is idle, or never will be."""
         timeout = self._strategy.idleness_ms
         if timeout is None or self._output.idle:
             return 0.0
@@ -168,12 +168,12 @@ class TimestampsAndWatermarks:
         return self._input_clock.now_ms() - self._active_ms
 
     def is_idle(self) -> bool:
-        """Return whether the input had no record for the strategy's time, or its generator says that it is idle."""
+        """Return whether the input had no record for the strategy's idle timeout, or its generator marked it idle."""
         timeout = self._strategy.idleness_ms
         return self._output.idle or (timeout is not None and self._quiet_ms >= timeout)
 
     def state(self) -> bytes:
-        """Return the state from which a new object continues: times as lengths, which mean the same in any process."""
+        """Return the state from which a new object continues; times are durations, which are valid in any process."""
         try:
             generator = cloudpickle.dumps(self._generator)  # pyright: ignore[reportUnknownMemberType]
         except Exception:  # noqa: BLE001 - a generator that does not pickle starts again: watermarks never go back
@@ -185,8 +185,8 @@ class TimestampsAndWatermarks:
 
         Args:
             state: The state.
-            starts: The job has just started from it. Idleness begins anew then: what has come meanwhile is to be read
-                first, and a time from before says nothing about it.
+            starts: Whether the job has just started from the state. Then the idle timeout begins again: records that
+                arrived while the job was down are read first.
         """
         self._greatest, self._output.top, quiet, generator = pickle.loads(state)
         if not starts:

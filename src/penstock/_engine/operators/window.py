@@ -49,12 +49,12 @@ class WindowOperator(WindowedOperator):
     """Adds records to the panes of their windows, and fires panes when the watermark passes their end.
 
     Args:
-        key_selector: Of the keyed stream.
-        assigner: Which window a record belongs to.
+        key_selector: The key selector of the stream.
+        assigner: Assigns the window of a record.
         allowed_lateness_ms: How long after its end a window still takes records, firing again with each.
         late_tag: The id of the side output for late records; None drops them.
         strategy: The contents of a pane per key, see `window_strategy`.
-        results: Makes results of a fired pane, see `window_function`.
+        results: Emits the results of a fired pane, see `window_function`.
     """
 
     parts_tagged = True
@@ -76,7 +76,7 @@ class WindowOperator(WindowedOperator):
         self.strategy = strategy
         self.watermark = MIN_WATERMARK
         self.table: Table
-        #: By window: the fired keys of windows that stay open for late records.
+        #: The fired keys of windows that stay open for late records, by window.
         self.fired: Table
         #: The ends of windows that the watermark has not reached, and of those that still accept late records.
         self.open_windows: list[tuple[int, int]] = []
@@ -130,7 +130,7 @@ class WindowOperator(WindowedOperator):
         cursor = self.iterate(records)
         if passed:
             for first, normal, key in zip(starts, normals, keys, strict=True):
-                panes[first].remember(normal, key)  # not all at once: to fire makes room, and only what is dirty stays
+                panes[first].remember(normal, key)  # not all at once: firing makes room, and only dirty rows stay
                 self.strategy.add_all(panes[first], [normal], cursor)
                 if first in passed:
                     self._emit_key(panes[first], normal, out)
@@ -155,13 +155,13 @@ class WindowOperator(WindowedOperator):
         return [stamp - (stamp - offset) % size for stamp in stamps]
 
     def _is_over(self, end: int) -> bool:
-        """Tell whether a window accepts no more records; one that ends after the last watermark never fires."""
+        """Return whether a window accepts no more records; a window that ends after the last watermark never fires."""
         return end - 1 > MAX_WATERMARK or _clears_at(end, self.lateness_ms) <= self.watermark
 
     def _set_aside(
         self, records: list[Any], stamps: list[int], starts: list[int], closed: set[int], out: SideOutputs
     ) -> None:
-        """Remove late records."""
+        """Drop late records, or emit them to the side output."""
         gone = [place for place, first in enumerate(starts) if first in closed]
         if self.late_tag is None:
             self._late.drop(len(gone), records[gone[0]], stamps[gone[0]], self.watermark)
@@ -171,7 +171,7 @@ class WindowOperator(WindowedOperator):
         late.timestamps.extend(stamps[place] for place in gone)
 
     def _namespace(self, first: int) -> tuple[int, int]:
-        """Return the namespace of a window's state; a start before the first possible time is set to it."""
+        """Return the namespace of a window's state; its start is not before the first possible time."""
         return max(first, MIN_WATERMARK), first + self.assigner.size_ms
 
     def _pane(self, first: int) -> Pane:
@@ -186,7 +186,7 @@ class WindowOperator(WindowedOperator):
         return pane
 
     def _let_fire_again(self, ahead: set[int], starts: list[int], normals: list[NormalKey]) -> None:
-        """Let keys fire again that get records in a window that the watermark has not reached."""
+        """Let keys with new records fire again in windows that the watermark has not reached."""
         panes = self.fired.panes
         marked = {first: pane for first in ahead if (pane := panes.get(self._namespace(first))) is not None}
         for first, normal in zip(starts, normals, strict=True) if marked else ():
@@ -263,7 +263,7 @@ def window_operator(
     trigger: Any = None,
     evictor: Any = None,
 ) -> WindowedOperator:
-    """Return the operator for a node's payload: aligned windows have one of their own."""
+    """Return the window operator for a node's payload: `WindowOperator` for aligned windows, else the general one."""
     panes = PaneStrategy.named(strategy, function)
     if type(assigner) is not TumblingEventTimeWindows or trigger is not None or evictor is not None:
         merges = isinstance(assigner, MergingWindowAssigner)

@@ -1,4 +1,4 @@
-"""The contents of a window of one key, in a row of key and window."""
+"""The contents of windows of single keys: one row for each key and window."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CONTENTS", "EvictedContents", "WindowContents"]
 
-#: Of windows with an evictor: lists of pairs of record and timestamp.
+#: The kind of windows with an evictor: lists of pairs of record and timestamp.
 _EVICTED: Final = "window-evicted"
 
 
@@ -37,7 +37,7 @@ class WindowContents:
         self.pane: Pane
 
     def open(self, pane: Pane) -> None:
-        """Take the rows up."""
+        """Set the pane of the rows."""
         self.pane = pane
 
     def add(self, address: Composite, key: Any, value: Any, stamp: int) -> None:
@@ -78,7 +78,7 @@ class WindowContents:
 
 
 class EvictedContents(WindowContents):
-    """Keeps all records of each window with their timestamps; the evictor decides which ones a result is made of."""
+    """Keeps all records of each window with their timestamps; the evictor selects the records of a result."""
 
     def __init__(self, strategy: PaneStrategy, evictor: Evictor[Any, Any]) -> None:
         super().__init__(strategy)

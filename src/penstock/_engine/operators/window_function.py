@@ -1,4 +1,4 @@
-"""The results of a fired window: the values of its panes, or what the user's window function returns for them."""
+"""The results of a fired window: the values of its panes, or the results of the user's window function."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from penstock._engine.state.memory_store import MemoryStore
     from penstock._engine.state.table import Table
 
-#: What a pane holds of one key: normal key, key and value.
+#: The content of a pane for one key: normal key, key and value.
 Entry: TypeAlias = "tuple[NormalKey, Any, Any]"
 
 
 class WindowResults:
-    """The results of a pane without a window function: what `get_result` makes of each value."""
+    """The results of a pane without a window function: each value, or its `get_result`."""
 
     clears = False
 
@@ -35,7 +35,7 @@ class WindowResults:
         self._result = function.get_result if aggregated else None
 
     def prepare(self, context: OperatorContext, store: MemoryStore) -> tuple[Any, EngineRuntimeContext] | None:
-        """Get ready; return the function of the user's that is to be opened, and what with."""
+        """Prepare; return the user's window function and its runtime context, None without a function."""
         return None
 
     def begin(self, window: Window, watermark: int) -> None:
@@ -142,7 +142,7 @@ class _WindowRuntimeContext(EngineRuntimeContext):
 
 
 class KeyedWindowContext(WindowContext):
-    """The same for windows that stand in the addresses of their rows."""
+    """The context of windows whose rows have the window in their address."""
 
     def window_state(self) -> EngineRuntimeContext:
         return _KeyedWindowState(self, self._runtime, self._store)
@@ -157,12 +157,12 @@ class _KeyedWindowState(EngineRuntimeContext):
         super().__init__(context, store, row)
 
     def _table(self, name: str, kind: str) -> Table:
-        # Apart from the state that all windows of a key share, which may have the same name.
+        # The prefix separates it from the state that all windows of a key share, which may have the same name.
         return super()._table(f"window-{name}", kind)
 
 
 class MergingWindowContext(WindowContext):
-    """The same for windows that merge."""
+    """The context of merging windows, which have no window state."""
 
     def window_state(self) -> EngineRuntimeContext:
         reason = "windows that merge have no state of their own, as in Flink; use global_state() of the context"
@@ -172,7 +172,7 @@ class MergingWindowContext(WindowContext):
 def window_results(
     strategy: str, function: Any, window_function: Any, context: type[WindowContext] = WindowContext
 ) -> WindowResults:
-    """Return what turns panes into results, with or without a window function."""
+    """Return the results of panes, with or without a window function."""
     if window_function is None:
         return WindowResults(function, aggregated=strategy == "aggregate")
     return FunctionResults(strategy, function, window_function, context)

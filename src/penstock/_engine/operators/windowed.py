@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 class WindowedOperator(KeyedOperator):
-    """Emits the results that a window function makes of a window's contents.
+    """Emits the results of a window function for a window's contents.
 
     Args:
-        key_selector: Of the keyed stream.
-        results: Makes results of the contents of a firing window.
+        key_selector: The key selector of the stream.
+        results: Emits the results of a firing window.
     """
 
     def __init__(self, key_selector: Any, results: WindowResults) -> None:

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import chain, starmap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock._engine.graph.job_graph import JobEdge, JobGraph, PartitionerKind
+from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.rows import channel_number, subtask_target, target_subtask
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock._engine.protocol.control import LevelDispatch, SubtaskDispatch
+
+#: An edge with more channels is wide: what its senders say to all receivers goes through the driver.
+MAX_CLOSING_ROWS: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,18 @@ class ExecutionPlan:
             for sender in self.senders(edge, subtask):
                 channels[channel_number(edge.id, sender)] = edge.input_index
         return channels
+
+    def is_wide(self, edge: JobEdge) -> bool:
+        """Tell whether an edge has too many channels for a row in each of them."""
+        if edge.partitioner in (PartitionerKind.FORWARD, PartitionerKind.RESCALE):
+            return False
+        vertices = self.graph.vertices
+        return vertices[edge.source].parallelism * vertices[edge.target].parallelism > MAX_CLOSING_ROWS
+
+    @property
+    def announces_ends(self) -> bool:
+        """Whether sources end only in an epoch whose dispatch says so to all receivers."""
+        return any(map(self.is_wide, self.graph.edges))
 
     def senders(self, edge: JobEdge, receiver: int) -> range | list[int]:
         """Return the subtasks that send to a receiver through an edge."""
@@ -90,6 +106,7 @@ def plan_epoch(
     ranges = {vertex: _ranges(subtasks) for vertex, subtasks in running.items()}
     counts = [sum(len(running.get(vertex, ())) for vertex in vertices) for vertices in plan.levels]
     widths = tuple(max(1, min(count, slots)) for count in counts)
+    ending = {vertex: _ranges(subtasks) for vertex, subtasks in _ending(plan, common.stop, dispatches).items()}
     by_slot: list[list[list[SubtaskDispatch]]] = [[[] for _ in range(width)] for width in widths]
     for target, slot in placement(plan, ranges, widths).items():
         vertex, subtask = target_subtask(target)
@@ -101,6 +118,7 @@ def plan_epoch(
             slots=tuple(_rotated(_share_time(slot), rotation) for slot in slots_of_level),
             widths=widths,
             running=ranges,
+            ending=ending,
             inputs={
                 edge: status
                 for edge, status in common.inputs.items()
@@ -109,6 +127,41 @@ def plan_epoch(
         )
         for level, slots_of_level in enumerate(by_slot)
     )
+
+
+def _ending(
+    plan: ExecutionPlan, stop: StopMode, dispatches: Mapping[tuple[int, int], SubtaskDispatch]
+) -> dict[int, list[int]]:
+    """Return by vertex the subtasks that end with an epoch: all where it drains, else those without a sender left."""
+    going_on: dict[int, list[int]] = {vertex.id: [] for vertex in plan.graph.vertices}
+    for (vertex, subtask), part in sorted(dispatches.items()):
+        if not part.is_notification:
+            going_on[vertex].append(subtask)
+    if stop is StopMode.DRAIN:
+        return {vertex: subtasks for vertex, subtasks in going_on.items() if subtasks}
+    ending: dict[int, list[int]] = {}
+    for vertex in chain.from_iterable(plan.levels):
+        running = going_on[vertex]
+        if plan.graph.vertices[vertex].is_source:
+            going_on[vertex] = [subtask for subtask in running if not dispatches[vertex, subtask].ends]
+        else:
+            fed = _fed(plan, vertex, going_on)
+            going_on[vertex] = [subtask for subtask in running if subtask in fed]
+        left = set(going_on[vertex])
+        if len(left) < len(running):
+            ending[vertex] = [subtask for subtask in running if subtask not in left]
+    return ending
+
+
+def _fed(plan: ExecutionPlan, vertex: int, going_on: Mapping[int, list[int]]) -> set[int]:
+    """Return the subtasks of a vertex that have a sender which goes on."""
+    fed: set[int] = set()
+    for edge in plan.graph.inputs(vertex):
+        for sender in going_on[edge.source]:
+            if len(fed) == plan.graph.vertices[vertex].parallelism:
+                return fed
+            fed.update(plan.receivers(edge, sender))
+    return fed
 
 
 def placement(

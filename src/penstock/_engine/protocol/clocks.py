@@ -1,10 +1,10 @@
-"""The two clocks of a machine, and a moment by both.
+"""The two clocks of a machine, and moments measured by both.
 
 The time of day is what people read and what processes and runs share: a record, a file's name and a timer name it. It
 may be set, so it says nothing about how long something took. The time that passes only grows, and only within one
 process: intervals, timeouts, delays and ages are counted by it, and it never leaves the process.
 
-Nothing else in the engine reads the time of day, but for what `tests/unit/test_clocks.py` lists.
+Nothing else in the engine reads the time of day, except the modules that `tests/unit/test_clocks.py` lists.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ def now_ms() -> int:
 
 
 def passed_ms() -> float:
-    """Return milliseconds that only ever grow, from any beginning."""
+    """Return milliseconds of a clock that never goes back; its start is arbitrary."""
     return time.monotonic() * 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """When something happened, by both clocks; it stays in its process.
+    """A moment by both clocks; it is valid in its process only.
 
     Example:
         >>> begun, ended = Moment(now_ms=1_000, passed_ms=0), Moment(now_ms=400, passed_ms=50)
@@ -36,7 +36,7 @@ class Moment:
 
     #: Milliseconds since the epoch, for display and storage.
     now_ms: int
-    #: Milliseconds that only ever grow, for all that has a length.
+    #: Milliseconds of the clock that never goes back, for durations.
     passed_ms: int
 
     @classmethod
@@ -45,9 +45,9 @@ class Moment:
         return cls(now_ms(), int(passed_ms()))
 
     def since(self, earlier: Moment) -> int:
-        """Return the milliseconds from an earlier moment to this one, whatever was done to the clock between them."""
+        """Return the milliseconds from an earlier moment to this one, even if the machine's clock was set meanwhile."""
         return self.passed_ms - earlier.passed_ms
 
     def __reduce__(self) -> NoReturn:
-        """Refuse to be pickled: the time that has passed here means nothing elsewhere."""
+        """Refuse to be pickled: the clock of this process is meaningless in another one."""
         raise TypeError("A Moment means nothing in another process; send its now_ms.")

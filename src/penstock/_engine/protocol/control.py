@@ -1,7 +1,7 @@
-"""What the driver tells the tasks of an epoch, and what their subtasks answer at the end.
+"""The messages of an epoch: dispatches from the driver to tasks, and acks from their subtasks.
 
-All of it is plain data in MessagePack (`encode`, `decode`): the driver never unpickles anything to learn how an
-epoch went. What is opaque to the engine (split states, committables, collected records) stays bytes.
+All messages are plain data in MessagePack (`encode`, `decode`): the driver never unpickles anything to learn the
+outcome of an epoch. Values that are opaque to the engine (split states, committables, collected records) stay bytes.
 """
 
 from __future__ import annotations
@@ -25,45 +25,45 @@ T = TypeVar("T")
 class StopMode(StrEnum):
     """How an epoch ends its job (FLIP-34)."""
 
-    #: It does not.
+    #: The job continues.
     NO = ""
-    #: Nothing more is read; timers, windows and readers stay as they are.
+    #: Sources read nothing more; timers, windows and readers keep their state.
     SUSPEND = "suspend"
-    #: Nothing more is read, and all input ends: the whole order of the end of a job.
+    #: Sources read nothing more, and all input ends: operators finish as at the end of a bounded job.
     DRAIN = "drain"
-    #: As suspend, but the job then ends as cancelled.
+    #: As SUSPEND, but the job ends as cancelled.
     CANCEL = "cancel"
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelStatus:
-    """How far one channel had come at the end of an epoch."""
+    """The status of one channel at the end of an epoch."""
 
     watermark: int = MIN_WATERMARK
     idle: bool = False
     ended: bool = False
 
 
-#: Accepted attempts of a subtask that a dispatch names: a Python process that has not had the subtask for longer
-#: has nothing left of it.
+#: The number of accepted attempts of a subtask that a dispatch names: a Python process that last ran the subtask
+#: earlier drops it.
 HISTORY: Final = 16
 
-#: A channel that has not spoken yet, and one that will not speak any more.
+#: The status of a channel that has sent nothing yet, and of a channel that has ended.
 UNHEARD: Final = ChannelStatus()
 ENDED: Final = ChannelStatus(MAX_WATERMARK, ended=True)
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorRestore:
-    """What one operator of a subtask starts an epoch from."""
+    """The state from which one operator of a subtask starts an epoch."""
 
     #: Keyed state: the snapshot and the accepted deltas up to the last completed checkpoint.
     lineage: Lineage = ()
-    #: What the operator returned from its last accepted snapshot, None at a fresh start.
+    #: The state in the operator's last accepted snapshot; None at a fresh start.
     state: bytes | None = None
     #: Operator events for a source reader, oldest first (see `protocol.events`).
     events: tuple[bytes, ...] = ()
-    #: Operator state: the subtask's own, and between it, in the order of the subtasks, the union lists of the others.
+    #: Operator state: the subtask's own, and the union lists of all subtasks, in the order of the subtasks.
     operator_state: Lineage = ()
 
 
@@ -74,37 +74,39 @@ class SubtaskDispatch:
     #: Position of the vertex in the job graph, and of the subtask in the vertex.
     vertex: int
     subtask: int
-    #: Accepted (checkpoint id, token) pairs of this subtask, oldest first, of this run: names usable cache entries.
+    #: Accepted (checkpoint id, token) pairs of this subtask in this run, oldest first: they name usable cache entries.
     history: tuple[tuple[int, int], ...] = ()
     #: By operator uid.
     operators: dict[str, OperatorRestore] = field(default_factory=dict[str, OperatorRestore])
     #: Its watermark at the end of its last epoch.
     input_watermark: int = MIN_WATERMARK
-    #: Whether it runs for the first time: it hears of the ends of its senders that have finished before.
+    #: Whether it runs for the first time: then senders that finished earlier end its inputs now.
     is_new: bool = False
-    #: By edge out of it: what its receivers know of its channels.
+    #: The status of its channels that receivers know, by outgoing edge.
     outputs: dict[int, ChannelStatus] = field(default_factory=dict[int, ChannelStatus])
-    #: Source subtasks: records that this epoch may read at most, bytes that it may send, and for how long it may read.
+    #: Source subtasks: the limits of the epoch: records to read, bytes to send, and milliseconds to read for.
     max_records: int = 0
     max_bytes: int = 0
     max_time_ms: int = 0
+    #: Source subtasks: their input ends with this epoch.
+    ends: bool = False
     #: Cut the chains of this subtask's keyed state: write a snapshot in place of a delta.
     full_snapshot: bool = False
-    #: Write all operator state anew: the checkpoint is to name no file of an earlier one.
+    #: Write all operator state again: the checkpoint must not name files of an earlier one.
     write_all: bool = False
-    #: A savepoint is made of this checkpoint: it is to name nothing that a later one takes away.
+    #: Whether a savepoint is made of this checkpoint: it must not name files that a later checkpoint deletes.
     for_savepoint: bool = False
     #: The job's last completed checkpoint, 0 at a fresh start; operators that took part in it are notified.
     completed_checkpoint: int = 0
-    #: The subtask runs nothing: the named operators are notified of that checkpoint, their last one, and closed.
+    #: The subtask processes nothing: the named operators are notified of their last checkpoint, and closed.
     is_notification: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeStatus:
-    """What is known of all channels of one edge when an epoch begins: once for all receivers, by sender."""
+    """The status of all channels of one edge when an epoch begins; all receivers share it, by sender."""
 
-    #: The least watermark of a sender that has not finished, and how far each one's is above it.
+    #: The smallest watermark of the unfinished senders, and the difference of each sender's watermark to it.
     watermark: int
     above: tuple[int, ...]
     #: Senders that are idle, and those that have finished.
@@ -113,7 +115,7 @@ class EdgeStatus:
 
     @staticmethod
     def of(statuses: Sequence[ChannelStatus]) -> EdgeStatus:
-        """Put the statuses of all senders together."""
+        """Return the statuses of all senders in compact form."""
         least = min((status.watermark for status in statuses if not status.ended), default=MIN_WATERMARK)
         return EdgeStatus(
             least,
@@ -133,7 +135,7 @@ class EdgeStatus:
 
 @dataclass(frozen=True, slots=True)
 class JobDispatch:
-    """What is the same for all tasks of a run: it travels with the plan, once for each executor."""
+    """The data that all tasks of a run share; it is sent with the plan, once for each executor."""
 
     job_id: str
     job_name: str
@@ -142,53 +144,59 @@ class JobDispatch:
     #: The pickled job program: inline, or its path in the checkpoint storage when it is large.
     program: bytes | None
     program_path: str | None
-    #: The checkpoint storage; the options to open it are not here, because there are secrets among them.
+    #: The checkpoint storage, without its options, which may contain secrets.
     storage_url: str
-    #: Seals the dispatches that lie in the checkpoint storage. Random, and known to those alone who get this by Spark.
+    #: The key that seals dispatches in the checkpoint storage. It is random, and sent through Spark only.
     dispatch_key: bytes = field(repr=False)
-    #: Directory on the executor's local disk for state; made by the task.
+    #: Directory on the executor's local disk for state; the task creates it.
     local_directory: str = ""
     #: Entries of sys.path that a worker on the driver's machine adds, so that the user's modules import.
     python_path: tuple[str, ...] = ()
-    #: Effective configuration of the job that tasks look at (plain strings).
+    #: The effective configuration of the job that tasks read (plain strings).
     configuration: dict[str, str] = field(default_factory=dict[str, str])
-    #: The runs that this one goes on from: what they have staged is this one's.
+    #: The earlier runs that this run continues: it owns their staged data.
     earlier_runs: tuple[str, ...] = ()
-    #: Of the program at `program_path`: another file in its place is not run.
+    #: The digest of the program at `program_path`: a file with another digest is not run.
     program_digest: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class LevelDispatch:
-    """What the tasks of one level get for one epoch; on its way to them each gets its own slot only."""
+    """The dispatch of one level for one epoch; each task is sent its own slot only."""
 
     #: Times that the job was restarted in this run, from 0.
     job_attempt: int
     checkpoint_id: int
     level: int
-    #: By slot: the subtasks that it runs, in the order in which they run.
+    #: The subtasks of each slot, in the order in which they run.
     slots: tuple[tuple[SubtaskDispatch, ...], ...] = ()
-    #: Slots of each level.
+    #: The number of slots of each level.
     widths: tuple[int, ...] = ()
-    #: By vertex: the ranges of its subtasks that have a part in the epoch. With the widths they say what runs where.
+    #: The ranges of running subtasks, by vertex. With the widths they determine the slot of each subtask.
     running: dict[int, tuple[tuple[int, int], ...]] = field(default_factory=dict[int, tuple[tuple[int, int], ...]])
-    #: By edge into the level; of an edge that is not named no channel has spoken yet.
+    #: The ranges of subtasks that are expected to end with this epoch, by vertex.
+    ending: dict[int, tuple[tuple[int, int], ...]] = field(default_factory=dict[int, tuple[tuple[int, int], ...]])
+    #: The status by edge into the level; the channels of a missing edge have sent nothing yet.
     inputs: dict[int, EdgeStatus] = field(default_factory=dict[int, EdgeStatus])
     #: Whether the job stops with this epoch.
     stop: StopMode = StopMode.NO
-    #: Which try of this checkpoint it is, from 1.
+    #: The number of the attempt at this checkpoint, from 1.
     attempt: int = 1
     #: The job ends: checkpoint listeners are notified of its last checkpoint, then all functions are closed.
     releases: bool = False
 
+    def ending_subtasks(self, vertex: int) -> set[int]:
+        """Return the subtasks of a vertex that are expected to end with this epoch."""
+        return {subtask for bounds in self.ending.get(vertex, ()) for subtask in range(*bounds)}
 
-#: What receivers do not know of a channel: watermark, or None where they do, idleness, and whether it has ended.
+
+#: The news of a channel: the watermark, or None where receivers know it, and whether it is idle and has ended.
 ChannelNews: TypeAlias = tuple[int | None, bool, bool]
 
 
 @dataclass(frozen=True, slots=True)
 class TaskDispatch:
-    """What one task of an epoch gets."""
+    """The dispatch of one task of an epoch."""
 
     job: JobDispatch
     #: Without its slots.
@@ -198,34 +206,34 @@ class TaskDispatch:
 
 
 class ChannelClosing(msgspec.Struct, frozen=True, array_like=True):
-    """The end of channels from one sending slot to one receiving slot; a channel that has no news is left out.
+    """The control row of the channels from one sending slot to one receiving slot; channels without news are left out.
 
-    An array, because there may be one for each pair of slots.
+    It is encoded as an array, because there may be one row for each pair of slots.
     """
 
-    #: By channel number.
+    #: The news by channel number.
     channels: dict[int, ChannelNews]
-    #: By channel number: milliseconds of the epoch in which its sender could have read; channels without are left out.
+    #: The milliseconds of the epoch in which the sender could have read, by channel number; 0 is left out.
     read_ms: dict[int, float] = {}
-    #: True when a subtask of the sending slot failed: receivers run nothing more.
+    #: True when a subtask of the sending slot failed: receivers process nothing more.
     failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorAck:
-    """What one operator of a subtask adds to a checkpoint."""
+    """One operator's part of a subtask's ack."""
 
     keyed_state: StateHandle | None = None
     #: Opaque: the reader's splits, a writer's or a watermark generator's state.
     state: bytes | None = None
-    #: Sinks: pickled committables, in the order in which the writer made them.
+    #: Sinks: pickled committables, in the order of the writer.
     committables: tuple[bytes, ...] = ()
     #: Sources: pickled events from the reader to its enumerator, in order.
     events: tuple[bytes, ...] = ()
     #: Outputs of print and collect: encoded blocks, or the path of a storage object that holds them.
     outputs: tuple[bytes, ...] = ()
     outputs_path: str | None = None
-    #: Of that object, which is unpickled later.
+    #: The digest of that object, which is unpickled later.
     outputs_digest: bytes | None = None
     #: Sources: split requests since the last ack, and whether the reader could have continued reading.
     split_requests: int = 0
@@ -236,14 +244,14 @@ class OperatorAck:
     metrics: dict[str, float] = field(default_factory=dict[str, float])
     #: Lists and broadcast maps of functions; the handle of an earlier epoch as long as nothing changes.
     operator_state: StateHandle | None = None
-    #: It has checkpoint listeners, which are to be notified once the checkpoint has completed.
+    #: Whether it has checkpoint listeners to notify once the checkpoint has completed.
     wants_notification: bool = False
-    #: Accumulators: pickled, by name, each with what this epoch has added. Left out where there is none.
+    #: The pickled accumulators by name, each with the additions of this epoch. Left out where there is none.
     accumulators: dict[str, bytes] | UnsetType = UNSET
 
     @property
     def all_accumulators(self) -> Mapping[str, bytes]:
-        """The accumulators, none where they are left out."""
+        """The accumulators; empty where they are left out."""
         return {} if self.accumulators is UNSET else self.accumulators
 
 
@@ -254,17 +262,17 @@ class SubtaskAck:
     vertex: int
     subtask: int
     checkpoint_id: int
-    #: The attempt that made it.
+    #: The token of its attempt.
     token: int
-    #: By edge: sums over the rows that it read, and over those that it sent (see `row_sums`).
+    #: The sums over the rows that it read, and over the rows that it sent, by edge (see `row_sums`).
     rows_read: dict[int, int]
     rows_sent: dict[int, int]
     operators: dict[str, OperatorAck]
-    #: By edge out of it: where its channels stand.
+    #: The status of its channels, by outgoing edge.
     outputs: dict[int, ChannelStatus]
-    #: True once the subtask called finish(): it is not scheduled again.
+    #: Whether the subtask has finished: it is not scheduled again.
     finished: bool
-    #: That of its inputs, and what it has sent.
+    #: The watermark of its inputs, and the watermark that it has sent.
     input_watermark: int
     watermark: int
     records_in: int
@@ -274,10 +282,12 @@ class SubtaskAck:
     busy_ms: int
     started_ms: int
     ended_ms: int
-    #: Earliest processing-time timer that is pending, None without one.
+    #: The earliest pending processing-time timer; None without one.
     next_timer_ms: int | None = None
     #: Bytes of the blocks that it received; 0 for sources.
     bytes_in: int = 0
+    #: Sources: it has nothing left to read, and ends with the epoch that is announced as its last one.
+    awaits_end: bool = False
 
     @property
     def listeners(self) -> tuple[str, ...]:
@@ -324,5 +334,5 @@ def encode(value: object) -> bytes:
 
 
 def decode(data: bytes, kind: type[T]) -> T:
-    """Read a protocol value of type `kind` back; raises msgspec.ValidationError on anything else."""
+    """Decode a protocol value of type `kind`; raises msgspec.ValidationError on anything else."""
     return msgspec.msgpack.decode(data, type=kind)

@@ -1,6 +1,6 @@
-"""Operator events between an enumerator on the driver and its readers in tasks, and the reader state they act on.
+"""Operator events between an enumerator on the driver and its readers in tasks, and the state of readers.
 
-Splits and user events are opaque bytes here: the source's serializers, or pickle, made them on either side.
+Splits and user events are opaque bytes here: the source's serializers, or pickle, encode them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class SourceEventWrapper(msgspec.Struct, frozen=True, tag="source-event"):
 
 
 class EndOfInputEvent(msgspec.Struct, frozen=True, tag="end-of-input"):
-    """A reader of the job has ended the input of all of them: none reads on."""
+    """Signals all readers that one of them has ended the input of the job."""
 
 
 OperatorEvent: TypeAlias = AddSplitsEvent | NoMoreSplitsEvent | SourceEventWrapper | EndOfInputEvent
@@ -38,9 +38,9 @@ OperatorEvent: TypeAlias = AddSplitsEvent | NoMoreSplitsEvent | SourceEventWrapp
 
 @dataclass(frozen=True, slots=True)
 class ReaderState:
-    """The state of a source subtask in ``OperatorAck.state``, from which its reader can be made again anywhere.
+    """The state of a source subtask in ``OperatorAck.state``, from which its reader can be created in any process.
 
-    The driver looks into it for one purpose: giving the splits back to the enumerator at another parallelism.
+    The driver reads it only to return splits to the enumerator at another parallelism.
     """
 
     splits: tuple[bytes, ...] = ()
@@ -62,5 +62,5 @@ def encode_event(event: OperatorEvent) -> bytes:
 
 
 def decode_event(data: bytes) -> OperatorEvent:
-    """Read an event back; raises msgspec.ValidationError on anything else."""
+    """Decode an event; raises msgspec.ValidationError on anything else."""
     return _EVENT.decode(data)

@@ -1,8 +1,8 @@
-"""How the parts of a composite key follow one another in its encoding, and rows with names among them.
+"""The encoding of the parts of a composite key, and of rows with field names.
 
-A row with names stands as a tag, its values as a tuple, and its names as another one, both in the order of the names.
-Format 1 had the values alone. Key groups still see no more than that (`without_names`), so the subtask that has such a
-key now is the one that gets what a checkpoint of format 1 holds under it.
+A row with names is encoded as a tag, a tuple of its values and a tuple of its names, both in the order of the names.
+Format 1 had only the values. Key groups still depend on the values alone (`without_names`), so the subtask that owns
+such a key also owns its state from a checkpoint of format 1.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: The tag of a row with names. A byte that no text has in UTF-8: a look for it seldom finds anything else.
+#: The tag of a row with names. No text in UTF-8 has this byte, so a search for it seldom finds anything else.
 NAMED: Final = b"\xfa"
 
 _LENGTH: Final = Struct(">I")
@@ -28,7 +28,7 @@ def framed(parts: Iterable[bytes]) -> bytes:
 
 
 def unframed(payload: bytes) -> list[bytes]:
-    """Return the parts that `framed` has put in one."""
+    """Return the parts that `framed` joined."""
     parts: list[bytes] = []
     start = 0
     while start < len(payload):
@@ -41,7 +41,7 @@ def unframed(payload: bytes) -> list[bytes]:
 
 
 def without_names(encoded: bytes) -> bytes:
-    """Return what format 1 made of a key: rows with names are the tuples of their values.
+    """Return the encoding of a key in format 1: rows with names as tuples of their values.
 
     Example:
         >>> from penstock._engine.protocol.keys import encode_key
@@ -65,5 +65,5 @@ def without_names(encoded: bytes) -> bytes:
 
 
 def may_lack_names(normal: object) -> bool:
-    """Return whether a normal key could be what format 1 made of a key that is or holds a row with names."""
+    """Return whether a normal key could be format 1's encoding of a key that contains a row with names."""
     return type(normal) is bytes and normal[:1] in {b"t", b"z", b"d"} and NAMED not in normal

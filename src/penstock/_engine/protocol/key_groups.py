@@ -1,4 +1,4 @@
-"""Key groups: which of them a key is in, and which subtask owns it.
+"""Key groups: the group of a key, and the subtask that owns a group.
 
 State moves by the group when the number of subtasks changes. The group of a key follows from its encoding, and may
 never change: checkpoints hold the state of a group together.
@@ -14,7 +14,7 @@ from zlib import crc32
 from penstock._engine.protocol.key_frames import NAMED, without_names
 from penstock._engine.protocol.keys import NormalKey, encode_normal, normal_key
 
-#: The bytes from which an int's key group is computed: in this order CRC-32 spreads evenly spaced ints best.
+#: The bytes of an int for its key group: in this byte order CRC-32 spreads evenly spaced ints best.
 _pack_for_group: Final = Struct("<q").pack
 _NORMAL_KINDS: Final = ({str}, {int}, {str, int})
 
@@ -42,7 +42,7 @@ def key_group(normal: NormalKey, max_parallelism: int) -> int:
 
 
 def key_groups(keys: list[Any], max_parallelism: int) -> list[int]:
-    """Return the key groups of many keys, which need not be normal; quick where all are int or all are str.
+    """Return the key groups of many keys, which need not be normal; fast where all are int or all are str.
 
     Raises:
         KeyEncodingError: A key has no canonical encoding.
@@ -56,7 +56,7 @@ def key_groups(keys: list[Any], max_parallelism: int) -> list[int]:
 
 
 def normal_key_groups(normals: list[NormalKey], max_parallelism: int) -> list[int]:
-    """Return the key groups of many *normal* keys; quick where all are int or all are str."""
+    """Return the key groups of many *normal* keys; fast where all are int or all are str."""
     kinds = set(map(type, normals))
     try:
         if kinds == {int}:
@@ -74,7 +74,7 @@ def subtask_of_key_group(group: int, parallelism: int, max_parallelism: int) -> 
 
 
 def key_group_range(subtask: int, parallelism: int, max_parallelism: int) -> range:
-    """Return the key groups of a subtask, as the same class of Flink assigns them.
+    """Return the key groups of a subtask, as Flink's ``KeyGroupRangeAssignment`` assigns them.
 
     Example:
         >>> [key_group_range(subtask, 3, 128) for subtask in range(3)]
@@ -86,7 +86,7 @@ def key_group_range(subtask: int, parallelism: int, max_parallelism: int) -> ran
 
 
 def default_max_parallelism(parallelism: int) -> int:
-    """Return the number of key groups of a job that sets none: 1.5 times its parallelism as a power of two.
+    """Return the default number of key groups: 1.5 times the parallelism, rounded up to a power of two.
 
     Example:
         >>> [default_max_parallelism(parallelism) for parallelism in (1, 100, 400, 100_000)]

@@ -1,8 +1,8 @@
-"""From the canonical encoding of a key back to a value that is equal to the key.
+"""Decodes the canonical encoding of a key to a value that is equal to the key.
 
-State keeps the key itself only where it is asked for; elsewhere a tuple, a date or a number with a fraction is
-there as its encoding alone. What comes out of that is equal to the key and encodes as it does, but may be of another
-type: a named tuple comes back as a tuple, a Decimal as a Fraction. Classes of enums and dataclasses are imported.
+State keeps the user's key only where that is requested; elsewhere a tuple, a date or a fractional number is stored as
+its encoding alone. The decoded value is equal to the key and has the same encoding, but may have another type: a named
+tuple becomes a tuple, a Decimal a Fraction. Classes of enums and dataclasses are imported.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _DOUBLE: Final = Struct(">d")
 _LENGTH: Final = Struct(">I")
 _MINUTE: Final = timedelta(minutes=1)
 _LAST_MINUTE: Final = timedelta(days=1) - timedelta(microseconds=1)
-#: Tags of encodings that have others inside, and of those the ones that begin with the name of a class.
+#: Tags of encodings that begin with the name of a class, and of all encodings that contain others.
 _WITH_CLASS: Final = frozenset({b"e", b"d"})
 _WITH_PARTS: Final = frozenset({b"q", b"c", b"t", NAMED, b"z", b"l"}) | _WITH_CLASS
 _FIRST_MOMENT: Final = datetime(1, 1, 1)  # noqa: DTZ001 - naive on purpose
@@ -39,8 +39,8 @@ def key_value(normal: NormalKey) -> Any:
     """Return a value that is equal to the key of a normal key.
 
     Raises:
-        ImportError: The class of an enum or a dataclass is not there.
-        AttributeError: The same, in a module that is there.
+        ImportError: The module of an enum or a dataclass is missing.
+        AttributeError: The module lacks the class.
 
     Example:
         >>> from penstock._engine.protocol.keys import normal_key
@@ -74,7 +74,7 @@ def _time(payload: bytes) -> time:
 
 def _time_with_zone(payload: bytes) -> time:
     moment = timedelta(microseconds=_INT64.unpack(payload)[0])
-    # The offset that was taken off may have led into the day before or after: then another one leads back.
+    # Subtracting the offset may have led into the day before or after: then another offset leads back.
     offset = -(moment // _MINUTE) * _MINUTE if moment < timedelta() else min(timedelta(), _LAST_MINUTE - moment)
     offset -= offset % _MINUTE
     return (_FIRST_MOMENT + (moment + offset)).time().replace(tzinfo=timezone(offset) if offset else UTC)
@@ -95,17 +95,17 @@ def _dataclass(payload: bytes) -> Any:
     name, *values = unframed(payload)
     kind = class_named(name.decode())
     fields = [field for field in dataclasses.fields(kind) if field.compare]
-    made = object.__new__(kind)  # the fields that its constructor computes are in the key already
+    made = object.__new__(kind)  # the key already has the fields that its constructor computes
     for field, value in zip(fields, values, strict=True):
         object.__setattr__(made, field.name, _decode(value))
     return made
 
 
 def classes_in(encoded: bytes) -> Iterator[str]:
-    """Iterate the names of the classes that the encoding of a key names; nothing is imported.
+    """Iterate the classes that the encoding of a key names; nothing is imported.
 
     Raises:
-        ValueError: It is no encoding of a key.
+        ValueError: The bytes are no encoding of a key.
     """
     tag, payload = encoded[:1], encoded[1:]
     if tag not in _WITH_PARTS:
@@ -122,11 +122,11 @@ def classes_in(encoded: bytes) -> Iterator[str]:
 
 
 def class_named(name: str) -> Any:
-    """Return a class by its module and name, which may have dots in it both.
+    """Return a class by its module and name; both may contain dots.
 
     Raises:
-        ImportError: There is no such module.
-        AttributeError: There is no such class in it.
+        ImportError: The module does not exist.
+        AttributeError: The module lacks the class.
     """
     words = name.split(".")
     for end in range(len(words) - 1, 0, -1):
@@ -144,7 +144,7 @@ def class_named(name: str) -> Any:
     raise ModuleNotFoundError(reason)
 
 
-#: By tag; the numbers and str are those of normal keys.
+#: The decoders by tag; int and str are decoded as normal keys.
 _DECODERS: Final[dict[bytes, Callable[[bytes], Any]]] = {
     b"f": lambda payload: _DOUBLE.unpack(payload)[0],
     b"q": lambda payload: Fraction(*_parts(payload)),

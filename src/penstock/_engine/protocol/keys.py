@@ -1,7 +1,7 @@
 """Canonical keys: one byte encoding per key, and one normal form for dicts.
 
-Routing, hot dicts and the state store all use these functions, so equal keys meet in one place whatever type they
-arrive in. The encodings are stored in checkpoints: what a value encodes to may never change.
+Routing, hot dicts and the state store all use these functions, so equal keys are one key whatever their types. The
+encodings are stored in checkpoints: the encoding of a value may never change.
 
 An encoding is a tag and a payload. Parts of a composite key follow one another, each after its length,
 so two encodings are equal only for equal keys. Their order is not that of the keys.
@@ -30,7 +30,7 @@ from penstock.errors import KeyEncodingError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-#: A key as dicts know it: str and int stand for themselves, any other key for its encoding.
+#: The form of a key in dicts: str and int as they are, any other key as its encoding.
 NormalKey: TypeAlias = "str | int | bytes"
 
 _pack_int64: Final = Struct(">q").pack
@@ -107,7 +107,7 @@ def equal_as_encoded(keys: list[Any]) -> bool:
         (True, True, False)
     """
     kinds = list(map(type, keys))
-    if kinds and kinds.count(kinds[0]) == len(kinds):  # most often they are of one type: quicker than to make a set
+    if kinds and kinds.count(kinds[0]) == len(kinds):  # keys usually have one type: this is faster than building a set
         kinds = list(set(map(type, chain.from_iterable(keys)))) if kinds[0] is tuple else kinds[:1]
     return all(map(_is_equal_as_encoded, set(kinds)))
 
@@ -115,7 +115,7 @@ def equal_as_encoded(keys: list[Any]) -> bool:
 def _is_equal_as_encoded(kind: type[Any]) -> bool:
     if kind in _EQUAL_AS_ENCODED:
         return True
-    is_plain = issubclass(kind, Enum) and kind.__eq__ is object.__eq__  # each member is equal to itself alone
+    is_plain = issubclass(kind, Enum) and kind.__eq__ is object.__eq__  # each member is equal only to itself
     if is_plain:
         _EQUAL_AS_ENCODED.add(kind)
     return is_plain
@@ -207,7 +207,7 @@ def _encode_row(key: Row) -> bytes:
     names = field_names(key)
     if names is None:
         return _encode_tuple(key)
-    # As Row compares them: rows with names are equal in any order of the names.
+    # As Row compares: rows with names are equal in any order of the names.
     try:
         fields = sorted(zip(names, key, strict=False), key=itemgetter(0))
     except TypeError:  # names of several types
@@ -266,7 +266,7 @@ def _encode_uuid(key: UUID) -> bytes:
 
 
 def _encode_other(key: object) -> bytes:
-    """Encode a key of a type seen for the first time, and remember how."""
+    """Encode a key of a new type, and remember the encoder of the type."""
     kind = type(key)
     encoder = _find_encoder(kind)
     if encoder is None:
@@ -309,7 +309,7 @@ def _class_name(kind: type[Any]) -> bytes:
 
 
 class _NoEncodingError(Exception):
-    """Some part of the current key has no encoding; `_culprit` finds out which."""
+    """A part of the current key has no encoding; `_culprit` finds it."""
 
 
 def _culprit(key: Any, path: str) -> tuple[str, Any]:
@@ -343,15 +343,15 @@ _pack_double: Final = Struct(">d").pack
 _NAN: Final = b"f" + _pack_double(float("nan"))
 _FIRST_MOMENT: Final = datetime(1, 1, 1)  # noqa: DTZ001 - naive on purpose
 
-#: A subclass of tuple may iterate in a way of its own, and is equal by its contents all the same.
+#: A subclass of tuple may override iteration, but is compared by its contents.
 _tuple_parts: Final = cast("Callable[[Any], Iterable[object]]", tuple.__iter__)  # pyright: ignore[reportUnknownMemberType]
-#: Types of which values that are equal in Python are one key, and do not change; enums join it.
+#: Immutable types whose values are one key where Python finds them equal; enums are added.
 _EQUAL_AS_ENCODED: Final[set[type[Any]]] = {
     *(str, int, bool, float, complex, bytes, type(None)),
     *(Decimal, Fraction, date, datetime, time, timedelta, UUID),
 }
 
-#: By exact type; types found by inspection join it.
+#: The encoders by exact type; types found by inspection are added.
 _ENCODERS: Final[dict[type[Any], Callable[[Any], bytes]]] = {
     str: _encode_str,
     int: _encode_int,

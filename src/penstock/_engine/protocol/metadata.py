@@ -1,10 +1,10 @@
-"""The ``_metadata`` document of a checkpoint: its contents, and its readable, versioned, checked encoding.
+"""The ``_metadata`` document of a checkpoint: its content, and its readable, versioned, checked encoding.
 
 A job's checkpoint directory is a chain of entries with dense ids. Most are checkpoints; a driver that takes the job
 over claims an id with a *takeover* entry, and a job that ends for good leaves a *terminal* one. All of them name the
 checkpoint that they follow, so the newest entry alone tells where the job stands.
 
-A savepoint is an entry beside the chain, in a directory of its own together with all files that it names.
+A savepoint is an entry outside the chain, in a directory of its own with all files that it names.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 FORMAT_VERSION: Final = 4
 _READ_FORMATS: Final = (1, 2, 3, FORMAT_VERSION)
 
-#: What a decoder raises of bytes that are not what it was told.
+#: Errors of a decoder for damaged bytes.
 _NOT_DECODED: Final = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
 #: The limit in bytes of one operator's accumulators, which are in the document itself.
@@ -63,9 +63,9 @@ class OperatorSubtaskState:
     #: The state from the operator's last accepted snapshot; None without any.
     state: bytes | None = None
     finished: bool = False
-    #: It finished because the job was drained: it continues from there when the savepoint is restored.
+    #: Whether it finished because the job drained: then it continues when the savepoint is restored.
     drained: bool = False
-    #: Lists and broadcast maps of functions; each union item belongs to one subtask, also when that has finished.
+    #: Lists and broadcast maps of functions; each union item belongs to one subtask, even if that has finished.
     operator_state: Lineage = ()
 
 
@@ -91,18 +91,18 @@ class ReturnedSplits:
 
 @dataclass(frozen=True, slots=True)
 class SourceCoordinatorState:
-    """A source's coordination at the checkpoint. For each split exactly one of these, or a reader, has it."""
+    """The state of a source's coordination; each split is in exactly one of these fields, or with a reader."""
 
     #: The enumerator's own snapshot, by its serializer or pickled.
     state: bytes
     version: int = 0
-    #: By subtask: operator events that are decided, but not delivered to the reader.
+    #: Operator events not yet delivered to their readers, by subtask.
     undelivered: dict[int, tuple[bytes, ...]] = field(default_factory=dict[int, tuple[bytes, ...]])
-    #: The events for the enumerator, oldest first.
+    #: The events that the enumerator has not seen, oldest first.
     unseen: tuple[ReaderMessages, ...] = ()
-    #: The splits that it gets back first.
+    #: The splits that the enumerator gets back first.
     returned: tuple[ReturnedSplits, ...] = ()
-    #: Whether the source had finished and continues with new input, for which the enumerator looks first.
+    #: Whether the source had finished and continues: the enumerator first looks for new input.
     reopened: bool = False
 
 
@@ -112,13 +112,13 @@ class StoredAccumulator:
 
     #: The name of its class, with the module.
     type: str
-    #: The value for people, cut short where it is long.
+    #: The value as text, truncated where it is long.
     text: str
     #: The pickled accumulator.
     data: bytes
 
 
-#: The accumulator of an operator that drops late records; one of the user's may have the name of Flink's metric.
+#: The accumulator of dropped late records; the name differs from Flink's metric, which a user's accumulator may have.
 LATE_RECORDS: Final = "penstock.late-records"
 
 
@@ -140,13 +140,12 @@ class OperatorMetadata:
     subtasks: tuple[OperatorSubtaskState, ...]
     #: Sources only.
     enumerator: SourceCoordinatorState | None = None
-    #: Of all its subtasks together.
-    #: By name; left out of the document where there is none, as in documents from before there were any.
+    #: The accumulators of all its subtasks together, by name; left out where there is none, as in old documents.
     accumulators: dict[str, StoredAccumulator] | UnsetType = UNSET
 
     @property
     def all_accumulators(self) -> Mapping[str, StoredAccumulator]:
-        """The accumulators, none where they are left out."""
+        """The accumulators; empty where they are left out."""
         return {} if self.accumulators is UNSET else self.accumulators
 
     @property
@@ -162,7 +161,7 @@ class OperatorMetadata:
 
 @dataclass(frozen=True, slots=True)
 class PlaceInput:
-    """One edge into an operator: which output of which operator it brings to which input."""
+    """One edge into an operator: the sending operator and its output, and the input of the receiver."""
 
     sender: str
     input_index: int = 0
@@ -175,15 +174,15 @@ class OperatorPlace:
     """The place of an operator in the program, so that an operator without a uid is not confused with another."""
 
     kind: str
-    #: Whether the program gave it its uid; else its place alone says which one it is.
+    #: Whether the program set its uid; else its place alone identifies it.
     has_own_uid: bool
     inputs: tuple[PlaceInput, ...] = ()
-    #: Its name, and below a digest of its functions, which show that operators have changed places.
+    #: Its name and a digest of its functions, which show that operators have changed places.
     name: str = ""
     likeness: str = ""
 
 
-#: Places by operator uid in the order of the program; left out in documents from before there were any.
+#: Places by operator uid in the order of the program; missing in old documents.
 OperatorPlaces: TypeAlias = dict[str, OperatorPlace] | UnsetType
 
 
@@ -198,11 +197,11 @@ class VertexSubtaskState:
     drained: bool = False
     #: The watermark of its inputs.
     input_watermark: int = MIN_WATERMARK
-    #: Whether it has run with the senders that it has now: it knows which of them have finished.
+    #: Whether it has run with its current senders, and knows which of them have finished.
     has_run: bool = False
-    #: By edge out of it: where its channels stand, the same for all receivers.
+    #: The status of its channels by outgoing edge, the same for all receivers.
     outputs: dict[int, ChannelStatus] = field(default_factory=dict[int, ChannelStatus])
-    #: In documents up to format 3 alone, in place of the three above: by channel into it.
+    #: In documents up to format 3, in place of the three fields above: the status by incoming channel.
     channels: dict[int, ChannelStatus] | UnsetType = UNSET
 
 
@@ -219,11 +218,11 @@ class VertexMetadata:
 
 @dataclass(frozen=True, slots=True)
 class Committable:
-    """One committable of a sink as its writer pickled it, or as the committer changed it."""
+    """One committable of a sink, pickled by its writer or changed by its committer."""
 
     subtask: int
     payload: bytes
-    #: Times that the committer asked to try it again.
+    #: The number of times that the committer asked to retry it.
     retries: int = 0
 
 
@@ -238,12 +237,12 @@ class OutstandingCommit:
 
 @dataclass(frozen=True, slots=True)
 class GivenUp:
-    """Committables that a sink's committer has given up for good: their records are in no output."""
+    """Committables that a sink's committer has given up: their records are in no output."""
 
     uid: str
     #: The sink's name at that time, because the loss is reported even after the sink was removed.
     name: str
-    #: The checkpoints that they are of, which are one but where older entries were put together.
+    #: The checkpoints of the committables; they differ only where older entries were merged.
     first_checkpoint_id: int
     last_checkpoint_id: int
     count: int
@@ -257,16 +256,16 @@ GivenUps: TypeAlias = tuple[GivenUp, ...] | UnsetType
 
 @dataclass(frozen=True, slots=True)
 class JobSnapshot:
-    """The whole state of a job at a checkpoint: a driver needs nothing else to continue."""
+    """The whole state of a job at a checkpoint; a driver needs nothing else to continue."""
 
     vertices: tuple[VertexMetadata, ...]
     #: By operator uid.
     operators: dict[str, OperatorMetadata]
     #: Oldest first.
     outstanding: tuple[OutstandingCommit, ...] = ()
-    #: It includes operators whose state was removed from a savepoint.
+    #: The places of the operators, including operators whose state was removed from a savepoint.
     places: dict[str, OperatorPlace] | UnsetType = UNSET
-    #: The committables that its sinks gave up so far, in all runs of the job.
+    #: The committables that sinks have given up in all runs of the job.
     given_up: tuple[GivenUp, ...] | UnsetType = UNSET
 
     @property
@@ -276,7 +275,7 @@ class JobSnapshot:
 
     @property
     def all_accumulators(self) -> dict[str, dict[str, StoredAccumulator]]:
-        """By operator uid: the accumulators, of the operators that have any."""
+        """The accumulators by operator uid, for operators that have any."""
         return {
             uid: dict(operator.all_accumulators)
             for uid, operator in self.operators.items()
@@ -289,7 +288,7 @@ class ParentCheckpoint:
     """The checkpoint that a chain entry continues from."""
 
     checkpoint_id: int
-    #: Relative to the checkpoint directory, or a URL when it is outside of it.
+    #: The path relative to the checkpoint directory, or a URL outside of it.
     path: str
 
 
@@ -301,7 +300,7 @@ class ChainEntry:
     job_id: str
     job_name: str
     checkpoint_id: int
-    #: The driver that wrote it, and a mark of this write alone: both equal means "this very entry".
+    #: The driver that wrote it, and a random mark of this write: both are equal only for the same entry.
     run_id: str
     nonce: str
     created_ms: int
@@ -312,21 +311,21 @@ class ChainEntry:
     snapshot: JobSnapshot | None = None
     #: Why the job ended: the error's text in an entry of kind FAILED.
     reason: str = ""
-    #: Where the job stops into: in the checkpoint that it stops with, and in its terminal entry.
+    #: The savepoint that the job stops into: in the checkpoint that it stops with, and in its terminal entry.
     savepoint: str | None = None
-    #: Whether the job ends as cancelled when it has stopped.
+    #: Whether the job ends as cancelled after the stop.
     cancels: bool = False
-    #: Whether the checkpoints of an ended job are kept; else they are deleted after this entry.
+    #: Whether the checkpoints of an ended job are kept; otherwise they are deleted after this entry.
     keeps_checkpoints: bool = True
-    #: Checkpoints and savepoints from elsewhere that the job has claimed and not deleted, as `ParentCheckpoint.path`.
+    #: Claimed checkpoints and savepoints from elsewhere that are not deleted yet, as `ParentCheckpoint.path`.
     claimed: tuple[str, ...] = ()
-    #: The first id that the job owns here. Below it are checkpoints of runs that it does not continue: the user's.
+    #: The first id that the job owns here. Lower ids are the user's: checkpoints of runs that it does not continue.
     begins: int = 0
-    #: The runs that this one continues, and this one, oldest first: their unnamed staged files may be deleted.
+    #: The runs that this run continues, and itself, oldest first: staged files of them that no entry names may go.
     runs: tuple[str, ...] = ()
-    #: Read from older documents alone, as `begins` behind the last of them: what the job was started from unclaimed.
+    #: In older documents only: unclaimed checkpoints that the job started from; `begins` becomes the id after the last.
     spared: tuple[int, ...] | UnsetType = UNSET
-    #: Its writer continues from the parent, and brings no stop to its end that the parent was to be the last step of.
+    #: Whether its writer continues from the parent, and does not complete a stop that the parent belonged to.
     resumes: bool = False
     #: For a finished job: its accumulators, by operator uid and name.
     accumulators: dict[str, dict[str, StoredAccumulator]] | UnsetType = UNSET
@@ -344,7 +343,7 @@ class ChainEntry:
         return self.kind not in {ChainEntryKind.CHECKPOINT, ChainEntryKind.TAKEOVER, ChainEntryKind.SAVEPOINT}
 
     def same_write(self, other: ChainEntry) -> bool:
-        """Tell whether another entry is this very write, read back."""
+        """Return whether another entry is the same write."""
         return (self.run_id, self.nonce) == (other.run_id, other.nonce)
 
 
@@ -359,21 +358,21 @@ class _Document(msgspec.Struct, frozen=True):
 
 
 def check_accumulators(sizes: Mapping[str, int]) -> None:
-    """Raise AccumulatorSizeError when the accumulators of an operator are too large together.
+    """Raise AccumulatorSizeError when the accumulators of an operator are too large in total.
 
     Args:
-        sizes: By name: bytes.
+        sizes: The sizes in bytes, by name.
     """
     if (size := sum(sizes.values())) > MAX_ACCUMULATOR_BYTES:
         raise AccumulatorSizeError(max(sizes, key=sizes.__getitem__), size, MAX_ACCUMULATOR_BYTES)
 
 
 def encode_chain_entry(entry: ChainEntry, keys: SigningKeys = UNSIGNED) -> bytes:
-    """Return the document of an entry: indented JSON with a checksum over its body, and a signature with a key.
+    """Return the document of an entry: indented JSON with a checksum of its body, and a signature where there is a key.
 
     Args:
         entry: The entry.
-        keys: Sign it.
+        keys: The keys of the user; the first one signs.
     """
     body = msgspec.json.format(msgspec.json.encode(entry), indent=1)
     signature = keys.sign(body)
@@ -383,24 +382,24 @@ def encode_chain_entry(entry: ChainEntry, keys: SigningKeys = UNSIGNED) -> bytes
 
 
 def decode_chain_entry(data: bytes, path: str, keys: SigningKeys = UNSIGNED) -> ChainEntry:
-    """Read a document back.
+    """Decode a document.
 
     Args:
         data: The bytes of the file.
-        path: The file, for the message.
-        keys: One of them must have signed it; where there is none, all is accepted.
+        path: The file, for messages.
+        keys: The keys, one of which must have signed it; without keys, any document is accepted.
 
     Raises:
         CorruptCheckpointError: The bytes are cut short or altered.
-        SignatureError: It is not signed with any of the keys.
-        UnsupportedFormatError: A newer Penstock wrote them.
+        SignatureError: None of the keys has signed it.
+        UnsupportedFormatError: A newer Penstock wrote it.
     """
     try:
         document = msgspec.json.decode(data, type=_Document)
     except _NOT_DECODED as error:
         raise CorruptCheckpointError(path, f"it is not a whole metadata document ({error})") from error
     if document.format not in _READ_FORMATS:
-        reason = f"it has format {document.format}, and formats up to {FORMAT_VERSION} are read"
+        reason = f"it has format {document.format}; this version reads formats up to {FORMAT_VERSION}"
         raise UnsupportedFormatError(path, reason)
     body = bytes(document.entry)
     if _digest(body) != document.sha256:
@@ -417,7 +416,7 @@ def decode_chain_entry(data: bytes, path: str, keys: SigningKeys = UNSIGNED) -> 
 
 
 def handles_of(snapshot: JobSnapshot | None) -> Iterator[StateHandle]:
-    """Iterate the handles of all state, also of what is named twice; none of no snapshot."""
+    """Iterate the handles of all state in a snapshot; a file may occur twice."""
     for operator in () if snapshot is None else snapshot.operators.values():
         for subtask in operator.subtasks:
             yield from subtask.lineage
@@ -428,10 +427,10 @@ def _entry_of(body: bytes, document_format: int, path: str) -> ChainEntry:
     try:
         entry = msgspec.json.decode(body, type=ChainEntry)
     except _NOT_DECODED as error:
-        raise CorruptCheckpointError(path, f"it is no metadata of a checkpoint ({error})") from error
+        raise CorruptCheckpointError(path, f"it is not the metadata of a checkpoint ({error})") from error
     fault = why_unsound(entry)
     if fault is not None:
-        raise CorruptCheckpointError(path, f"it is no metadata of a checkpoint: {fault}")
+        raise CorruptCheckpointError(path, f"it is not the metadata of a checkpoint: {fault}")
     try:
         if document_format <= 3:
             entry = from_format_3(entry)
@@ -443,7 +442,7 @@ def _entry_of(body: bytes, document_format: int, path: str) -> ChainEntry:
 
 
 def document_format(data: bytes) -> int:
-    """Return the format of a document that can be read."""
+    """Return the format of a readable document."""
     return msgspec.json.decode(data, type=_Document).format
 
 

@@ -1,7 +1,7 @@
-"""Recognizes errors that a restart does not mend, in a task or on the driver.
+"""Recognizes errors that a restart cannot resolve, in a task or on the driver.
 
-A restarted job reads the same records from the same checkpoint with the same program. So these end the job at once, and
-the restart strategy is not asked:
+A restarted job reads the same records from the same checkpoint with the same program. So these errors end the job at
+once, without the restart strategy:
 
 - mistakes of the program: all `JobGraphError`s, such as state or functions that this version lacks, a state declared as
   another kind, a key without an encoding; a partitioner that names no subtask; times and fields that
@@ -61,10 +61,10 @@ _NON_RECOVERABLE: Final = (
 
 
 def is_non_recoverable(error: BaseException) -> bool:
-    """Tell whether the same error would follow a restart.
+    """Return whether a restart would end with the same error.
 
     Args:
-        error: What was raised; of errors that wrap others, what they were raised from counts.
+        error: The error; for an error that wraps another one, its cause counts.
     """
     if isinstance(error, (DriverCodeError, UnreadableOutputError)):
         return error.__cause__ is not None and is_non_recoverable(error.__cause__)

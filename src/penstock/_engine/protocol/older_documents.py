@@ -1,4 +1,4 @@
-"""Chain entries of older formats, as this version has them."""
+"""Converts chain entries of older formats to the current one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def from_format_1(entry: ChainEntry) -> ChainEntry:
-    """Note in the handles of keyed state which windows have fired; in format 1 only the watermark showed it."""
+    """Store the watermark in handles of keyed state: in format 1 only it shows which windows have fired."""
     snapshot = entry.snapshot
     if snapshot is None:
         return entry
@@ -40,7 +40,7 @@ def _with_watermark(subtask: OperatorSubtaskState, watermark: int) -> OperatorSu
 
 
 def from_format_3(entry: ChainEntry) -> ChainEntry:
-    """Note with each sender where its channels stand: each receiver had that for itself."""
+    """Store the status of channels with their senders: in format 3 each receiver had it."""
     snapshot = entry.snapshot
     if snapshot is None:
         return entry
@@ -73,13 +73,13 @@ def _old_channels(subtask: VertexSubtaskState) -> dict[int, ChannelStatus]:
 
 
 def _sends(vertex: VertexMetadata, signature: str) -> bool:
-    """Tell whether an edge begins at an operator of a vertex, or at a side output of one."""
+    """Return whether an edge begins at an operator of a vertex, or at a side output of it."""
     output = signature.partition(": ")[2].rsplit(" ", 4)[0]
     return any(output == uid or output.startswith(f"{uid}:") for uid in vertex.operators)
 
 
 def _earliest(statuses: list[ChannelStatus]) -> ChannelStatus:
-    """Return what all receivers have heard of a channel; they hear more of it with its next row."""
+    """Return the status of a channel that all receivers know; its next row brings the rest."""
     return ChannelStatus(
         min(status.watermark for status in statuses),
         any(status.idle for status in statuses),
@@ -88,7 +88,7 @@ def _earliest(statuses: list[ChannelStatus]) -> ChannelStatus:
 
 
 def _input_watermark(channels: Mapping[int, ChannelStatus]) -> int:
-    """Return the watermark of a subtask at the end of an epoch, as the runtime's valve has it.
+    """Return the watermark of a subtask at the end of an epoch, as the runtime's valve computes it.
 
     Args:
         channels: The status of all its channels.

@@ -1,4 +1,4 @@
-"""The names below a checkpoint directory; all paths are relative to it.
+"""The names in a checkpoint directory; all paths are relative to it.
 
 ``<job id>/chk-7/_metadata`` is one entry of a job's chain, ``<job id>/shared/`` has its files of keyed state and large
 acks, which never change, and ``<job id>/blobs/<run id>`` a job program that is too large for a dispatch; beside it lie
@@ -15,9 +15,9 @@ from typing import Final
 from urllib.parse import quote
 
 METADATA: Final = "_metadata"
-#: The entry of a savepoint that a job is to stop into, until the stop has its commit point.
+#: The entry of a savepoint that a job stops into, until the commit point of the stop.
 STAGED_METADATA: Final = "_metadata.staged"
-#: The file of a checkpoint directory that makes the ids of its jobs differ from those in other directories.
+#: The file of a checkpoint directory whose content makes its job ids differ from those in other directories.
 MARK: Final = ".mark"
 
 #: The directory with the order in which jobs of one name were started.
@@ -31,32 +31,32 @@ _LONGEST_UID: Final = 80
 
 
 def is_job_directory(name: str) -> bool:
-    """Tell whether a name is that of a job's directory."""
+    """Return whether a name is the name of a job's directory."""
     return _JOB.fullmatch(name) is not None
 
 
 def is_mark(text: str) -> bool:
-    """Tell whether a text is a whole mark of a checkpoint directory: what the file `MARK` holds in its only line."""
+    """Return whether a text is a complete mark of a checkpoint directory, the only line of the file `MARK`."""
     return _JOB.fullmatch(text) is not None
 
 
 def job_id_of_name(job_name: str, mark: str) -> str:
-    """Return the id of the first job of a name in a checkpoint directory that is to be found by that name.
+    """Return the id of the first job with a name in a checkpoint directory.
 
     Args:
         job_name: The name.
-        mark: The mark of that directory, which stays when it is moved.
+        mark: The mark of the directory, which stays when the directory is moved.
     """
     return hashlib.sha256(f"{mark}\n{job_name}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def start_order_directory(job_name: str) -> str:
-    """Return the directory with the order in which jobs of a name were started."""
+    """Return the directory with the order in which jobs with a name were started."""
     return f"{START_ORDER}/{hashlib.sha256(job_name.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 
 def checkpoint_path(job_id: str, checkpoint_id: int) -> str:
-    """Return the directory of a checkpoint: what a user gives to restore it."""
+    """Return the directory of a checkpoint, which a user names to restore it."""
     return f"{job_id}/chk-{checkpoint_id}"
 
 
@@ -66,7 +66,7 @@ def metadata_path(job_id: str, checkpoint_id: int) -> str:
 
 
 def claim_file(path: str, number: int) -> str:
-    """Return the file that says who was the n-th job to claim the checkpoint or savepoint at a path."""
+    """Return the file that names the n-th job that claimed the checkpoint or savepoint at a path."""
     return f"{path}/_claim-{number}"
 
 
@@ -77,7 +77,7 @@ def number_of_claim(name: str) -> int | None:
 
 
 def checkpoint_ids(names: list[str]) -> tuple[int, ...]:
-    """Return the ids of the checkpoint directories among some names, rising."""
+    """Return the ids of the checkpoint directories among some names, in ascending order."""
     found = (_CHECKPOINT.fullmatch(name) for name in names)
     return tuple(sorted(int(match.group(1)) for match in found if match))
 
@@ -88,7 +88,7 @@ def shared_directory(job_id: str) -> str:
 
 
 def shared_path(job_id: str, uid: str, subtask: int, checkpoint_id: int, token: int, *, suffix: str = "") -> str:
-    """Return the name of a file that one attempt writes, so that what a losing attempt wrote is known by its name.
+    """Return the name of a file of one attempt, so that files of lost attempts are known by their names.
 
     Args:
         job_id: The job.
@@ -109,21 +109,21 @@ def shared_path(job_id: str, uid: str, subtask: int, checkpoint_id: int, token: 
 
 
 def checkpoint_of(path: str) -> int | None:
-    """Return the checkpoint that a file of `shared_path` was written for, None for any other name."""
+    """Return the checkpoint in the name of a file of `shared_path`, None for any other name."""
     match = _SHARED.search(path)
     return int(match.group(1)) if match and match.end() == len(path) else None
 
 
 def blob_path(job_id: str, run_id: str) -> str:
-    """Return the file of the program of a run: no other run of that id deletes it."""
+    """Return the file of the program of a run; other runs of the job do not delete it."""
     return f"{blobs_directory(job_id)}/{run_id}"
 
 
 def blobs_directory(job_id: str) -> str:
-    """Return the directory of what the runs of a job need for themselves."""
+    """Return the directory of the files that single runs of a job need."""
     return f"{job_id}/blobs"
 
 
 def dispatches_path(job_id: str, run_id: str, checkpoint_id: int, attempt: int) -> str:
-    """Return the file of the dispatches of one try of an epoch."""
+    """Return the file of the dispatches of one attempt at an epoch."""
     return f"{blob_path(job_id, run_id)}-{checkpoint_id}-{attempt}"

@@ -1,4 +1,4 @@
-"""Sums by which the driver sees whether all rows of an edge were read, each from the attempt that counts.
+"""Sums that show the driver whether all rows of an edge were read, each from the accepted attempt.
 
 A row has a weight, which depends on the subtask that it is for. A sender reports the sum of the weights of its rows, a
 receiver the sum of weight times token. If each row was read once, by its receiver, from the attempt that answered, then
@@ -20,7 +20,7 @@ _MASK: Final = (1 << 64) - 1
 
 
 def row_weight(target: int) -> int:
-    """Return the weight of a row for one subtask: a number without pattern, the same everywhere (SplitMix64).
+    """Return the weight of a row for one subtask: a pseudo-random number, the same in every process (SplitMix64).
 
     Args:
         target: The subtask, see `rows.subtask_target`.
@@ -32,10 +32,10 @@ def row_weight(target: int) -> int:
 
 
 def are_read(sent: Iterable[tuple[int, int]], read: Iterable[int]) -> bool:
-    """Tell whether the rows that were read through an edge are those that were sent.
+    """Return whether the rows that were read through an edge are the rows that were sent.
 
     Args:
-        sent: Of each sender: the token of the attempt that counts, and the sum over the rows that it sent.
-        read: Of each receiver: the sum over the rows that it read.
+        sent: The token of the accepted attempt and the sum over its sent rows, for each sender.
+        read: The sum over the rows that it read, for each receiver.
     """
     return sum(token * rows for token, rows in sent) % MODULUS == sum(read) % MODULUS

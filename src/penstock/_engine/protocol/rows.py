@@ -9,10 +9,10 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
-#: `target` of a row that belongs to no subtask but to the driver: acks, failures, outputs.
+#: The `target` of rows for the driver: acks, failures, log lines.
 DRIVER: Final = -1
 
-#: A payload grows no larger than this many bytes; a larger record travels as fragments.
+#: The size limit of a payload; a larger record is sent as fragments.
 MAX_PAYLOAD_BYTES: Final = 4 << 20
 
 MIN_WATERMARK: Final = -(1 << 63)
@@ -28,11 +28,11 @@ class PayloadKind(IntEnum):
     DATA = 0
     #: A part of a block that is too large for one row; the last part comes as DATA.
     FRAGMENT = 1
-    #: The end of the channels between a sending and a receiving slot, see `control.Closing`.
+    #: The status of the channels between a sending and a receiving slot, see `control.ChannelClosing`.
     CLOSING = 2
     #: A subtask's acknowledgement for the driver, see `control.SubtaskAck`.
     ACK = 3
-    #: An error in a user's function for the driver, see `control.Failure`.
+    #: An error in a user's function for the driver, see `control.TaskFailure`.
     FAILURE = 4
     #: Log lines of user functions, for the driver, see `control.LogLine`.
     LOG = 5
@@ -59,7 +59,7 @@ def slot_of_target(target: int) -> tuple[int, int]:
 
 
 def channel_number(edge: int, sender: int) -> int:
-    """Return the number of the channels from one subtask through one edge; receivers tell them apart by `target`."""
+    """Return the number of the channels from one subtask through one edge; `target` distinguishes the receivers."""
     return edge << 16 | sender
 
 

@@ -1,7 +1,7 @@
-"""Signatures of chain entries: who does not have the key can neither write one nor change what it names.
+"""Signatures of chain entries: without the key, nobody can write an entry or change the files that it names.
 
-An entry holds all state of a job, or names files with the digests of their bytes. So its signature, checked before
-anything of it is looked at, covers whatever is unpickled later.
+An entry holds the state of a job, or names files with the digests of their bytes. So its signature, which is checked
+before the entry is used, covers all bytes that are unpickled later.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final, Self
 from penstock.common import option_table
 from penstock.errors import ConfigurationError, CorruptCheckpointError
 
-#: What is signed begins with this, so that no signature of another purpose fits.
+#: The prefix of signed bytes, so that signatures for another purpose do not match.
 _PURPOSE: Final = b"penstock chain entry 1\n"
 _SEAL_BYTES: Final = 32
 _SHORTEST_KEY: Final = 16
@@ -22,16 +22,16 @@ _SHORTEST_KEY: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class SigningKeys:
-    """The keys of a user: the first one signs, and what any of them has signed is accepted; none of all is no check."""
+    """The keys of a user: the first one signs, signatures of any are accepted; without keys nothing is checked."""
 
     keys: tuple[bytes, ...] = field(default=(), repr=False)
 
     @classmethod
     def of(cls, text: str | None) -> Self:
-        """Return the keys of a configuration, with spaces between.
+        """Return the keys of a configuration option, which are separated by spaces.
 
         Raises:
-            ConfigurationError: One of them is too short, or there is none.
+            ConfigurationError: A key is too short, or there is none.
 
         Example:
             >>> bool(SigningKeys.of("a long random text")), bool(SigningKeys.of(None))
@@ -56,38 +56,38 @@ class SigningKeys:
         return _signature(self.keys[0], body) if self.keys else None
 
     def accept(self, body: bytes, signature: str | None) -> bool:
-        """Tell whether one of the keys has made a signature; anything is accepted where there is no key."""
+        """Return whether one of the keys made a signature; without keys anything is accepted."""
         if not self.keys:
             return True
         given = (signature or "").encode("utf-8", "surrogatepass")
         return any(hmac.compare_digest(_signature(key, body).encode(), given) for key in self.keys)
 
 
-#: No key: nothing is signed, and nothing checked.
+#: No keys: nothing is signed or checked.
 UNSIGNED: Final = SigningKeys()
 
 
 def file_digest(data: bytes) -> bytes:
-    """Return what tells the bytes of a file from any others that somebody could make."""
+    """Return the SHA-256 digest of a file."""
     return hashlib.sha256(data).digest()
 
 
 def check_digest(data: bytes, digest: bytes | None, path: str) -> None:
-    """Raise CorruptCheckpointError for a file whose bytes have not the digest that a message named."""
+    """Raise CorruptCheckpointError for a file whose bytes do not have the expected digest."""
     if file_digest(data) != digest:
         raise CorruptCheckpointError(path, "it was replaced (its bytes do not match its digest)")
 
 
 def seal(data: bytes, key: bytes, label: str) -> bytes:
-    """Return bytes with what shows that the owner of a key has written them under a label, see `unseal`."""
+    """Return bytes with a seal, which proves that an owner of the key wrote them under a label; see `unseal`."""
     return data + _seal(data, key, label)
 
 
 def unseal(sealed: bytes, key: bytes, label: str, path: str) -> bytes:
-    """Return the bytes that were sealed.
+    """Return the sealed bytes, after checking the seal.
 
     Raises:
-        CorruptCheckpointError: They are others, or were sealed with another key or under another label.
+        CorruptCheckpointError: The bytes were changed, or sealed with another key or under another label.
 
     Example:
         >>> unseal(seal(b"data", b"key", "epoch 1"), b"key", "epoch 1", "a/file")

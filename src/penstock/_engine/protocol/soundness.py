@@ -1,6 +1,6 @@
-"""Whether a chain entry that was read can be: what an engine writes never breaks these rules, an altered file may.
+"""Checks of decoded chain entries: the engine never writes an entry that breaks these rules, but an altered file may.
 
-Whoever reads an entry relies on them. Without them a name in a savepoint could lead to files outside of it, and a
+All readers of entries rely on them. Without them a name in a savepoint could lead to files outside of it, and a
 number out of bounds would end in an error that says nothing about the file.
 """
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 _WORD: Final = 1 << 64
 #: Flink's bound for max parallelism.
 _MOST_KEY_GROUPS: Final = 1 << 15
-#: A name that is no way to somewhere else, and moves no cursor of a terminal.
+#: A name that is no path to another directory, and has no control characters.
 _NAME: Final = re.compile(r"(?!\.{1,2}$)[^/\\\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 
 
 def why_unsound(entry: ChainEntry) -> str | None:
-    """Return what is wrong with an entry, a clause; None where nothing is."""
+    """Return a clause that says what is wrong with an entry; None for a sound entry."""
     return next(_faults(entry), None)
 
 
 def is_inside(path: str) -> bool:
-    """Tell whether a path leads to a place below the directory that it is relative to.
+    """Return whether a relative path stays inside its directory.
 
     Example:
         >>> is_inside("job/shared/a-1"), is_inside("../a"), is_inside("/etc/passwd"), is_inside("a//b")
@@ -52,7 +52,7 @@ def _faults_of_snapshot(snapshot: JobSnapshot) -> Iterator[str]:
     for uid, operator in snapshot.operators.items():
         what = f"operator {uid[:80]!r}"
         if not 0 <= operator.vertex < len(snapshot.vertices):
-            yield f"{what} is at vertex {operator.vertex}, and there are {len(snapshot.vertices)}"
+            yield f"{what} is at vertex {operator.vertex}, but there are {len(snapshot.vertices)} vertices"
         elif not 1 <= operator.parallelism <= operator.max_parallelism <= _MOST_KEY_GROUPS:
             yield f"{what} has parallelism {operator.parallelism} of at most {operator.max_parallelism}"
         elif operator.parallelism != len(operator.subtasks):
@@ -60,7 +60,7 @@ def _faults_of_snapshot(snapshot: JobSnapshot) -> Iterator[str]:
         for handle in _handles(operator):
             fault = _fault_of_handle(handle, operator.max_parallelism)
             if fault is not None:
-                yield f"{what} names a file of state that cannot be: {fault}"
+                yield f"{what} names an impossible file of state: {fault}"
     for vertex in snapshot.vertices:
         for uid in vertex.operators:
             operator = snapshot.operators.get(uid)
@@ -76,7 +76,7 @@ def _handles(operator: OperatorMetadata) -> Iterator[StateHandle]:
 
 def _fault_of_handle(handle: StateHandle, most: int) -> str | None:
     if (handle.path is None) is (handle.inline is None):
-        return "its bytes are to be in a file and in the entry, or nowhere"
+        return "it has its bytes both in a file and in the entry, or in neither"
     if handle.path is not None and not is_inside(handle.path):
         return f"{handle.path[:200]!r} leads out of the directory"
     first, last = handle.key_groups

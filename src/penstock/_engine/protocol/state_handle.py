@@ -1,4 +1,4 @@
-"""Where the state of one subtask lies: the handles that acks, metadata and dispatches carry."""
+"""Handles of the state of one subtask, which acks, metadata and dispatches carry."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 
 class StateMode(StrEnum):
-    """How operator state is shared out when the number of subtasks changes."""
+    """How operator state is distributed when the number of subtasks changes."""
 
-    #: Item by item, in turn.
+    #: Item by item, round-robin.
     LIST = "list"
-    #: Every subtask sees all items; each has one owner, which keeps it.
+    #: Every subtask sees all items; each item has one owner, which keeps it.
     UNION = "union"
-    #: In a dispatch alone: union items of another subtask, to be seen and not to be kept.
+    #: In a dispatch only: union items of another subtask, which the receiver sees but does not keep.
     FOREIGN = "foreign"
     #: Every subtask has the same one item.
     BROADCAST = "broadcast"
@@ -57,13 +57,13 @@ class StateHandle:
     size: int
     entries: int
     checksum: int
-    #: First and last key group to read from the file: those of the subtask that wrote it, fewer after a rescale;
+    #: First and last key group to read from the file: the groups of the subtask that wrote it, fewer after a rescale;
     #: (0, -1) for operator state, which has none.
     key_groups: tuple[int, int]
-    #: Operator state: what to read from the file.
+    #: Operator state: the items to read from the file.
     parts: tuple[StatePart, ...] = ()
-    #: Keyed state of a checkpoint of format 1: where its subtask's watermark stood. Windows that end before it have
-    #: fired; since format 2 the state itself says so.
+    #: Keyed state of a checkpoint of format 1: the watermark of its subtask. Windows that end before it have fired;
+    #: since format 2 the state itself records that.
     watermark: int | None = None
     #: The SHA-256 of the bytes of a file, which a signature covers with the entry that names it; None in older
     #: checkpoints.

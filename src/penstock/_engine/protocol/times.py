@@ -18,17 +18,17 @@ _TIMES: Final = list[Annotated[int, msgspec.Meta(ge=MIN_WATERMARK, le=MAX_WATERM
 
 
 def checked_timestamps(timestamps: Sequence[Any], records: Sequence[Any]) -> list[int]:
-    """Return the timestamps of records as plain ints; quick, because it runs for each batch.
+    """Return the timestamps of records as plain ints; it runs for each batch, so it is fast.
 
     Args:
         timestamps: The values from user code.
         records: The records, for the message.
 
     Raises:
-        TimestampError: One of them is no whole number, or has more than 64 bits.
+        TimestampError: A timestamp is no whole number, or has more than 64 bits.
     """
     try:
-        return msgspec.convert(timestamps, _TIMES)  # all of them plain ints, which is checked in C
+        return msgspec.convert(timestamps, _TIMES)  # all are plain ints, which is checked in C
     except msgspec.ValidationError:
         pairs = zip(records, timestamps, strict=False)
         return [checked_time(f"The timestamp of {short_repr(record)}", time) for record, time in pairs]
@@ -42,7 +42,7 @@ def checked_time(what: str, time: Any) -> int:
         time: The value from user code.
 
     Raises:
-        TimestampError: It is no whole number, or has more than 64 bits.
+        TimestampError: The value is no whole number, or has more than 64 bits.
 
     Example:
         >>> checked_time("A watermark", True)

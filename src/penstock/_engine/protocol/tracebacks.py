@@ -1,7 +1,7 @@
-"""The user's own lines in a traceback: what people are shown of an error, and what of it crosses a process boundary.
+"""The user's own lines of a traceback: for display, and to send an error to another process.
 
-Used by tasks, which tell the driver of errors, and where a program's error is printed. Pickling an exception drops its
-traceback and the errors behind it (``raise … from``); here they travel along.
+Tasks use it to send errors to the driver, and the program to print its error. Pickling an exception drops its traceback
+and its causes (``raise … from``); this module keeps them.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
 _LIBRARY: Final = f"{Path(penstock.__file__).parent}/"
-#: Where an error only passes through on its way between two lines of ours.
+#: Files that an error only passes through between two lines of Penstock.
 _BETWEEN: Final = re.compile(r"/concurrent/futures/|/(?:threading|contextlib)\.py$|/site-packages/(?:pyspark|py4j)/")
-#: A table of lines that gives none to any instruction (each byte stands for eight of them).
+#: A line table without a line for any instruction (each byte covers eight instructions).
 _NOWHERE: Final = b"\xff" * 8
 
 #: File, line and function.
@@ -30,7 +30,7 @@ Line = tuple[str, int, str]
 
 
 def own_lines(trace: TracebackType | None) -> list[TracebackType]:
-    """Return the entries of a traceback without Penstock's and those of libraries between them."""
+    """Return the entries of a traceback without Penstock's, and without libraries' entries between them."""
     found: list[TracebackType] = []
     in_library = False
     while trace is not None:
@@ -43,7 +43,7 @@ def own_lines(trace: TracebackType | None) -> list[TracebackType]:
 
 
 def linked(lines: list[TracebackType]) -> TracebackType | None:
-    """Return a traceback of entries of others, which stay as they are."""
+    """Return a new traceback of some entries; the entries are not changed."""
     trace = None
     for line in reversed(lines):
         trace = TracebackType(trace, line.tb_frame, line.tb_lasti, line.tb_lineno)
@@ -54,7 +54,7 @@ def linked(lines: list[TracebackType]) -> TracebackType | None:
 def without_library_lines(error: BaseException) -> Generator[None]:
     """Remove Penstock's own lines from its errors and their causes until the block ends.
 
-    Errors of the program's own stay as they are, and so does an `InternalError`: a report of it needs its lines.
+    The program's own errors are not changed, nor is an `InternalError`: a report of it needs its lines.
     """
     hidden = [(each, each.__traceback__) for each in _ours(error)]
     for each, trace in hidden:
@@ -67,7 +67,7 @@ def without_library_lines(error: BaseException) -> Generator[None]:
 
 
 def _ours(error: BaseException) -> Iterator[BaseException]:
-    """Yield the errors of a chain of causes that are Penstock's, or the cause of one that is."""
+    """Yield the errors of a chain of causes that are Penstock's, or the cause of such an error."""
     waiting, seen = [(error, False)], {id(error)}
     while waiting:
         each, below = waiting.pop()
@@ -92,7 +92,7 @@ class SerializedThrowable:
         self._error = error
 
     def __reduce__(self) -> tuple[Callable[..., BaseException], tuple[Any, ...]]:
-        """Tell pickle how the error is made again."""
+        """Tell pickle how to rebuild the error."""
         return _arrived, self._parts(frozenset())
 
     def _parts(self, above: frozenset[int]) -> tuple[Any, ...]:
@@ -102,11 +102,11 @@ class SerializedThrowable:
             for line in own_lines(error.__traceback__)
         ]
         above |= {id(error)}
-        behind = [
+        causes = [
             None if other is None or id(other) in above else SerializedThrowable(other)._parts(above)
             for other in (error.__cause__, None if error.__suppress_context__ else error.__context__)
         ]
-        return error, lines, *behind
+        return error, lines, *causes
 
 
 def _arrived(error: BaseException, lines: list[Line], cause: Any, context: Any) -> BaseException:
@@ -118,7 +118,7 @@ def _arrived(error: BaseException, lines: list[Line], cause: Any, context: Any) 
 
 
 def _rebuilt(lines: list[Line]) -> TracebackType | None:
-    """Return a traceback that names lines; debuggers find their code, but no variables."""
+    """Return a traceback of lines; debuggers find their code, but no variables."""
     trace = None
     for file, number, function in reversed(lines):
         trace = TracebackType(trace, _frame(file, function), 0, number)
@@ -126,7 +126,7 @@ def _rebuilt(lines: list[Line]) -> TracebackType | None:
 
 
 def _frame(file: str, function: str) -> FrameType:
-    """Return a frame that has ended, of no more than a name."""
+    """Return an ended frame that has only a file and a name."""
     code: CodeType = compile("frame = this()", file, "exec")
     # Without lines of its own no part of the user's line is marked as the one that raised.
     code = code.replace(co_name=function, co_qualname=function, co_linetable=_NOWHERE)

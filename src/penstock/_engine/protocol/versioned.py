@@ -1,4 +1,4 @@
-"""Bytes of a connector's serializer together with the version that wrote them."""
+"""Pairs of a serializer's version and its bytes."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ def pack(version: int, data: bytes) -> bytes:
 
 
 def unpack(packed: bytes) -> tuple[int, bytes]:
-    """Return the version and the bytes that `pack` put together."""
+    """Return the version and the bytes that `pack` joined."""
     return _VERSION.unpack_from(packed)[0], packed[_VERSION.size :]

@@ -1,9 +1,9 @@
-"""Blocks: batches as bytes, cut where they grow too large for one row.
+"""Blocks: batches as bytes, cut where they are too large for one row.
 
-A block begins with a byte that tells its encoding, and each encoding is one line of a table. Records of one shape
-whose fields are texts, numbers, bytes and None are packed as MessagePack: the shape stands in front, so that they come
-back of the very same types, and known to be of that shape. That takes a half of the time of pickle, which all other
-records take. Columns are an Arrow IPC stream, which is read where it lies.
+The first byte of a block names its encoding, and each encoding is one line of a table. Records of one shape whose
+fields are texts, numbers, bytes and None are packed as MessagePack after their shape, so that the reader gets the same
+types and knows the shape. That takes half the time of pickle, which encodes all other records. Columns are an Arrow IPC
+stream, which is read without a copy.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 _PICKLED: Final = b"\0"
 _PACKED: Final = b"\1"
 _COLUMNS: Final = b"\2"
-#: Arrow wants its data to begin at such a place; the bytes of a payload do.
+#: Arrow needs its data aligned; the bytes of a payload are.
 _ALIGNMENT: Final = 8
-#: How a shape stands in a block: one letter for each type, those of a tuple behind a sign of their own.
+#: The encoding of a shape: one letter for each type; the letters of a tuple follow `_TUPLE`.
 _LETTERS: Final[dict[type[Any], str]] = {str: "s", int: "i", float: "f", bool: "b", bytes: "y", type(None): "n"}
 _TYPES: Final = {letter: kind for kind, letter in _LETTERS.items()}
 _TUPLE: Final = "("
-#: Shapes that are remembered.
+#: The number of cached shapes.
 _SHAPES: Final = 256
 
 _pack: Final = msgspec.msgpack.Encoder().encode
@@ -52,7 +52,7 @@ def decode_batch(payload: bytes) -> Batch:
     """Return the batch of a payload; the payload comes from a task of the same job.
 
     Raises:
-        DamagedBlockError: It is not what a task has sent.
+        DamagedBlockError: The payload is damaged.
     """
     name, decode = _DECODERS.get(payload[:1], ("of an unknown encoding", _refuse))
     try:
@@ -66,7 +66,7 @@ def decode_batch(payload: bytes) -> Batch:
 
 
 def _is_damage(error: Exception) -> bool:
-    """Return whether an error says that bytes are no block; a record's own class may raise anything else."""
+    """Return whether an error shows a damaged block; a record's own class may raise any other error."""
     import pyarrow as pa
 
     kinds = (pa.ArrowException, msgspec.MsgspecError, pickle.UnpicklingError, EOFError, IndexError, UnicodeDecodeError)
@@ -100,14 +100,14 @@ def _decode_pickled(payload: bytes) -> RowBatch:
 
 
 def _decode_packed(payload: bytes) -> RowBatch:
-    behind = 2 + payload[1]
-    shape, decoder = _decoder(payload[2:behind])
-    return RowBatch(*decoder.decode(memoryview(payload)[behind:]), shape)
+    end = 2 + payload[1]
+    shape, decoder = _decoder(payload[2:end])
+    return RowBatch(*decoder.decode(memoryview(payload)[end:]), shape)
 
 
 @lru_cache(_SHAPES)
 def _head(shape: Shape) -> bytes | None:
-    """Return what a packed block of a shape begins with, None where its types are for pickle."""
+    """Return the head of a packed block of a shape, None where pickle has to encode its types."""
     kinds = shape if isinstance(shape, tuple) else (shape,)
     if not _LETTERS.keys() >= set(kinds):
         return None
@@ -117,7 +117,7 @@ def _head(shape: Shape) -> bytes | None:
 
 @lru_cache(_SHAPES)
 def _decoder(letters: bytes) -> tuple[Shape, msgspec.msgpack.Decoder[_Content]]:
-    """Return the shape that stands in a packed block, and what decodes such blocks."""
+    """Return the shape that a packed block names, and the decoder of its content."""
     text = letters.decode()
     fields = tuple(_TYPES[letter] for letter in text.lstrip(_TUPLE))
     shape: Shape = fields if text.startswith(_TUPLE) else fields[0]
@@ -147,9 +147,9 @@ def _encode_columns(batch: ColumnBatch) -> bytes:
 def _decode_columns(payload: bytes) -> ColumnBatch:
     import pyarrow as pa
 
-    behind = 5 + int.from_bytes(payload[1:5], "little")
-    layout, is_stamped, watermarks = _column_head.decode(payload[5:behind])
-    with pa.ipc.open_stream(pa.py_buffer(payload).slice(behind + -behind % _ALIGNMENT)) as reader:
+    end = 5 + int.from_bytes(payload[1:5], "little")
+    layout, is_stamped, watermarks = _column_head.decode(payload[5:end])
+    with pa.ipc.open_stream(pa.py_buffer(payload).slice(end + -end % _ALIGNMENT)) as reader:
         columns: Any = reader.read_next_batch()
     columns.validate()
     if not is_stamped:
@@ -160,7 +160,7 @@ def _decode_columns(payload: bytes) -> ColumnBatch:
 
 
 _column_head: Final = msgspec.msgpack.Decoder(tuple[RecordLayout, bool, list[tuple[int, int]]])
-#: What a block of each encoding is, for errors, and what reads it.
+#: For each encoding its name, for errors, and its decoder.
 _DECODERS: Final[dict[bytes, tuple[str, Callable[[bytes], Batch]]]] = {
     _PICKLED: ("pickled rows", _decode_pickled),
     _PACKED: ("rows as MessagePack", _decode_packed),
@@ -178,14 +178,14 @@ def cut(batch: Batch) -> Iterator[bytes]:
     if len(payload) <= MAX_PAYLOAD_BYTES or count <= 1:
         yield payload
         return
-    # A little more parts than the bytes ask for, as their records differ in size; one that is too large is cut again.
+    # A few more parts than the size needs, because records differ in size; a part that is too large is cut again.
     step = max(1, count * MAX_PAYLOAD_BYTES // (len(payload) + len(payload) // 4))
     for start in range(0, count, step):
         yield from cut(batch.slice(start, start + step))
 
 
 def fragments(payload: bytes) -> list[bytes]:
-    """Return the parts of a payload that is too large for one row; a smaller one alone."""
+    """Return a payload in parts that each fit a row."""
     if len(payload) <= MAX_PAYLOAD_BYTES:
         return [payload]
     return [payload[start : start + MAX_PAYLOAD_BYTES] for start in range(0, len(payload), MAX_PAYLOAD_BYTES)]

@@ -1,4 +1,4 @@
-"""The chain of a subtask: its operators, what follows each of them, and in which form they want their batches."""
+"""The chain of a subtask: its operators, their successors, and the form of batches that they take."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ChainNode:
-    """An operator in its chain, with what follows it."""
+    """An operator in its chain, with its successors."""
 
     operator: Operator
-    #: By side output tag, None for the main output: positions in the chain, and edges.
+    #: The positions of the next operators, and the edges, by side output tag; None for the main output.
     children: dict[str | None, list[int]] = field(default_factory=dict[str | None, list[int]])
     edges: dict[str | None, list[EdgeWriter]] = field(default_factory=dict[str | None, list[EdgeWriter]])
-    #: Whether what comes out has to be searched for records of side outputs, which the program asks for.
+    #: Whether its output is searched for records of side outputs, because the program uses a side output of it.
     parts_tagged: bool = False
 
 
 def chain_of(vertex: JobVertex, plan: ExecutionPlan, subtask: int) -> list[ChainNode]:
-    """Return the chain of one subtask, with operators that are not open yet, and its edges."""
+    """Return the chain of one subtask, with its operators not yet open, and its edges."""
     nodes = [ChainNode(create_in_task(node)) for node in vertex.operators]
     for position, node in enumerate(vertex.operators):
         if node.parent is not None:
@@ -47,7 +47,7 @@ def chain_of(vertex: JobVertex, plan: ExecutionPlan, subtask: int) -> list[Chain
 
 
 def wants_columns(nodes: Sequence[ChainNode], position: int) -> bool:
-    """Return whether something that follows an operator works on columns, or sends them on as they are."""
+    """Return whether an operator or edge that follows an operator takes columns."""
     node = nodes[position]
     children, edges = chain.from_iterable(node.children.values()), chain.from_iterable(node.edges.values())
     works = any(nodes[child].operator.takes_columns for child in children)
@@ -55,7 +55,7 @@ def wants_columns(nodes: Sequence[ChainNode], position: int) -> bool:
 
 
 def pieces(nodes: Sequence[ChainNode], batch: Batch, positions: Sequence[int]) -> Iterable[Batch]:
-    """Return a batch as operators in the chain work on it best: in parts where one of them makes rows of it."""
+    """Return a batch in the sizes that operators take: in parts where one of them converts columns to rows."""
     if not isinstance(batch, ColumnBatch) or all(nodes[at].operator.takes_columns for at in positions):
         return (batch,)
     return batch.pieces()

@@ -1,4 +1,4 @@
-"""How columns spread over the receivers of an edge, without a Python object for each record."""
+"""Distributes columns to the receivers of an edge, without a Python object for each record."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def by_receiver(batch: ColumnBatch, receivers: Any) -> list[tuple[int, ColumnBat
     """Return the records of each receiver in their order.
 
     Args:
-        batch: At least one record.
-        receivers: A column with the receiver of each.
+        batch: The batch, with at least one record.
+        receivers: A column with the receiver of each record.
     """
     import pyarrow.compute as pc
 
@@ -43,24 +43,24 @@ def by_receiver(batch: ColumnBatch, receivers: Any) -> list[tuple[int, ColumnBat
 
 
 def in_turn(first: int, receivers: int, count: int) -> Any:
-    """Return a column with the receivers of records that go to one after the other."""
+    """Return a column of receivers that assigns records round-robin, beginning with `first`."""
     turn = array("q", [*range(first, receivers), *range(first)])
     return int64_column((turn * (count // receivers + 1))[:count])
 
 
 class KeyColumn:
-    """A column that has the key of each record."""
+    """A column with the key of each record."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     @staticmethod
     def of(key_selector: Any) -> KeyColumn | None:
-        """Return the column that a key selector names, None for one that is a function of the record."""
+        """Return the column that a key selector names, None for a selector that computes keys."""
         return KeyColumn(key_selector.field) if isinstance(key_selector, FieldKey) else None
 
     def is_in(self, batch: ColumnBatch) -> bool:
-        """Return whether a batch has the column, and its values can be told apart without Python."""
+        """Return whether a batch has the column, with a type whose distinct values Arrow can find."""
         import pyarrow as pa
 
         schema = batch.columns.schema
@@ -72,7 +72,7 @@ class KeyColumn:
         return any(getattr(pa.types, is_of_type)(kind) for is_of_type in _KEY_TYPES)
 
     def receivers(self, batch: ColumnBatch, routes: KeyRoutes) -> Any:
-        """Return a column with the receivers of the records: found for each distinct key once."""
+        """Return a column with the receivers of the records, computed once for each distinct key."""
         import pyarrow as pa
         import pyarrow.compute as pc
 

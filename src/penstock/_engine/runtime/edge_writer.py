@@ -1,7 +1,8 @@
-"""The sending end of an edge: routes a subtask's records, turns buffered records into rows, and closes its channels."""
+"""The sending end of an edge: routes a subtask's records, sends buffered records as rows, and closes its channels."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from operator import mul
 from typing import TYPE_CHECKING, Final
 
@@ -32,14 +33,14 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.control import ChannelNews
     from penstock._engine.runtime.row_buffer import RowBuffer
 
-#: Records that wait for one receiver before they become a block: at first, until their size is known, and at most. More
-#: leave the processor's cache before they are read again: with 8,192, a windowed job took 1.4 times as long.
+#: Records buffered for one receiver before they become a block: until their size is known, and at most. More records
+#: would leave the processor's cache before they are read again: with 8,192, a windowed job took 1.4 times as long.
 _FIRST_BLOCK_RECORDS: Final = 512
 _BLOCK_RECORDS: Final = 2048
-#: The same for columns, which are read where they lie: what counts is that few blocks have a schema of their own.
+#: The same for columns, which are read without a copy: each block has a schema, so larger blocks cost less.
 _COLUMN_RECORDS: Final = 1 << 16
 _COLUMN_BYTES: Final = 1 << 18
-#: A batch of columns with more watermarks than one for so many records would fall into small pieces: it goes as rows.
+#: A batch of columns with fewer records per watermark would be cut into small pieces: it is sent as rows.
 _RECORDS_PER_WATERMARK: Final = 64
 
 
@@ -49,6 +50,7 @@ class EdgeWriter:
     def __init__(self, plan: ExecutionPlan, edge: JobEdge, sender: int) -> None:
         self.edge = edge
         self.channel = channel_number(edge.id, sender)
+        self._is_wide = plan.is_wide(edge)
         self.receivers = list(plan.receivers(edge, sender))
         target = plan.graph.vertices[edge.target]
         self.targets = [subtask_target(edge.target, receiver) for receiver in self.receivers]
@@ -57,13 +59,13 @@ class EdgeWriter:
         self._router = make_router(edge, self._outlets, sender, target.parallelism, target.max_parallelism)
         self._functions = OpenedFunctions()
         self._seq = [0] * len(self.receivers)
-        #: Whether the rows that wait are stamped, or what the columns that wait have in common; None for neither.
+        #: Whether the buffered rows have timestamps, or the form of the buffered columns; None for neither.
         self._form: object = None
         self._block_records = _FIRST_BLOCK_RECORDS
         self._column_records = _COLUMN_RECORDS
-        #: Of the block sent last; until there is one, of the first record.
+        #: The size of a record in the last block; before the first block, the size of the first record.
         self._record_bytes = 0.0
-        #: What its receivers know of its channels, and the watermark that they have from there or from blocks.
+        #: The status that its receivers know, and the watermark that they know from it or from blocks.
         self._told, self._told_watermark = UNHEARD, MIN_WATERMARK
         self.watermark = MIN_WATERMARK
         self.records_out = 0
@@ -82,10 +84,10 @@ class EdgeWriter:
         """Turn to a new epoch.
 
         Args:
-            rows: Where rows go.
+            rows: The buffer for rows.
             token: The attempt's token.
-            slots: target -> slot of the next level that its rows go to.
-            told: What its receivers know of its channels.
+            slots: The slot of the next level for each target's rows.
+            told: The status of its channels that its receivers know or expect.
         """
         self._told, self._told_watermark = told, told.watermark
         self._rows, self._token = rows, token
@@ -98,11 +100,11 @@ class EdgeWriter:
 
     @property
     def takes_columns(self) -> bool:
-        """Whether it sends columns as columns, if they are the right ones."""
+        """Whether it can send columns as columns; `Router.takes` decides for each batch."""
         return self._router.takes_columns
 
     def write(self, batch: Batch) -> None:
-        """Take a batch: records to their receivers, watermarks to all."""
+        """Send a batch: records to their receivers, watermarks to all receivers."""
         self.records_out += len(batch)
         if isinstance(batch, ColumnBatch):
             few = len(batch.watermarks) * _RECORDS_PER_WATERMARK <= len(batch) or len(batch.watermarks) <= 1
@@ -144,19 +146,22 @@ class EdgeWriter:
 
     def _add_watermark(self, watermark: int) -> None:
         self.watermark = max(self.watermark, watermark)
-        if watermark != MAX_WATERMARK:  # that one counts with the status
-            self._told_watermark = max(self._told_watermark, watermark)
+        if watermark == MAX_WATERMARK:  # that one counts with the status
+            return
+        self._told_watermark = max(self._told_watermark, watermark)
+        if self._told.idle:  # a watermark says that it is not
+            self._told = replace(self._told, idle=False)
         for outlet in self._outlets:
             outlet.add_watermark(watermark)
 
     def _send_full(self, records: int) -> None:
-        """Send the blocks that have so many records, or as many watermarks as are read at once."""
+        """Send the buffers that hold enough records or watermarks for a block."""
         for place, outlet in enumerate(self._outlets):
             if len(outlet) >= records or len(outlet.watermarks) >= _BLOCK_RECORDS:
                 self._send(place)
 
     def _take_form(self, *, stamped: bool = False, columns: object = None) -> None:
-        """Make all outlets ready for rows that are stamped or not, or for columns of one form."""
+        """Prepare all outlets for rows with or without timestamps, or for columns of one form."""
         form = stamped if columns is None else columns
         if self._form == form:
             return
@@ -198,16 +203,22 @@ class EdgeWriter:
 
     @property
     def bytes_taken(self) -> int:
-        """Bytes of this epoch so far: what was sent, and what waits, at the size of the records sent last."""
+        """Bytes of this epoch so far: sent rows, and buffered records at the size of the records sent last."""
         return self.bytes_out + int(sum(len(outlet) for outlet in self._outlets) * self._record_bytes)
 
     def has_news(self, status: ChannelStatus) -> bool:
-        """Tell whether a status has to be sent: receivers know neither from blocks nor from before that it is so."""
-        known = self._told_watermark, self._told.idle, self._told.ended
-        return (status.watermark, status.idle, status.ended) != known
+        """Return whether a status has to be sent, because receivers neither know nor expect it.
+
+        The receivers of a wide edge learn from their next dispatch that a sender has become idle.
+        """
+        if status.ended or self._told.ended:
+            return status.ended != self._told.ended
+        if status.watermark != self._told_watermark:
+            return True
+        return status.idle != self._told.idle and not (status.idle and self._is_wide)
 
     def news(self, status: ChannelStatus) -> ChannelNews:
-        """Return what is to be sent of a status."""
+        """Return the part of a status that has to be sent."""
         is_known = status.ended or status.watermark == self._told_watermark
         return None if is_known else status.watermark, status.idle, status.ended
 
@@ -215,13 +226,13 @@ class EdgeWriter:
         """Return the sum over the rows that were sent (see `row_sums`).
 
         Args:
-            closed: The status was sent, which is one row more for each receiver.
+            closed: Whether the status was sent, which is one more row for each receiver.
         """
         counts = (count + 1 for count in self._seq) if closed else self._seq
         return sum(map(mul, counts, self._weights)) % MODULUS
 
     def close(self) -> None:
-        """Close what was opened."""
+        """Close the functions that choose receivers."""
         self._functions.close()
 
     def status(self, *, idle: bool, ended: bool) -> ChannelStatus:

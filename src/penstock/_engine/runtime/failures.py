@@ -1,4 +1,4 @@
-"""Errors of user functions, described with operator, line and record, and sent to the driver as a row.
+"""Describes errors of user functions with operator, line and record, and sends them to the driver as a row.
 
 A user error never leaves a task as a Spark failure: Spark would run the function again, with its side effects.
 """
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from penstock._engine.graph.job_graph import OperatorNode
     from penstock._engine.operators.base import Operator
 
-#: The folders of libraries, in which the raising line says less than the user's line that called them.
+#: The folders of libraries: for an error raised there, the user's calling line says more than the raising line.
 _LIBRARIES: Final = tuple({sysconfig.get_paths()[name] + os.sep for name in ("stdlib", "purelib", "platlib")})
 
 
 class OperatorError(Exception):
-    """An error inside an operator, on its way from the operator to the task."""
+    """An error inside an operator; the task describes it for the driver."""
 
     def __init__(self, node: OperatorNode, *, has_record: bool, record: Any) -> None:
         super().__init__(node.name)
@@ -42,7 +42,7 @@ def describe_failure(
     """Return the description of an error for the driver.
 
     Args:
-        error: What was raised.
+        error: The error.
         node: The operator; None when the engine itself failed.
         record: The current record, as text.
         place: Vertex and subtask.
@@ -76,14 +76,14 @@ def _pickled(error: SerializedThrowable | BaseException) -> bytes | None:
     try:
         pickled: bytes = cloudpickle.dumps(error)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         pickle.loads(pickled)  # some exceptions pickle and then do not load  # pyright: ignore[reportUnknownArgumentType]
-    except Exception:  # noqa: BLE001 - then the text alone has to do
+    except Exception:  # noqa: BLE001 - the driver then gets the text alone
         return None
     return pickled  # pyright: ignore[reportUnknownVariableType]
 
 
 def create_in_task(node: OperatorNode) -> Operator:
-    """Make the operator of a node; an error counts as the operator's."""
+    """Create the operator of a node; an error counts as the operator's."""
     try:
         return create_operator(node.kind.value, node.payload)
-    except Exception as error:  # a module that is not installed here, for one
+    except Exception as error:  # for example a module that is not installed here
         raise OperatorError(node, has_record=False, record=None) from error

@@ -1,16 +1,17 @@
-"""The channels into one subtask during one epoch: what was read of them, and how far they have come."""
+"""The channels into one subtask during one epoch: the rows read from them, and their status."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from penstock._engine.protocol.row_sums import MODULUS, row_weight
-from penstock._engine.protocol.rows import split_channel
+from penstock._engine.protocol.rows import channel_number, split_channel
 from penstock._engine.runtime.watermark_valve import WatermarkValve
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from penstock._engine.protocol.control import ChannelNews, ChannelStatus, EdgeStatus, SubtaskDispatch
 
@@ -19,23 +20,31 @@ class InputChannels:
     """The channels into one subtask.
 
     Args:
-        inputs: By channel: the input of the subtask's head that it leads to.
-        dispatch: What the subtask gets for the epoch.
-        known: By edge: how far its channels were when the epoch began.
+        inputs: The input of the subtask's head for each channel.
+        dispatch: The subtask's part of the epoch.
+        known: The status of each edge's channels when the epoch began.
+        ends: The senders that are expected to end with the epoch, by edge.
     """
 
-    def __init__(self, inputs: dict[int, int], dispatch: SubtaskDispatch, known: Mapping[int, EdgeStatus]) -> None:
+    def __init__(
+        self,
+        inputs: dict[int, int],
+        dispatch: SubtaskDispatch,
+        known: Mapping[int, EdgeStatus],
+        ends: Mapping[int, Collection[int]] = MappingProxyType({}),
+    ) -> None:
         self._inputs = inputs
+        self._ends = {channel_number(edge, sender) for edge, senders in ends.items() for sender in senders}
         statuses = _by_channel(inputs, known)
         ended = {channel for channel, status in statuses.items() if status.ended}
-        #: Those of senders that had finished before the subtask was there: it hears of that as if they ended now.
+        #: Channels whose senders had finished before the subtask was created: they end in its first epoch.
         self.ending = sorted(ended) if dispatch.is_new else []
         if dispatch.is_new:
             statuses = {channel: status for channel, status in statuses.items() if channel not in ended}
         self.valve = WatermarkValve(inputs, statuses, dispatch.input_watermark)
-        #: By edge: the sum of the tokens of the rows that were read.
+        #: The sum of the tokens of the rows that were read, by edge.
         self._tokens = defaultdict[int, int](int)
-        #: By channel: whether it is idle, and for how long its sender could have read.
+        #: Whether each channel is idle, and for how long its sender could have read.
         self._read_ms = dict[int, tuple[bool, float]]()
 
     def __contains__(self, channel: int) -> bool:
@@ -48,22 +57,26 @@ class InputChannels:
         return len(self._inputs)
 
     def note_row(self, channel: int, token: int) -> None:
-        """Note that a row was read, made by an attempt with this token."""
+        """Note that a row of an attempt with this token was read."""
         self._tokens[split_channel(channel)[0]] += token
 
     def hear(self, channel: int, news: ChannelNews, token: int, read_ms: float) -> int | None:
-        """Take a channel's control row; return the subtask's watermark when that rises."""
+        """Apply a channel's control row; return the subtask's watermark if it rises."""
         self.note_row(channel, token)
         self._read_ms[channel] = (news[1], read_ms)
         return self.valve.hear(channel, news)
 
+    def close_silent(self) -> int | None:
+        """Note that all rows were read; return the subtask's watermark when that rises."""
+        return self.valve.close_silent(self._ends)
+
     def rows_read(self, target: int) -> dict[int, int]:
-        """Return by edge the sum over the rows that were read (see `row_sums`)."""
+        """Return the sum over the rows that were read, by edge (see `row_sums`)."""
         weight = row_weight(target)
         return {edge: tokens * weight % MODULUS for edge, tokens in self._tokens.items()}
 
     def ended_inputs(self) -> set[int]:
-        """Return the inputs of which all channels have ended."""
+        """Return the inputs whose channels have all ended."""
         return set(self._inputs.values()) - {self._inputs[channel] for channel in self.valve.open_channels()}
 
     def time_of_senders(self) -> float:
@@ -74,7 +87,7 @@ class InputChannels:
 
 
 def _by_channel(inputs: dict[int, int], known: Mapping[int, EdgeStatus]) -> dict[int, ChannelStatus]:
-    """Return how far each channel was, of the edges that something is known of."""
+    """Return the status of each channel of the edges with a known status."""
     statuses = {edge: status.statuses() for edge, status in known.items()}
     places = {channel: split_channel(channel) for channel in inputs}
     return {channel: statuses[edge][sender] for channel, (edge, sender) in places.items() if edge in statuses}

@@ -1,10 +1,11 @@
-"""Runs one level of an epoch in one slot: rows of the level above in, rows for the levels below and the driver out."""
+"""Runs one level of an epoch in one slot: rows of the level above in, rows for lower levels and the driver out."""
 
 from __future__ import annotations
 
 import contextlib
 import gc
 import secrets
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.plan.dispatches import unpack
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.control import SubtaskDispatch, TaskDispatch
     from penstock._engine.runtime.worker_cache import WorkerCache
 
-#: Blocks of many small tuples are no garbage: let Python's collector look at them less often than after 700.
+#: Blocks of many small tuples are no garbage: let Python's collector run less often than after 700 objects.
 _GC_THRESHOLDS: Final = (200_000, 20, 50)
 
 
@@ -44,17 +45,17 @@ class LevelTask:
         self._rows = RowBuffer()
         self._log = TaskLog()
         self._plan: ExecutionPlan
-        #: By target: those that this task holds, to be closed unless the cache takes them.
+        #: The subtasks that this task holds, by target; it closes them unless the cache takes them.
         self._subtasks: dict[int, SubtaskRuntime] = {}
-        #: Vertex and subtask that are at work.
+        #: The vertex and subtask that run now.
         self._at = (0, 0)
         self._fragments: dict[tuple[int, int], list[bytes]] = {}
         self._expected_seq: dict[tuple[int, int], int] = {}
-        #: A failed epoch is void as a whole: what is left to do is to pass on rows for the driver.
+        #: Whether the epoch failed: it is void as a whole, and only rows for the driver are passed on.
         self._failed = False
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Run the slot's subtasks over the rows from above and yield rows; user errors become a row, too."""
+        """Run the slot's subtasks over the rows from above and yield rows; a user error becomes a row too."""
         gc.set_threshold(*_GC_THRESHOLDS)
         rows = rows_of(batches) if self._dispatch.level > 0 else iter(())
         with self._log.listening():
@@ -97,9 +98,11 @@ class LevelTask:
                 continue
             if is_new:
                 runtime.open(task)
+            ends = part.subtask in dispatch.ending_subtasks(part.vertex)
             for edge in runtime.edges:
                 slots = self._slots_towards(edge.edge.target, edge.channel)
-                edge.begin_epoch(self._rows, self._token, slots, part.outputs.get(edge.edge.id, UNHEARD))
+                told = replace(part.outputs.get(edge.edge.id, UNHEARD), ended=ends)
+                edge.begin_epoch(self._rows, self._token, slots, told)
             for _ in runtime.begin_epoch(part, task, self._token):
                 yield from self._ready()
         if dispatch.level == 0 and dispatch.stop is StopMode.NO:
@@ -113,7 +116,7 @@ class LevelTask:
         runtime.notify_last(self._task, notification)
         self._subtasks.pop(subtask_target(*self._at))
         if self._dispatch.releases:
-            self._cache.put(runtime)  # all in there is closed when all have heard
+            self._cache.put(runtime)  # the cache closes it once all subtasks are notified
         else:
             close_needless(runtime)
 
@@ -141,11 +144,11 @@ class LevelTask:
             self._tell_driver(PayloadKind.ACK, encode(runtime.acknowledge()))
             yield from self._ready()
         self._close_channels()
-        for target in list(self._subtasks):  # what has finished is closed when the checkpoint is there
+        for target in list(self._subtasks):  # a finished subtask is closed when the checkpoint is complete
             self._cache.put(self._subtasks.pop(target))
 
     def _fail(self, error: BaseException, where: OperatorError | None) -> None:
-        """Void the epoch: drop what was not sent, and tell the driver."""
+        """Void the epoch: drop unsent rows, and send the failure to the driver."""
         node = None if where is None else where.node
         record = None if where is None else where.record
         failure = describe_failure(error, node, record, self._at)
@@ -154,7 +157,7 @@ class LevelTask:
         self._tell_driver(PayloadKind.FAILURE, encode(failure))
 
     def _void(self, rows: Iterator[ExchangeRow]) -> Iterator[pa.RecordBatch]:
-        """Pass on the driver's rows of a failed epoch, and let the next level know."""
+        """Pass on the driver's rows of a failed epoch, and notify the next level."""
         for row in rows:
             if row.target == DRIVER:
                 self._carry(row)
@@ -224,8 +227,8 @@ class LevelTask:
         return widths[below] if below < len(widths) else 0
 
     def _next_slot(self, target: int, channel: int) -> int:
-        """Return the slot of the next level that a row goes through or to."""
-        if target == DRIVER:  # spread over all, because each subtask has something to say
+        """Return the slot of the next level through or to which a row is sent."""
+        if target == DRIVER:  # spread over all slots, because each subtask sends rows
             return self._slot % (self._width_below() or 1)
         if target < DRIVER:
             at, slot = slot_of_target(target)
@@ -240,10 +243,10 @@ class LevelTask:
         return {target: self._next_slot(target, channel) for target in targets if target in self._placement}
 
     def _close_channels(self) -> None:
-        """Send the end of channels from this slot to each slot that may read them, where receivers do not know it yet.
+        """Send the status of this slot's channels to the slots that may read them, where receivers do not know it yet.
 
-        It must not overtake the data of its channels. Channels that pass through the same carriers on their way, all of
-        them where there is none, share a row.
+        The row must not overtake the data of its channels, so only channels on the same way through the levels between
+        share a row.
         """
         dispatch, below = self._dispatch, self._dispatch.level + 1
         closings: dict[tuple[int, tuple[int, ...], frozenset[int]], ChannelClosing] = {}
@@ -281,15 +284,15 @@ def run_level(
     cache: WorkerCache = CACHE,
     storage_options: Mapping[str, str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Run one slot of one level: what a Spark task calls.
+    """Run one slot of one level; a Spark task calls it.
 
     Args:
         job: The encoded JobDispatch.
-        dispatches: What all tasks of the epoch get, see `plan.dispatches`.
-        place: The level, and the slot: the partition of the task.
-        batches: Rows of the level above; for level 0 whatever Spark gives.
-        cache: What the worker keeps between epochs.
-        storage_options: Opens the checkpoint storage.
+        dispatches: The dispatches of all tasks of the epoch, see `plan.dispatches`.
+        place: The level, and the slot, which is the partition of the task.
+        batches: Rows of the level above; ignored for level 0.
+        cache: The subtasks and plans that the worker keeps between epochs.
+        storage_options: The options of the checkpoint storage.
     """
     run = decode(job, JobDispatch)
     cache.turn_to_run(run, storage_options)
@@ -298,11 +301,11 @@ def run_level(
 
 
 def close_all(run_id: str, cache: WorkerCache = CACHE) -> pa.RecordBatch:
-    """Close the subtasks that are kept of a run that has ended, and return what they logged, as rows for the driver.
+    """Close the cached subtasks of a run that has ended, and return their log lines as rows for the driver.
 
     Args:
         run_id: The run.
-        cache: What the worker keeps.
+        cache: The cache of the worker.
     """
     rows, log = RowBuffer(), TaskLog()
     with log.listening():

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
     from penstock._engine.operators.batch import Batch, Shape
 
-#: Keys whose receiver is remembered.
+#: The number of keys whose receiver is cached.
 _ROUTES: Final = 1 << 16
 
 
 class OutputBuffer:
-    """The records and watermarks that are buffered for one receiver: rows, or columns of one form."""
+    """The buffered records and watermarks for one receiver: rows, or columns of one form."""
 
     __slots__ = ("columns", "count", "records", "shape", "timestamps", "watermarks")
 
@@ -45,24 +45,24 @@ class OutputBuffer:
         return len(self.records) + self.count
 
     def expect(self, shape: Shape | None) -> None:
-        """Get ready for records of a shape."""
+        """Prepare for records of a shape."""
         if self.shape != shape:
             self.shape = None if self.records else shape
 
     def add(self, records: list[Any], timestamps: list[int] | None) -> None:
-        """Take records with their timestamps; the outlet holds either all of them stamped, or none."""
+        """Add records with their timestamps; in one buffer either all records have timestamps, or none."""
         self.records.extend(records)
         if timestamps is not None:
             assert self.timestamps is not None
             self.timestamps.extend(timestamps)
 
     def add_columns(self, batch: ColumnBatch) -> None:
-        """Take a batch of the form of those before it; its watermarks are added apart."""
+        """Add a batch of the same form as the earlier ones; its watermarks are added separately."""
         self.columns.append(batch)
         self.count += len(batch)
 
     def add_watermark(self, watermark: int) -> None:
-        """Put a watermark after the records so far; each one is sent, because timers see at which one they fire."""
+        """Put a watermark after the records so far; none is merged, because timers see the one that fires them."""
         self.watermarks.append((len(self.records) + self.count, watermark))
 
     def take(self) -> Batch:
@@ -80,8 +80,8 @@ class Router(ABC):
     """Puts runs of records into the output buffers of an edge.
 
     Args:
-        outlets: One for each receiver.
-        functions: The user functions that it calls, opened before the first record.
+        outlets: One output buffer for each receiver.
+        functions: The user functions that it calls; they are opened before the first record.
     """
 
     def __init__(self, outlets: list[OutputBuffer], functions: tuple[Any, ...] = ()) -> None:
@@ -90,24 +90,24 @@ class Router(ABC):
 
     @abstractmethod
     def route(self, records: list[Any], timestamps: list[int] | None) -> None:
-        """Put each record into the outlet of its receiver; outlets are ready for stamped or unstamped records."""
+        """Put each record into the outlet of its receiver; outlets were prepared with or without timestamps."""
 
     def takes(self, batch: ColumnBatch) -> bool:
-        """Return whether it can route a batch of columns as it is; else it gets the rows."""
+        """Return whether it can route a batch of columns; otherwise the batch is routed as rows."""
         return self.takes_columns
 
     @property
     def takes_columns(self) -> bool:
-        """Whether it routes columns, if they are the right ones."""
+        """Whether it can route columns; `takes` decides for each batch."""
         return True
 
     def route_columns(self, batch: ColumnBatch) -> None:
-        """Put the records of a batch that it takes, and that has some, into the outlets of their receivers."""
+        """Put the records of a batch that `takes` accepted into the outlets of their receivers; it is not empty."""
         raise NotImplementedError
 
 
 class SingleRouter(Router):
-    """All records to one receiver."""
+    """Sends all records to one receiver."""
 
     def route(self, records: list[Any], timestamps: list[int] | None) -> None:
         self.outlets[0].add(records, timestamps)
@@ -117,7 +117,7 @@ class SingleRouter(Router):
 
 
 class BroadcastRouter(Router):
-    """Each record to every receiver."""
+    """Sends each record to every receiver."""
 
     def route(self, records: list[Any], timestamps: list[int] | None) -> None:
         for outlet in self.outlets:
@@ -129,7 +129,7 @@ class BroadcastRouter(Router):
 
 
 class RoundRobinRouter(Router):
-    """One record after the other to the next receiver."""
+    """Sends each record to the next receiver in turn."""
 
     def __init__(self, outlets: list[OutputBuffer], start: int) -> None:
         super().__init__(outlets)
@@ -150,7 +150,7 @@ class RoundRobinRouter(Router):
 
 
 class TargetRouter(Router):
-    """Each record to the receiver that a function names for a whole run."""
+    """Sends each record to the receiver that a function chooses; the function gets a run of records."""
 
     def __init__(
         self, outlets: list[OutputBuffer], targets: Callable[[list[Any]], list[int]], functions: tuple[Any, ...] = ()
@@ -176,7 +176,7 @@ class TargetRouter(Router):
 
 
 class RandomRouter(TargetRouter):
-    """Each record to a receiver that chance names."""
+    """Sends each record to a random receiver."""
 
     def __init__(self, outlets: list[OutputBuffer]) -> None:
         super().__init__(outlets, lambda records: self._draw(len(records)))
@@ -203,7 +203,7 @@ class KeyRoutes:
 
     def __init__(self, parallelism: int, max_parallelism: int) -> None:
         self._max_parallelism = max_parallelism
-        #: By key group.
+        #: The receivers by key group.
         self._receivers = [
             subtask_of_key_group(group, parallelism, max_parallelism) for group in range(max_parallelism)
         ]
@@ -212,7 +212,7 @@ class KeyRoutes:
         self.overflowed = False
 
     def learn(self, key: Any) -> int:
-        """Return the receiver of a key that is not known yet."""
+        """Return the receiver of a key that is not cached, and cache it."""
         receiver = self._receivers[key_group(normal_key(key), self._max_parallelism)]
         if len(self.known) < _ROUTES:
             self.known[key] = receiver
@@ -225,7 +225,7 @@ class KeyRoutes:
 
         Args:
             records: The records.
-            select: Returns the key of one; where keys may be changed, it may return one object for all of them.
+            select: Returns the key of a record; it may return the same mutable object for all records.
 
         Raises:
             KeyEncodingError: A key has no encoding.
@@ -245,7 +245,7 @@ class KeyRoutes:
 
 
 class HashRouter(TargetRouter):
-    """Each record to the receiver that its key belongs to."""
+    """Sends each record to the receiver of its key."""
 
     def __init__(
         self,
@@ -278,9 +278,9 @@ class HashRouter(TargetRouter):
             super().route(records[taken:], None if timestamps is None else timestamps[taken:])
 
     def _route_alike(self, records: list[Any], timestamps: list[int] | None) -> int:
-        """Route records as long as their keys are of one type, such as str or int; return how many they were.
+        """Route records while their keys are of one type, such as str or int; return the number of routed records.
 
-        One loop, because lists between its steps made it take a third longer.
+        It is one loop, because lists between its steps took a third longer.
         """
         select, routes = self._select, self._routes
         cursor: Any = iter(records)
@@ -320,10 +320,10 @@ def make_router(
 
     Args:
         edge: The edge.
-        outlets: One for each receiver that the sender reaches.
+        outlets: One output buffer for each receiver that the sender reaches.
         sender: The sending subtask.
-        parallelism: Of the receiving vertex.
-        max_parallelism: Of the receiving vertex.
+        parallelism: The parallelism of the receiving vertex.
+        max_parallelism: The maximum parallelism of the receiving vertex.
     """
     members: dict[str, Any] = pickle.loads(edge.payload) if edge.payload else {}
     functions = tuple(members.values())

@@ -1,4 +1,4 @@
-"""The rows of an epoch, read from Arrow batches and gathered into Arrow batches of a useful size."""
+"""The rows of an epoch, read from Arrow batches and collected into Arrow batches of a suitable size."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock._engine.protocol.rows import DRIVER
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-#: Of all columns but the payload, for `array` and for Arrow. Not for pa.array(): its first call imports all of pandas.
+#: The types of all columns but the payload, for `array` and Arrow; pa.array() would import all of pandas.
 _TYPES: Final = (
     ("i", pa.int32()),
     ("i", pa.int32()),
@@ -22,7 +22,7 @@ _TYPES: Final = (
     ("q", pa.int64()),
     ("i", pa.int32()),
 )
-#: An Arrow batch is handed to Spark once it holds that much.
+#: An Arrow batch of this size is passed to Spark.
 _READY_BYTES: Final = 1 << 20
 _READY_ROWS: Final = 256
 
@@ -30,7 +30,7 @@ _READY_ROWS: Final = 256
 class ExchangeRow(NamedTuple):
     """One row, see `protocol.rows`."""
 
-    #: The slot of the next level that it goes to or through.
+    #: The slot of the next level to or through which it is sent.
     slot: int
     target: int
     channel: int
@@ -70,14 +70,14 @@ def _array(kind: pa.DataType, values: Sequence[bytes]) -> pa.Array[Any]:
 
 
 class RowBuffer:
-    """Takes rows, gives Arrow batches."""
+    """Collects rows into Arrow batches."""
 
     def __init__(self) -> None:
         self._rows: list[ExchangeRow] = []
         self._bytes = 0
 
     def add(self, row: ExchangeRow) -> None:
-        """Take one row."""
+        """Add one row."""
         self._rows.append(row)
         self._bytes += len(row.payload)
 
@@ -92,6 +92,6 @@ class RowBuffer:
         return record_batch(rows)
 
     def keep_driver_rows(self) -> None:
-        """Drop all rows but those for the driver."""
+        """Drop all rows except the rows for the driver."""
         self._rows = [row for row in self._rows if row.target == DRIVER]
         self._bytes = sum(len(row.payload) for row in self._rows)

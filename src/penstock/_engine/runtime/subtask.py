@@ -69,7 +69,7 @@ class SubtaskRuntime:
         self._plan = plan
         self._clock, self._processing_clock = clock, ProcessingClock(clock)
         self._now_ms = self._processing_clock.now_ms
-        #: The time in which there could have been input; that of the running epoch began there.
+        #: The time in which there could have been input, and its value at the start of the running epoch.
         self._input_clock = InputClock(clock)
         self._input_began_ms = 0.0
         configuration = Configuration.from_dict(job.configuration)
@@ -88,12 +88,12 @@ class SubtaskRuntime:
         self._opened: list[int] = []
         self._running = 0
         self._finished = False
-        #: (checkpoint id, token) of the last epoch that it ran, and which try of that checkpoint it was.
+        #: (checkpoint id, token) of the last epoch that it ran, and the number of that attempt.
         self.position: tuple[int, int] | None = None
         self.attempt = 0
-        #: Edges behind which it counts for how long there could have been input.
+        #: Edges whose receivers need the time in which there could have been input, for idle timeouts.
         self._timed = {edge.edge.id for edge in self.edges if longest_idleness(plan.graph, edge.edge.target)}
-        #: By channel out of it: what its receivers are to hear at the end of the epoch, and do not know yet.
+        #: The status, by outgoing channel, that receivers have to be sent at the end of the epoch.
         self.closings: dict[int, ChannelNews] = {}
 
     @property
@@ -102,13 +102,13 @@ class SubtaskRuntime:
         return self._owner(self._running).name
 
     def _owner(self, position: int) -> OperatorNode:
-        """Return the operator that the user made: for a cast, the operator whose output is cast."""
+        """Return the user's operator: for a cast, the operator whose output is cast."""
         node = self.vertex.operators[position]
         is_type = node.kind is OperatorKind.CONFORM and node.parent is not None
         return self.vertex.operators[cast("int", node.parent)] if is_type else node
 
     def open(self, dispatch: TaskDispatch) -> None:
-        """Open all operators and edges; `close` is due also when this fails."""
+        """Open all operators and edges; `close` must follow even if this fails."""
         for position in range(len(self._nodes)):
             self._call(position, self._open, position, self._context(position, dispatch))
 
@@ -125,7 +125,7 @@ class SubtaskRuntime:
         context = node.operator.context
         try:
             self._call(position, node.operator.close)
-        except OperatorError:  # nothing depends on that one any more
+        except OperatorError:  # nothing depends on the old operator any more
             _log.warning("%s (%d) failed to close", self.operator_name, self.place[1], exc_info=True)
         self._accumulators[position].clear()
         node.operator = create_in_task(self.vertex.operators[position])
@@ -162,7 +162,7 @@ class SubtaskRuntime:
     # ------------------------------------------------------------------------------------------------------ the epoch
 
     def begin_epoch(self, dispatch: SubtaskDispatch, task: TaskDispatch, token: int) -> Iterator[Any]:
-        """Take up the state of the last checkpoint; fires processing-time timers that are overdue."""
+        """Restore the state of the last checkpoint, and fire overdue processing-time timers."""
         current = self.position is not None and self.position == (dispatch.history or (None,))[-1]
         has_run = self.position is not None
         self.position = None  # void until the epoch is accepted
@@ -171,8 +171,9 @@ class SubtaskRuntime:
         self._processing_clock.take_up()
         self._started_ms, self._busy, self._records_in, self._bytes_in = self._now_ms(), 0.0, 0, 0
         self._input_began_ms = self._input_clock.now_ms()
-        self._finished = False
-        self.channels = InputChannels(self._plan.channels_into(*self.place), dispatch, task.level.inputs)
+        self._finished = self._awaits_end = False
+        ends = {edge.id: task.level.ending_subtasks(edge.source) for edge in self._plan.graph.inputs(self.place[0])}
+        self.channels = InputChannels(self._plan.channels_into(*self.place), dispatch, task.level.inputs, ends)
         self.valve = self.channels.valve
         self._told = self.channels.ended_inputs()
         self._epochs: list[EpochContext] = []
@@ -203,8 +204,8 @@ class SubtaskRuntime:
     def notify_last(self, task: TaskDispatch, dispatch: SubtaskDispatch) -> None:
         """Notify the checkpoint listeners of the last checkpoint of the subtask or the job; only `close` may follow.
 
-        If the function object of that checkpoint is in another process, a new one is made from its state. A reader is
-        not made anew, because it would begin to read.
+        If the function object of that checkpoint is in another process, a new one is created from its state. A reader
+        is not created again, because it would begin to read.
         """
         current = self.position is not None and self.position == dispatch.history[-1]
         is_new = not self._opened
@@ -226,6 +227,7 @@ class SubtaskRuntime:
         head = self._nodes[0].operator
         assert isinstance(head, SourceOperator)
         dispatch = self._dispatch
+        head.ended = head.ended or dispatch.ends  # a reader that was made anew does not know it
         limits = ReadLimits(dispatch.max_records, dispatch.max_bytes, dispatch.max_time_ms)
         start = time.perf_counter()
         head.takes_batches = wants_columns(self._nodes, 0)
@@ -235,15 +237,15 @@ class SubtaskRuntime:
         self._busy += time.perf_counter() - start
 
     def _bytes_taken(self) -> int:
-        """Return the bytes of this epoch that the edges took.
+        """Return the bytes of this epoch that the edges have taken.
 
-        They stand for what was read, as they do where the driver sets the limit: what a chain drops weighs nothing on
-        the levels below. A chain that ends in a sink has no edge; records and time bound its epochs.
+        They measure the input of the epoch, as the driver's limit does: records that a chain drops do not burden the
+        levels below. A chain that ends in a sink has no edge; records and time limit its epochs.
         """
         return sum(edge.bytes_taken for edge in self.edges)
 
     def receive(self, channel: int, batch: Batch, size: int) -> Iterator[None]:
-        """Take a block of a channel that had so many bytes."""
+        """Process a block of a channel; `size` is its bytes."""
         start = time.perf_counter()
         self._records_in += len(batch)
         self._bytes_in += size
@@ -254,28 +256,29 @@ class SubtaskRuntime:
         self._busy += time.perf_counter() - start
 
     def close_channel(self, channel: int, news: ChannelNews, token: int, read_ms: float = 0.0) -> Iterator[None]:
-        """Take a channel's control row; `read_ms` is the time in which its sender could have read."""
+        """Apply a channel's control row; `read_ms` is the time in which its sender could have read."""
         risen = self.channels.hear(channel, news, token, read_ms)
         if risen is not None:
             yield from self._push(0, watermark_only(risen), 0)
 
     def close_silent(self) -> Iterator[None]:
-        """Note that all rows were read: channels without a control row are as they were."""
-        risen = self.valve.close_silent()
+        """Note that all rows were read: channels without a control row are as expected."""
+        risen = self.channels.close_silent()
         if risen is not None:
             yield from self._push(0, watermark_only(risen), 0)
 
     def end_epoch(self, *, drain: bool = False) -> Iterator[None]:
-        """Fire what is due; where all input has ended, run the end of the job's order (FLIP-147).
+        """Fire due timers; where all input has ended, finish the operators in the order of FLIP-147.
 
         Args:
-            drain: The job ends with this epoch, and so does all input.
+            drain: Whether the job ends with this epoch, and with it all input.
         """
         start = time.perf_counter()
         yield from self._on_processing_time()
         head = self._nodes[0].operator
         if isinstance(head, SourceOperator):
-            self._finished = head.ended or drain
+            self._awaits_end = head.ended and self._plan.announces_ends
+            self._finished = drain or self._dispatch.ends or (head.ended and not self._awaits_end)
             if self._finished:
                 yield from self._push(0, watermark_only(MAX_WATERMARK), 0)
         else:
@@ -294,9 +297,9 @@ class SubtaskRuntime:
             yield from self._forward(position, tag, batch)
 
     def _finish(self, *, fire_timers: bool) -> Iterator[None]:
-        """Tell each operator, head to tail, that all input ended; what it emits reaches the next one before that.
+        """Finish each operator, head to tail; its last records reach the next operator before that one finishes.
 
-        The head knows of the end of each of its inputs already, which may have come in different epochs.
+        The head's inputs were ended before; they may have ended in different epochs.
         """
         for position, node in enumerate(self._nodes):
             if fire_timers:
@@ -357,11 +360,12 @@ class SubtaskRuntime:
             ended_ms=self._now_ms(),
             next_timer_ms=min(timers, default=None),
             bytes_in=self._bytes_in,
+            awaits_end=self._awaits_end and not self._finished,
         )
 
     @property
     def read_ms(self) -> float:
-        """For how long of the epoch there could have been input."""
+        """The time of the epoch in which there could have been input."""
         return self._input_clock.now_ms() - self._input_began_ms
 
     def _edge_statuses(self) -> list[ChannelStatus]:
@@ -374,11 +378,11 @@ class SubtaskRuntime:
 
     @property
     def has_finished(self) -> bool:
-        """Whether it came to its end in the epoch that it ran last."""
+        """Whether it finished in the last epoch that it ran."""
         return self._finished
 
     def close(self) -> None:
-        """Close all operators and edges that were opened, or were to be; the first error is raised in the end."""
+        """Close all operators and edges whose opening began; the first error is raised at the end."""
         opened, self._opened = self._opened, []
         errors: list[OperatorError] = []
         for position in opened:
@@ -406,7 +410,7 @@ class SubtaskRuntime:
             yield from self._forward(position, tag, out)
 
     def _forward(self, position: int, tag: str | None, batch: Batch) -> Iterator[None]:
-        """Hand a batch to all operators and edges that follow; yields so that the task can pass on finished rows."""
+        """Pass a batch to all operators and edges that follow; yields so that the task can send finished rows."""
         if not len(batch) and not batch.watermarks:
             return
         node = self._nodes[position]
@@ -421,7 +425,7 @@ class SubtaskRuntime:
     ) -> Iterator[None]:
         last = None if edges or not children else children[-1]
         for child in children:
-            # Each may change its records. The edges, which do not, share the ones that no operator in the chain has.
+            # Each operator may change its records. Edges do not; they share the records that no operator gets.
             yield from self._push(child, batch if child is last else batch.apart(object_reuse=self._object_reuse), 0)
         for edge in edges:
             try:
@@ -432,16 +436,16 @@ class SubtaskRuntime:
             yield None
 
     def _watermark_sides(self, node: ChainNode, position: int, watermark: int) -> Iterator[None]:
-        """Let side outputs follow the main output's watermark."""
+        """Forward the main output's watermark to the side outputs."""
         for side in (node.children.keys() | node.edges.keys()) - {None}:
             yield from self._forward(position, side, watermark_only(watermark))
 
     def _outputs(self, position: int, run: Callable[..., Iterable[Output]], *arguments: Any) -> Iterator[Output]:
-        """Iterate an operator's outputs, naming the operator in what it raises."""
+        """Iterate an operator's outputs; errors name the operator."""
         node = self._nodes[position]
         outputs: Iterable[Output] = self._call(position, _with_room, node.operator, run, *arguments)
         kind: object = type(outputs)
-        if kind is not tuple:  # then more of the operator runs between them
+        if kind is not tuple:  # then the operator runs between the outputs
             outputs = self._steps(position, outputs)
         for output in outputs:
             if node.parts_tagged and output[0] is None and isinstance(output[1], RowBatch):
@@ -450,13 +454,13 @@ class SubtaskRuntime:
                 yield output
 
     def _steps(self, position: int, outputs: Iterable[Output]) -> Iterator[Output]:
-        """Iterate outputs that come by and by."""
+        """Iterate outputs of a generator."""
         step: Callable[[], Output | None] = partial(next, iter(outputs), None)
         while (output := self._guard(position, step)) is not None:
             yield output
 
     def _call(self, position: int, run: Callable[..., T], *arguments: Any) -> T:
-        """Call an operator that has no record in hand yet."""
+        """Call an operator outside of any record."""
         self._nodes[position].operator.iterate([])
         return self._guard(position, run, *arguments)
 
@@ -464,7 +468,7 @@ class SubtaskRuntime:
         self._running = position
         try:
             return run(*arguments)
-        except (Exception, SystemExit) as error:  # Spark would take an exit for the loss of its worker, and try again
+        except (Exception, SystemExit) as error:  # Spark would take an exit for a lost worker, and retry
             has_record, record = self._nodes[position].operator.record_in_hand()
             raise OperatorError(self._owner(position), has_record=has_record, record=record) from error
 

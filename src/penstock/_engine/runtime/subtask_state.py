@@ -1,4 +1,4 @@
-"""The state of one subtask's operators on its way: local stores, and files in the checkpoint storage."""
+"""The state of one subtask's operators: its local stores, and its files in the checkpoint storage."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from penstock._engine.state.memory_store import MemoryStore
     from penstock._engine.storage.checkpoint_storage import CheckpointStorage
 
-#: Operator state with a union list above this size lies in a file: every subtask gets the handles of all.
+#: Operator state with a union list above this size is a file: every subtask gets the handles of all subtasks.
 _INLINE_UNION_BYTES: Final = 1 << 10
-#: Outputs of print and collect above this size lie in the storage, with their path in the ack.
+#: Outputs of print and collect above this size are files in the storage; the ack has the path.
 _INLINE_OUTPUT_BYTES: Final = 64 << 10
 
 
 class SubtaskState:
-    """Makes the stores of one subtask, and reads and writes its state files."""
+    """Creates the stores of one subtask, and reads and writes its state files."""
 
     def __init__(self, vertex: JobVertex, subtask: int, job: JobDispatch, storage: CheckpointStorage) -> None:
         self._vertex = vertex
@@ -44,7 +44,7 @@ class SubtaskState:
         self._memory_bytes = configuration.get(STATE_MEMORY)
 
     def keyed_store(self, uid: str) -> KeyedStore:
-        """Return a new keyed store of an operator, over what is on the local disk of it."""
+        """Return a new keyed store of an operator, over its local directory."""
         vertex = self._vertex
         name = Path(shared_path(self._job_id, uid, self._subtask, 0, 0)).name.rsplit("-", 2)[0]
         return KeyedStore(
@@ -66,7 +66,7 @@ class SubtaskState:
         return self._storage.read_sized(handle.path, handle.size)
 
     def save_keyed(self, uid: str, store: MemoryStore, epoch: EpochContext) -> StateHandle | None:
-        """Put keyed state into the checkpoint; None when nothing changed."""
+        """Write keyed state into the checkpoint; None when nothing changed."""
         data = (
             b"".join(store.snapshot(epoch.checkpoint_id, epoch.token))
             if epoch.full_snapshot
@@ -79,7 +79,7 @@ class SubtaskState:
         return store.describe(data, kind, epoch.checkpoint_id, epoch.token, path)
 
     def save_operator(self, uid: str, data: bytes, parts: tuple[StatePart, ...], epoch: EpochContext) -> StateHandle:
-        """Put a file of operator state into the checkpoint."""
+        """Write a file of operator state into the checkpoint."""
         limit = self._inline_bytes
         if any(part.mode is StateMode.UNION for part in parts):
             limit = min(limit, _INLINE_UNION_BYTES)
@@ -87,7 +87,7 @@ class SubtaskState:
         return describe(data, parts, epoch.checkpoint_id, epoch.token, path)
 
     def with_outputs_outside(self, uid: str, ack: OperatorAck, epoch: EpochContext) -> OperatorAck:
-        """Move large outputs into the storage."""
+        """Move large outputs into a file in the storage."""
         if sum(map(len, ack.outputs)) <= _INLINE_OUTPUT_BYTES:
             return ack
         data = encode(ack.outputs)

@@ -1,4 +1,4 @@
-"""What user functions log, carried to the driver's log with operator and subtask."""
+"""Sends the log lines of user functions to the driver's log, with operator and subtask."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
     from penstock._engine.runtime.row_buffer import RowBuffer
 
-#: Lines of one task and epoch that are kept; of more, only their number.
+#: Lines that are kept of one task and epoch; further lines are only counted.
 _MOST_LINES: Final = 1000
 
 
 class LogSource(Protocol):
-    """Whose lines are logged: a subtask."""
+    """The source of log lines: a subtask."""
 
     @property
     def operator_name(self) -> str:
@@ -44,11 +44,11 @@ class TaskLog(logging.Handler):
         self._speaker: LogSource | None = None
 
     def turn_to(self, speaker: LogSource) -> None:
-        """Say whose lines come next."""
+        """Set the source of the next lines."""
         self._speaker = speaker
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Take a record."""
+        """Collect a record."""
         if len(self._lines) >= _MOST_LINES:
             self._dropped += 1
             return
@@ -75,7 +75,7 @@ class TaskLog(logging.Handler):
             root.setLevel(level)
 
     def send(self, rows: RowBuffer, slot: int, token: int) -> None:
-        """Put the lines into a row for the driver."""
+        """Send the lines as a row for the driver."""
         if self._dropped:
             text = f"{self._dropped} more lines were logged in this epoch and are not shown"
             self._lines.append(self._line("penstock", logging.WARNING, text, now_ms() / 1000))

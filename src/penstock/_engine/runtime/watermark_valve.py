@@ -1,11 +1,11 @@
 """The watermark of a subtask: the minimum over its channels.
 
-A channel counts as idle or ended only once its control row of this epoch was read, or all rows were and there was none,
-which says that nothing has changed; until then it holds the watermark where it is. So no record is late because
-channels are read one after the other. As in Flink's StatusWatermarkValve, a channel that comes back with a watermark
-behind the subtask's is left out until it has caught up, and when all channels are idle, the greatest of their
-watermarks counts. A channel that has ended is left out while others have not: Flink would take its MAX_WATERMARK when
-those others are idle, and everything that they send later would be late.
+A channel counts as idle or ended only once its control row of this epoch was read. If all rows were read without one,
+the channel is as expected. Until then it holds the watermark, so no record is late because channels are read one after
+the other. As in Flink's StatusWatermarkValve, a channel that resumes with a watermark smaller than the subtask's is
+left out until it has caught up, and when all channels are idle, their greatest watermark counts. An ended channel is
+left out while others are open: Flink would use its MAX_WATERMARK when the others are idle, and their later records
+would be late.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from collections.abc import Set as AbstractSet
 
     from penstock._engine.protocol.control import ChannelNews
 
 
 class WatermarkValve:
-    """Follows the channels of one subtask through an epoch.
+    """Combines the watermarks of one subtask's channels during an epoch.
 
     Args:
-        channels: The channels that it reads.
-        known: How far each was at the end of the last epoch; one that is not named has not spoken yet.
+        channels: The channels that the subtask reads.
+        known: The status of each channel at the end of the last epoch; a missing channel has sent nothing yet.
         watermark: The subtask's watermark at the end of the last epoch.
     """
 
@@ -35,11 +36,11 @@ class WatermarkValve:
     ) -> None:
         statuses = {channel: known.get(channel, UNHEARD) for channel in channels}
         self._ended = {channel for channel, status in statuses.items() if status.ended}
-        #: Of channels that had not ended when the epoch began: what each has said last, and up to where it counts.
+        #: For channels that had not ended when the epoch began: the last watermark, and the watermark that counts.
         self._said = {channel: status.watermark for channel, status in statuses.items() if not status.ended}
         self._marks = {channel: max(said, watermark) for channel, said in self._said.items()}
         self._were_idle = {channel for channel in self._said if statuses[channel].idle}
-        #: By the control rows of this epoch: those that are idle, and those that have a say.
+        #: By the control rows of this epoch: the idle channels, and the channels that count.
         self._idle: set[int] = set()
         self._counting = set(self._marks)
         self._unread = set(self._marks)
@@ -50,12 +51,13 @@ class WatermarkValve:
         return channel in self._marks or channel in self._ended
 
     def advance(self, channel: int, watermark: int) -> int | None:
-        """Take a channel's watermark; return the subtask's when that rises, else None."""
+        """Apply the watermark of a channel, which is active then; return the subtask's if that rises, else None."""
         before = self._marks[channel]
-        # The last watermark counts with the control row: only then is it known that none of the others is idle.
+        # The last watermark counts with the control row: only then is it known which of the other channels are idle.
         if watermark == MAX_WATERMARK:
             return None
         self._said[channel] = watermark
+        self._were_idle.discard(channel)
         if watermark <= before:
             return None
         self._marks[channel] = watermark
@@ -69,12 +71,12 @@ class WatermarkValve:
         return [(position, watermark) for position, watermark in risen if watermark is not None]
 
     def hear(self, channel: int, news: ChannelNews) -> int | None:
-        """Take a channel's control row; return the subtask's watermark when that rises, else None."""
+        """Apply a channel's control row; return the subtask's watermark if it rises, else None."""
         watermark, idle, ended = news
         return self.close(channel, ChannelStatus(self._said[channel] if watermark is None else watermark, idle, ended))
 
     def close(self, channel: int, status: ChannelStatus) -> int | None:
-        """Take where a channel stands at the end of the epoch; return the subtask's watermark when that rises."""
+        """Apply a channel's status at the end of the epoch; return the subtask's watermark if it rises."""
         self._unread.discard(channel)
         if status.ended:
             self._ended.add(channel)
@@ -86,9 +88,17 @@ class WatermarkValve:
             self._counting.discard(channel)
         return self._rise()
 
-    def close_silent(self) -> int | None:
-        """Note that all control rows were read: the channels that had none are as they were; returns as `close`."""
+    def close_silent(self, ends: AbstractSet[int] = frozenset()) -> int | None:
+        """Note that all control rows were read: channels without one are as expected; returns as `close` does.
+
+        Args:
+            ends: The channels that are expected to end; the others are expected to be unchanged.
+        """
         silent, self._unread = self._unread, set[int]()
+        ended = silent & ends
+        self._ended |= ended
+        self._counting -= ended
+        silent -= ended
         idle = silent & self._were_idle
         self._idle |= idle
         self._counting -= idle
@@ -96,7 +106,7 @@ class WatermarkValve:
         return self._rise()
 
     def _rise(self) -> int | None:
-        """Raise the watermark to the smallest one of the channels that count; return it when it rises."""
+        """Raise the watermark to the smallest one of the channels that count; return it if it rises."""
         if self._counting:
             risen = min(map(self._marks.__getitem__, self._counting))
         elif self._ended and self.has_ended():

@@ -1,7 +1,7 @@
-"""What a Python worker keeps between epochs: loaded programs and subtasks with opened operators. It is only a cache.
+"""The cache of a Python worker between epochs: loaded programs, and subtasks with opened operators.
 
-An entry is good for an epoch when the epoch that it ran last was accepted: the dispatch names the accepted tokens.
-Anything else is dropped and its functions closed. Decision 4 says when that happens.
+An entry is valid for an epoch when its last epoch was accepted: the dispatch names the accepted tokens. Any other entry
+is dropped and its functions are closed. Decision 4 says when that happens.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ class WorkerCache:
     """The entries of this process; tests simulate several processes with several caches.
 
     Args:
-        clock: The clocks of what runs here; the machine's when left out.
+        clock: The clocks of the subtasks; by default those of the machine.
     """
 
     def __init__(self, clock: TaskClock | None = None) -> None:
         self.clock = clock or TaskClock()
         self._plans: dict[str, ExecutionPlan] = {}
-        #: Of one run and attempt of it, by vertex and subtask.
+        #: The subtasks of one run and attempt, by vertex and subtask.
         self._subtasks: dict[tuple[int, int], SubtaskRuntime] = {}
-        #: Of one run, by URL.
+        #: The storages of one run, by URL.
         self._storages: dict[str, CheckpointStorage] = {}
         self._storage_options: Mapping[str, str] = {}
-        #: The process that has run anything in it.
+        #: The id of the process that has used the cache.
         self.process: int | None = None
         self._run, self._job_attempt = "", 0
 
@@ -57,7 +57,7 @@ class WorkerCache:
 
         Args:
             job: The run.
-            storage_options: Opens its checkpoint storage.
+            storage_options: The options of its checkpoint storage.
         """
         if job.run_id != self._run:
             self.close()
@@ -67,7 +67,7 @@ class WorkerCache:
             self._run, self._storage_options = job.run_id, storage_options or {}
 
     def turn_to(self, task: TaskDispatch) -> ExecutionPlan:
-        """Drop the entries that no epoch can use any more, and return the plan of the task's program."""
+        """Drop entries that no epoch can use any more, and return the plan of the task's program."""
         job = task.job
         self.turn_to_run(job)
         if task.level.job_attempt != self._job_attempt:
@@ -89,7 +89,7 @@ class WorkerCache:
         return plan
 
     def _sweep(self, task: TaskDispatch) -> None:
-        """Close the entries that no epoch can use any more, as far as one task can tell."""
+        """Close the entries that no epoch can use any more, as far as this task knows."""
         own = {(part.vertex, part.subtask): part for part in task.subtasks}
         for place, runtime in list(self._subtasks.items()):
             if not task.level.releases and _is_needless(runtime, own.get(place), task.level):
@@ -104,7 +104,7 @@ class WorkerCache:
         return storage
 
     def take(self, subtask: SubtaskDispatch) -> SubtaskRuntime | None:
-        """Take a subtask's entry out; None when there is none that the epoch can continue with."""
+        """Remove and return a subtask's entry; None when the epoch cannot continue with it."""
         runtime = self._subtasks.pop((subtask.vertex, subtask.subtask), None)
         if runtime is not None and not _is_accepted(runtime, subtask):
             close_needless(runtime)
@@ -120,7 +120,7 @@ class WorkerCache:
 
         Args:
             run_id: The run.
-            turn_to: Is told of each subtask before that is closed.
+            turn_to: Called with each subtask before it is closed.
         """
         if self._run == run_id:
             self.close(turn_to)
@@ -129,7 +129,7 @@ class WorkerCache:
             self._run = ""
 
     def close(self, turn_to: Callable[[SubtaskRuntime], None] = lambda _: None) -> None:
-        """Close what is kept."""
+        """Close all subtasks in the cache."""
         runtimes = list(self._subtasks.values())
         self._subtasks.clear()
         for runtime in runtimes:
@@ -142,12 +142,12 @@ def _is_accepted(runtime: SubtaskRuntime, part: SubtaskDispatch) -> bool:
 
 
 def _is_needless(runtime: SubtaskRuntime, part: SubtaskDispatch | None, level: LevelDispatch) -> bool:
-    """Tell whether no epoch can go on with an entry.
+    """Return whether no epoch can continue with an entry.
 
     Args:
         runtime: The entry.
-        part: Its subtask's part in a task of this worker; None where another task has it, or none.
-        level: What all tasks of some level get.
+        part: The subtask's part of this task; None where another task runs the subtask, or no task does.
+        level: The part of the dispatch that all tasks of a level share.
     """
     if runtime.position is None:
         return True
@@ -167,11 +167,11 @@ def close_needless(runtime: SubtaskRuntime) -> None:
         runtime.close()
     except Exception as error:  # noqa: BLE001 - a function of the user's
         name = error.node.name if isinstance(error, OperatorError) else runtime.vertex.name
-        _log.warning("%s (%d) failed to close, which takes nothing back", name, runtime.place[1], exc_info=True)
+        _log.warning("%s (%d) failed to close; the job is not affected", name, runtime.place[1], exc_info=True)
 
 
 def load_program(program: bytes) -> ExecutionPlan:
-    """Load a job's program, made by its own driver, and make the classes of its main script known here."""
+    """Load a job's program from its own driver, and define the classes of its main script in this process."""
     graph: JobGraph
     classes: bytes | None
     graph, classes = pickle.loads(program)
@@ -183,7 +183,7 @@ def load_program(program: bytes) -> ExecutionPlan:
 
 
 def _close_at_exit() -> None:
-    """Close the functions that this process runs; one that it forks has copies of them, which are not its own."""
+    """Close the functions of this process; a forked process has copies, which it must not close."""
     if CACHE.process in {None, os.getpid()}:
         CACHE.close()
 

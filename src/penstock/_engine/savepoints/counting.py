@@ -11,7 +11,7 @@ from penstock._engine.protocol.key_groups import key_group
 from penstock._engine.state.chunk_columns import ChunkOperation
 from penstock._engine.state.declared import bare
 from penstock._engine.state.kinds.registry import has_sub_keys
-from penstock._engine.state.rows import TIMERS, is_behind
+from penstock._engine.state.rows import TIMERS, holds_segments
 from penstock._engine.state.state_file import ChunkInfo, read_index, read_index_by, read_owners
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class KeyedStateCounter:
             if has_sub_keys(bare(info.kind)):  # entries are not keys
                 self._unclear.add(state)
             files.setdefault(state, set()).add(file)
-            if info.namespace and not is_behind(info.namespace):
+            if info.namespace and not holds_segments(info.namespace):
                 (windows.discard if info.op == ChunkOperation.DROP else windows.add)((state, info.namespace))
             place = (file, info.offset, info.op, info.name, info.namespace)
             groups = range(info.key_groups[0], info.key_groups[1] + 1)
@@ -137,7 +137,7 @@ class KeyedStateCounter:
         found: Counter[_State] = Counter()
         for subtask in self._operator.subtasks:
             for (name, namespace), pane in self._keys(subtask.lineage, found).items():
-                found[name, False] += 0 if is_behind(namespace) else len(pane)
+                found[name, False] += 0 if holds_segments(namespace) else len(pane)
         return found
 
     def _keys(self, lineage: Lineage, timers: Counter[_State]) -> dict[tuple[str, tuple[int, ...]], _Pane]:
@@ -197,7 +197,7 @@ def _add(count: _StateCount, info: ChunkInfo) -> None:
     count.bytes += info.size
     if info.op == ChunkOperation.PUT or info.kind == TIMERS:
         count.entries += info.entries
-        if not is_behind(info.namespace):
+        if not holds_segments(info.namespace):
             count.keys = (count.keys or 0) + (info.entries if info.op == ChunkOperation.PUT else -info.entries)
 
 

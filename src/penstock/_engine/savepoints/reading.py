@@ -18,7 +18,7 @@ from penstock._engine.state.chunk_columns import load_value
 from penstock._engine.state.keyed_store import KeyedStore
 from penstock._engine.state.kinds.lists import is_list, whole_list
 from penstock._engine.state.operator_state import OperatorStateBackend
-from penstock._engine.state.rows import is_behind, owner_at
+from penstock._engine.state.rows import holds_segments, owner_at
 from penstock._engine.state.table import MISSING
 from penstock._engine.storage.scratch import ScratchDirectory
 from penstock.errors import CorruptCheckpointError, UnknownStateError
@@ -118,7 +118,7 @@ def keyed_entries(place: SubtaskStateLocation, name: str) -> Iterator[tuple[Any,
         table = store.table(name)
         with decoding(located.path):
             for namespace in sorted(table.panes):
-                if not is_behind(namespace):
+                if not holds_segments(namespace):
                     for address, key, sub_key, value, _ in table.panes[namespace].full_rows():
                         held = whole_list(table, namespace, address, value) if is_list(table) else value
                         yield key, namespace or owner_at(address)[1], sub_key, held

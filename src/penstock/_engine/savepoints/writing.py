@@ -20,7 +20,7 @@ from penstock._engine.state.declared import bare, declared
 from penstock._engine.state.keyed_store import KeyedStore
 from penstock._engine.state.kinds.lists import as_held, is_list, whole_list
 from penstock._engine.state.operator_state import OperatorStateBackend, describe
-from penstock._engine.state.rows import IN_ADDRESS, Address, is_behind, key_at
+from penstock._engine.state.rows import IN_ADDRESS, Address, holds_segments, key_at
 from penstock._engine.state.table import ABSENT, MISSING, FullRow
 from penstock._engine.storage.copying import copy_files
 from penstock._engine.storage.entries import document_of
@@ -186,7 +186,7 @@ class _DraftWriter:
                 kind = table.kind if not steps else stores.new_kind(table.name, table.kind, operator.types)
                 shape = _TableShape(table.name, kind, table.keep_keys, table.old_keys, table.life.since)
                 for namespace, pane in list(table.panes.items()):
-                    if steps and is_behind(namespace):
+                    if steps and holds_segments(namespace):
                         continue  # the new lists are whole
                     for row in pane.full_rows():
                         stores.put(shape, namespace, _changed(table, namespace, row, steps, kind))

@@ -1,4 +1,4 @@
-"""Makes a class data archive after the run that listed its classes.
+"""Makes a class data archive after a run that listed its classes.
 
 A program of its own, started by ``class_data`` with the standard library alone: it outlives its driver, takes what
 processor time others leave, and prints nothing. It must import nothing of Penstock.
@@ -18,17 +18,17 @@ from pathlib import Path
 
 ARCHIVE, STAMP, FAILURE, LIST = "classes.jsa", "stamp.json", "failure", "loaded-"
 _DRAFT, _LOCK, _CLASS_PATH, _OUTPUT = "draft.jsa", "lock", "class-path", "output"
-#: It takes a minute of processor time, of which a busy machine leaves little.
+#: Making one takes a minute of processor time, of which a busy machine leaves little.
 _TIMEOUT_S = 2 * 3600
 #: Lists of this age are leftovers of killed runs.
 _OLD_S = 2 * 86_400
-#: An archive has a third of that; the draft and the one that it replaces are there at the same time.
+#: An archive has a third of this size; the draft and the old archive exist at the same time.
 _FREE_BYTES = 600 << 20
-#: Archives that no JVM has used for so long go when another is made, as after an upgrade.
+#: Archives that no JVM has used for this time are removed when another one is made, as after an upgrade.
 _UNUSED_S = 30 * 86_400
 #: Java's exit code after an error of its own; with any other code it was killed.
 _ERROR = 1
-#: The type of a file and what others than its user may do with it, and what both are to be.
+#: The mode bits of a file's type and of access by others, and their expected values.
 _TYPE_AND_OTHERS, _PRIVATE_FILE = 0o170077, 0o100000
 
 
@@ -36,10 +36,10 @@ def make(directory: Path, java: str, class_list: str, class_path: str) -> None:
     """Make the archive, unless another process does so or has done so; a failure is noted in the directory.
 
     Args:
-        directory: Where it goes; this user's alone.
+        directory: The directory of the archive, which belongs to this user alone.
         java: The Java to make it for.
         class_list: The file in there with the names of the classes.
-        class_path: Where they are found.
+        class_path: The class path.
     """
     import fcntl
 
@@ -64,7 +64,7 @@ def make(directory: Path, java: str, class_list: str, class_path: str) -> None:
 
 
 def is_whole(directory: Path) -> bool:
-    """Tell whether an archive is there that only its user can write to, and that nothing touched since it was made."""
+    """Return whether the archive exists, only its user can write to it, and it is unchanged since it was made."""
     try:
         return json.loads((directory / STAMP).read_text(encoding="utf-8")) == _stamp(directory / ARCHIVE)
     except (OSError, ValueError):
@@ -74,7 +74,7 @@ def is_whole(directory: Path) -> bool:
 def _stamp(path: Path) -> list[int]:
     status = path.lstat()
     if status.st_mode & _TYPE_AND_OTHERS != _PRIVATE_FILE or status.st_uid != os.geteuid():
-        msg = f"{path} is no file of this user alone"
+        msg = f"{path} is not a file that belongs to this user alone"
         raise PermissionError(msg)
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 
@@ -113,7 +113,7 @@ def _run(directory: Path, java: str, *options: str) -> None:
     if done.returncode != 0:
         printed = [line.strip() for line in output.read_text(errors="replace").splitlines()]
         first = next((place for place, line in enumerate(printed) if "rror" in line), -1)
-        # What is wrong may stand behind that line.
+        # The reason may follow in the next lines.
         raise ValueError(" ".join(printed[first:][:3]) or "Java said nothing")
 
 

@@ -1,7 +1,7 @@
-"""The class data archive of Spark's JVM: its classes as Java has parsed them once, mapped by each later start.
+"""The class data archive of Spark's JVM: parsed classes that later starts map into memory.
 
 Called by the JVM's start and end, and by ``penstock doctor``. The first run of a pair of Java and PySpark lists the
-classes that it loads; behind its end ``archive_maker`` makes the archive in the user's cache. What is wrong with an
+classes that it loads; after its end ``archive_maker`` makes the archive in the user's cache. A damaged or missing
 archive costs the time that it would save, and nothing else (decision 30).
 """
 
@@ -15,6 +15,7 @@ import os
 import secrets
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -32,15 +33,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: Goes into the names of archives: one that was made in another way is not used.
+#: A part of the names of archives: archives of another format are not used.
 _FORMAT: Final = 1
-#: After that a run tries again.
+#: The time after a failure until a run tries again.
 _FAILURE_HOLDS_S: Final = 7 * 86_400
 
 
 @dataclass(frozen=True, slots=True)
 class ClassDataArchive:
-    """The archive of one pair of Java and PySpark, which need not be there.
+    """The archive of one pair of Java and PySpark, which need not exist.
 
     Attributes:
         directory: The directory of the archive and of the files to make it, which only this user can enter.
@@ -55,12 +56,12 @@ class ClassDataArchive:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it is there, whole, and nothing has touched it since it was made."""
+        """Whether it exists and is unchanged since it was made."""
         return archive_maker.is_whole(self.directory)
 
     @property
     def failure(self) -> str | None:
-        """Why it could not be made, for as long as no run tries again; None where that has not happened."""
+        """The reason why it could not be made, until a run tries again; None without a failure."""
         noted = self.directory / archive_maker.FAILURE
         try:
             return noted.read_text(encoding="utf-8") if noted.stat().st_mtime > time.time() - _FAILURE_HOLDS_S else None
@@ -82,7 +83,7 @@ class ClassDataArchive:
 
         Args:
             java: The Java that ran.
-            class_path: Where it found its classes.
+            class_path: The class path of that Java.
             class_list: The file with their names.
         """
         maker = [sys.executable, "-I", "-S", archive_maker.__file__, str(self.directory), java, class_list.name]
@@ -94,13 +95,14 @@ class ClassDataArchive:
             assert process.stdin is not None
             with process.stdin:
                 process.stdin.write(class_path)
-            process.returncode = 0  # it is meant to outlive this process
         except (OSError, RuntimeError):
             log.debug("the class data archive is not made", exc_info=True)
+        else:
+            _reap(process)
 
 
 def find_archive(java: Java, spark_home: Path, environ: Mapping[str, str] = os.environ) -> ClassDataArchive | None:
-    """Return the archive of a Java and a Spark in this user's cache; None where there is no place for one.
+    """Return the archive of a Java and a Spark in this user's cache; None where there is no place for it.
 
     Args:
         java: The Java that runs Spark.
@@ -128,8 +130,16 @@ def find_archive(java: Java, spark_home: Path, environ: Mapping[str, str] = os.e
         return None
 
 
+def _reap(process: subprocess.Popen[str]) -> None:
+    """Take the exit code of a process that may outlive this one, so that it does not stay as a zombie."""
+    try:
+        threading.Thread(target=process.wait, name="penstock-class-data", daemon=True).start()
+    except RuntimeError:  # this process ends
+        process.returncode = 0
+
+
 def quoted(options: list[str]) -> str:
-    """Return options of Java as one setting of Spark, which parts it at blanks."""
+    """Return options of Java as one setting of Spark, which splits it at blanks."""
     return " ".join('"' + option.replace("\\", "\\\\").replace('"', '\\"') + '"' for option in options)
 
 

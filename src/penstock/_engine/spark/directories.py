@@ -1,4 +1,4 @@
-"""Private directories of this user on the local disk, for a Spark session.
+"""Private directories of this user on the local disk for a Spark session.
 
 Called by the session and the Java finder. One process holds each run directory by a lock, so what a killed process
 left behind is known and removed by the next one.
@@ -20,13 +20,13 @@ from penstock._engine.storage.ownership import why_not_own
 from penstock._engine.storage.scratch import DirectoryLock, ScratchDirectory, is_dead
 from penstock.errors import LocalDirectoryError
 
-#: Below this Spark fails in the middle of a shuffle with an error that does not name the disk.
+#: With less free space Spark fails in the middle of a shuffle with an error that does not name the disk.
 MIN_FREE_BYTES = 256 << 20
 
 #: The longest path of a Unix domain socket with its end: 104 bytes on macOS, 108 on Linux.
 _SOCKET_PATH_BYTES = 104
 
-#: Where a short path can be had when the temporary directory has a long one, as on macOS.
+#: A directory with a short path, for systems whose temporary directory has a long path, such as macOS.
 _SHORT_BASE = Path("/tmp")  # noqa: S108 - what is made there is this user's alone
 
 _LOGS_KEPT = 10
@@ -34,11 +34,11 @@ _RUN_PREFIX = "spark-"
 
 
 def private_directory(path: Path) -> Path:
-    """Make ``path`` if need be, and check that it is a directory only this user can write to.
+    """Create ``path`` where it is missing, and check that only this user can write to it.
 
     Raises:
-        LocalDirectoryError: It cannot be made, or it belongs to someone else: in a shared temporary directory another
-            user could have put it there first.
+        LocalDirectoryError: It cannot be created, or it belongs to another user, who could have created it first in a
+            shared temporary directory.
     """
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -62,10 +62,10 @@ def user_directory(base: Path | None = None) -> Path:
 
 
 def require_free_space(path: Path, needed: int = MIN_FREE_BYTES) -> None:
-    """Check that the disk of ``path`` has ``needed`` bytes to spare.
+    """Check that the disk of ``path`` has ``needed`` free bytes.
 
     Raises:
-        LocalDirectoryError: It has less, or cannot be asked.
+        LocalDirectoryError: It has less, or its free space is unknown.
     """
     try:
         free = shutil.disk_usage(path).free
@@ -79,10 +79,10 @@ class RunDirectory:
     """The directory of one JVM, with its shuffle files and settings; deleted at the end of the process.
 
     Args:
-        base: Where to make it; None for the temporary directory.
+        base: The parent directory; None for the temporary directory.
 
     Raises:
-        LocalDirectoryError: It cannot be made, or its disk is full.
+        LocalDirectoryError: It cannot be created, or its disk is full.
     """
 
     def __init__(self, base: Path | None = None) -> None:
@@ -101,7 +101,7 @@ class RunDirectory:
     def socket_directory(self) -> Path | None:
         """Return a directory for Unix domain sockets; None where none can be used.
 
-        It is the run directory where that has a short path, else one like it in the temporary directory.
+        It is the run directory if that has a short path, else a directory of its own in the temporary directory.
         """
         if takes_sockets(self.path):
             return self.path
@@ -117,7 +117,7 @@ class RunDirectory:
         return None
 
     def remove(self) -> None:
-        """Remove the directory and all in it; the log file stays. Doing it twice does no harm."""
+        """Remove the directory and its files, but not the log file; a second call has no effect."""
         self._lock.close()
         shutil.rmtree(self.path, ignore_errors=True)
         if self._socket_directory is not None:
@@ -125,7 +125,7 @@ class RunDirectory:
 
 
 def takes_sockets(directory: Path) -> bool:
-    """Tell whether the Unix domain sockets of Spark can be in a directory, by making one such as Spark makes them."""
+    """Return whether Spark's Unix domain sockets can be in a directory, by creating one as Spark does."""
     path = directory / f".{uuid.uuid4()}.sock"
     if not hasattr(socket, "AF_UNIX") or len(os.fsencode(path)) >= _SOCKET_PATH_BYTES:
         return False
@@ -139,7 +139,7 @@ def takes_sockets(directory: Path) -> bool:
 
 
 def _new_log_file(directory: Path, name: str) -> Path:
-    """Make an empty log file named after the run; of runs that ended only the newest are kept."""
+    """Create an empty log file named after the run, and delete all but the newest logs of ended runs."""
     ended: list[tuple[float, Path]] = []
     for log in directory.glob("*.log"):
         with contextlib.suppress(FileNotFoundError):  # another process may tidy up at the same time

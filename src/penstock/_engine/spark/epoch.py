@@ -1,8 +1,8 @@
 """One epoch as one Spark job: a linear plan of `mapInArrow` levels with `repartitionById` between them.
 
-The plan is the same for all epochs of one shape, and is built once: building it takes some dozen calls to the JVM. What
-is the same for all tasks of a run is part of it. What the tasks of an epoch have to know besides travels as a property
-of the Spark job, or lies where that says (`plan.dispatches`).
+All epochs of one shape share a plan, which is built once: building it takes some dozen calls to the JVM. The plan
+contains the data that all tasks of a run share. The dispatches of an epoch are a property of the Spark job, or a file
+that this property names (`plan.dispatches`).
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ _SCHEMA: Final = StructType(
 
 #: The output of the last level, which the driver collects: each row's kind and payload as text.
 _ANSWERS: Final = StructType([StructField("text", StringType())])
-#: The driver takes so many answers at a time; one has 64 KB at most.
+#: The number of answers that the driver reads at a time; an answer has at most 64 KB.
 _ANSWERS_AT_ONCE: Final = 64
 
 _EVENT_LOG: Final = "spark.eventLog.enabled"
-#: The property of a Spark job that its tasks read their dispatch from.
+#: The property of a Spark job from which its tasks read their dispatch.
 _DISPATCHES: Final = "penstock.dispatches"
 
 
 def checked_dispatches(dispatches: str | None) -> str:
-    """Return what tasks find their dispatch with.
+    """Return the property with the dispatches, checked to be present.
 
     Raises:
-        InternalError: There is none: the program's session does not pass properties on to its jobs.
+        InternalError: It is missing: the program's session does not pass properties to its jobs.
     """
     if dispatches is None:
         msg = "the Spark job came without its dispatch (does the program set PYSPARK_PIN_THREAD=false?)"
@@ -68,7 +68,7 @@ def checked_dispatches(dispatches: str | None) -> str:
 
 
 def answers(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Make of the rows that leave the last level what `collect` reads, in their task."""
+    """Convert the rows of the last level, in their task, to the text that `collect` reads."""
     from penstock._engine.runtime.row_buffer import rows_of, text_batch
 
     for batch in batches:
@@ -76,10 +76,10 @@ def answers(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def collect(frame: DataFrame) -> Iterator[tuple[int, bytes]]:
-    """Run a frame whose last tasks give answers, and return them as (kind, payload).
+    """Run a frame whose last tasks return answers, and yield them as (kind, payload).
 
-    They come as text over the connection that the JVM is called by. A frame's own `collect` opens a socket for each
-    call, and of each Unix domain socket the JVM keeps the path until it ends.
+    Answers are text on the connection that calls the JVM. A frame's own `collect` opens a socket for each call, and the
+    JVM keeps the path of each Unix domain socket until it ends.
     """
     rows = cast("Any", frame)._jdf.collectAsList()
     for first in range(0, size := rows.size(), _ANSWERS_AT_ONCE):
@@ -91,7 +91,7 @@ def collect(frame: DataFrame) -> Iterator[tuple[int, bytes]]:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What travels with the plan: what is the same for all tasks of a run, and how the checkpoint storage is opened."""
+    """The part of the plan that all tasks of a run share: the job, and the options of the checkpoint storage."""
 
     #: The encoded JobDispatch.
     job: bytes
@@ -167,15 +167,15 @@ class SparkEpochRunner:
         self._runs = count(1)
         #: The job group of the running epoch, and the epoch.
         self._running: tuple[str, EpochPlan] | None = None
-        #: By the slots of its levels, and what its tasks know of the run: the plan of the last epoch.
+        #: The plan of the last epoch, by the slots of its levels and its job.
         self._plans: dict[tuple[tuple[int, ...], bytes], DataFrame] = {}
-        #: Whether workers may keep something of the job.
+        #: Whether workers may hold open functions of the job.
         self._keeps = False
 
     def run(self, plan: EpochPlan) -> EpochOutcome:
         """Run one epoch to its end and return the acks of its subtasks."""
         self._keeps = True
-        # A group of its own, and named before the look at the flag: then `cancel` meets one of the two.
+        # Each run has its own group, set before the flag is read: so `cancel` reaches either the flag or the group.
         group = f"penstock-{id(self):x}-{next(self._runs)}"
         self._running = group, plan
         if self._cancelled.is_set():
@@ -191,7 +191,7 @@ class SparkEpochRunner:
             if self._cancelled.is_set():
                 self._cancelled.clear()
                 raise EpochCancelledError(plan.checkpoint_id) from error
-            if isinstance(error, PythonException):  # users' errors never get here: theirs are rows of the epoch
+            if isinstance(error, PythonException):  # never a user's error: those are rows of the epoch
                 raise InternalError(str(error)) from error
             _logger.debug("Spark lost an epoch", exc_info=True)
             raise _loss(error) from None
@@ -201,9 +201,9 @@ class SparkEpochRunner:
         return outcome
 
     def cancel(self) -> None:
-        """Interrupt the running epoch; without one, the next `run` raises at once."""
+        """Interrupt the running epoch; without a running epoch, the next `run` raises at once."""
         self._cancelled.set()
-        # Future jobs too: the epoch may be on its way to Spark without having a job there yet.
+        # Future jobs too: the epoch may not have its Spark job yet.
         context: Any = self._spark.session.sparkContext
         context._jsc.sc().cancelJobGroupAndFutureJobs(self._running[0] if self._running else "")
 
@@ -240,11 +240,11 @@ class SparkEpochRunner:
             return EpochProgress()
 
     def _frame(self, plan: EpochPlan) -> DataFrame:
-        """Return the frame of an epoch, the same for all that have so many slots in each level."""
+        """Return the frame of an epoch; epochs with the same slots in each level share it."""
         shape = plan.levels[0].widths, encode(plan.job)
         if shape not in self._plans:  # it is the first epoch, or subtasks have finished
             self._plans = {shape: self._build(plan.levels[0].widths, _run(plan))}
-        # The same frame again would find its shuffle files of last time and run half of its tasks; an alias is new.
+        # The same frame would reuse its old shuffle files and skip half of its tasks; an alias is a new frame.
         return self._plans[shape].alias("epoch")
 
     def _build(self, widths: tuple[int, ...], run: _Run) -> DataFrame:
@@ -258,7 +258,7 @@ class SparkEpochRunner:
 
 
 def _loss(error: Exception) -> EpochInfrastructureError | SparkGoneError:
-    """Return what an error of Spark's means for the job."""
+    """Return the error of the job for an error of Spark."""
     try:
         said = str(error)  # a Java exception asks the JVM for its words
     except Exception as unsaid:  # noqa: BLE001 - py4j raises many types on a JVM that is gone
@@ -269,7 +269,7 @@ def _loss(error: Exception) -> EpochInfrastructureError | SparkGoneError:
 
 
 def words_of_spark(text: str) -> str:
-    """Return Spark's text of an error, without the JVM's stacks after it and py4j's line before it."""
+    """Return Spark's text of an error, without the JVM's stack and py4j's first line."""
     said, _, _ = text.partition("\n\tat ")
     first, line, rest = said.partition("\n: ")
     return (rest if line and first.startswith("An error occurred while calling") else said).strip()
@@ -292,7 +292,7 @@ def _progress(context: Any, group: str, plan: EpochPlan) -> EpochProgress:
 
 
 def _log(lines: tuple[LogLine, ...]) -> None:
-    """Put what tasks logged into the program's log."""
+    """Write the log lines of tasks to the program's log."""
     for line in lines:
         logger = logging.getLogger(line.logger)
         if logger.isEnabledFor(line.level):

@@ -1,4 +1,4 @@
-"""The executors of a cluster, as Spark lists them: looked up beside, because the JVM may take its time."""
+"""The executors of a cluster, as Spark lists them; a thread of its own asks Spark, because the JVM may be slow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.spark.session import SparkHandle
 
-#: How old what is shown may be, in seconds.
+#: The age in seconds after which the list is read again.
 _FRESH_S: Final = 5.0
 #: Spark's own name for the driver, which runs no tasks in a cluster.
 _DRIVER: Final = "driver"
@@ -24,7 +24,7 @@ class SparkExecutors:
     """The executors of a session, as of some seconds ago.
 
     Args:
-        list_them: Asks Spark; see `listed`.
+        list_them: Reads the list from Spark; see `listed`.
     """
 
     def __init__(self, list_them: Callable[[], tuple[ExecutorView, ...]]) -> None:
@@ -34,7 +34,7 @@ class SparkExecutors:
         self._looked: float | None = None
 
     def __call__(self) -> tuple[ExecutorView, ...]:
-        """Return the executors; where they were looked up too long ago, that is done again beside."""
+        """Return the known executors; an old list is read again in the background."""
         now = time.monotonic()
         with self._lock:
             is_old = self._looked is None or now - self._looked > _FRESH_S
@@ -45,13 +45,13 @@ class SparkExecutors:
         return self._known
 
     def look(self) -> None:
-        """Look them up; what was known stays where Spark has ended, or does not tell."""
+        """Read the list; the known one stays where Spark has ended, or does not answer."""
         with contextlib.suppress(Exception):  # py4j raises what the JVM does
             self._known = self._list_them()
 
 
 def executors_of(spark: SparkHandle) -> SparkExecutors:
-    """Return the executors of a session on a cluster; they are looked up now for the first time."""
+    """Return the executors of a session on a cluster; their list is read at once."""
     executors = SparkExecutors(lambda: listed(spark.session.sparkContext))
     executors.look()
     return executors

@@ -1,6 +1,6 @@
-"""A Spark DataFrame of what Python reads somewhere: each part in a task of its own, as Arrow batches.
+"""Spark DataFrames that Python functions read: each part in a task of its own, as Arrow batches.
 
-In a session of the program's, which stays as it is.
+They use the program's session, whose settings are not changed.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 def frame_of_parts(
     session: SparkSession, parts: Sequence[Callable[[], Iterable[pa.RecordBatch]]], schema: pa.Schema
 ) -> DataFrame:
-    """Return a DataFrame of all parts, read when it is computed.
+    """Return a DataFrame of all parts, which are read when it is computed.
 
     Args:
         session: The program's session.
-        parts: Each makes the batches of one task; they are pickled, so they should be small.
-        schema: Of all batches.
+        parts: Functions that each return the batches of one task; they are pickled, so they should be small.
+        schema: The schema of all batches.
     """
     main, folders = main_classes(), [str(Path(entry or ".").resolve()) for entry in sys.path]
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        # The values' classes come from where the program has them; a cluster's tasks find what was installed there.
+        # The values' classes are imported from the program's folders; on a cluster, from installed packages.
         sys.path.extend(entry for entry in folders if entry not in sys.path and Path(entry).exists())
         if main is not None:
             classes: dict[str, Any] = pickle.loads(main)

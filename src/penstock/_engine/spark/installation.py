@@ -1,4 +1,4 @@
-"""Checks, before the JVM starts, which Spark an import of ``pyspark`` gets, and whether it can run on this machine.
+"""Checks, before the JVM starts, which Spark the imported ``pyspark`` uses, and whether it can run on this machine.
 
 Called by the session. An unusable installation raises; a merely confusing one is a line in the log.
 """
@@ -32,8 +32,8 @@ _OVERLAYS = ("pyspark-client", "pyspark-connect", "databricks-connect")
 def spark_home(package: Path, version: str, environ: Mapping[str, str] = os.environ) -> Path:
     """Return the Spark whose jars belong to the imported ``pyspark``.
 
-    Installed with pip, PySpark brings its jars along. Only where it has none, as in the ``python`` directory of an
-    unpacked Spark, ``SPARK_HOME`` is asked.
+    PySpark from pip contains its jars. Only where it has none, as in the ``python`` directory of an unpacked Spark,
+    ``SPARK_HOME`` is used.
 
     Args:
         package: The directory of the imported ``pyspark`` package.
@@ -75,11 +75,11 @@ def jar_version(home: Path) -> str | None:
 def warn_of_second_pyspark(
     package: Path, path: Iterable[str] | None = None, distributions: Iterable[str] | None = None
 ) -> None:
-    """Say so when Python could import more than one PySpark.
+    """Log a warning when Python could import more than one PySpark.
 
     Args:
         package: The directory of the imported ``pyspark`` package.
-        path: Where Python looks for modules; ``sys.path`` by default.
+        path: The module search path; ``sys.path`` by default.
         distributions: The names of the installed distributions, by default those of this environment.
     """
     imported = package.resolve()
@@ -97,7 +97,7 @@ def require_loopback(address: str = LOOPBACK) -> None:
     """Check that a port can be opened on the loopback address.
 
     Raises:
-        LoopbackError: It cannot.
+        LoopbackError: No port can be opened.
     """
     try:
         with socket.create_server((address, 0)):
@@ -107,7 +107,7 @@ def require_loopback(address: str = LOOPBACK) -> None:
 
 
 def _installed(names: Iterable[str]) -> list[str]:
-    """Those of ``names`` that are installed."""
+    """Return the installed distributions among ``names``."""
     found: list[str] = []
     for name in names:
         try:

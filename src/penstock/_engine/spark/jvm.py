@@ -1,4 +1,4 @@
-"""The JVM of a Spark session of our own: its output goes to a file, and its files are deleted at its end.
+"""The JVM of Penstock's own Spark session: its output is written to a file, and its files are deleted at its end.
 
 Called by the session. The JVM runs below a keeper, in a process session of their own (decision 16). What it inherits
 from its environment is fixed here and put back at once, so the program's own environment is as it was.
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: The keeper has ended the JVM and its workers by then.
+#: The time in which the keeper ends the JVM and its workers.
 _END_TIMEOUT_S: Final = keeper.JVM_END_S + 2 * keeper.WORKERS_END_S + 3
 _LOOK_S: Final = 0.02
 
-#: Everything into one file that does not grow for ever, nothing to the console.
+#: Log to a file of limited size, and not to the console.
 _LOG4J = """\
 rootLogger.level = {level}
 rootLogger.appenderRef.file.ref = file
@@ -56,7 +56,7 @@ appender.file.policies.size.type = SizeBasedTriggeringPolicy
 appender.file.policies.size.size = 20MB
 appender.file.strategy.type = DefaultRolloverStrategy
 appender.file.strategy.max = 1
-# It says at every start that there is no native Hadoop library, which is not needed here.
+# It warns at every start that the native Hadoop library is missing, which is not needed here.
 logger.native.name = org.apache.hadoop.util.NativeCodeLoader
 logger.native.level = error
 """
@@ -68,25 +68,26 @@ _JAVA_OPTIONS: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseParallelGC")
 
 
 class Jvm:
-    """One JVM that belongs to us.
+    """One JVM of Penstock's own.
 
     Args:
         conf: Spark's settings, without those that depend on where the JVM runs.
         log_level: The level of Spark's own log, a name that log4j knows.
-        local_dir: Where Spark's temporary files go; None for ``SPARK_LOCAL_DIRS``, else the temporary directory.
-        archived: Whether it may use a class data archive, and make one where there is none.
+        local_dir: The directory for Spark's temporary files; None for ``SPARK_LOCAL_DIRS``, else the temporary
+            directory.
+        archived: Whether it may use a class data archive, and make one where it is missing.
 
     Raises:
-        SparkSetupError: A subclass says what is wrong on this machine.
+        SparkSetupError: Spark cannot start on this machine; the subclass names the reason.
     """
 
     def __init__(self, conf: Mapping[str, str], log_level: str, local_dir: Path | None, *, archived: bool) -> None:
         home = _check_machine()
         java = find_java(pyspark.__version__)
         self._archive = find_archive(java, home) if archived else None
-        #: Where the JVM lists its classes; None if it does not.
+        #: The file in which the JVM lists its classes; None if it does not.
         self._class_list: Path | None = None
-        #: Starts making the archive, once the JVM has ended that lists its classes.
+        #: Starts making the archive, after the JVM that listed its classes has ended.
         self._make_archive: Callable[[], None] | None = None
         self._run = RunDirectory(local_dir or _local_dir_of_environment())
         self._process: subprocess.Popen[bytes] | None = None
@@ -99,24 +100,24 @@ class Jvm:
                 self.gateway: JavaGateway = self._connect(self._process)
             self._note_classes()
         except BaseException:
-            self._kill()  # it has nothing to end yet, and Ctrl-C is to be heard at once
+            self._kill()  # there is nothing to end cleanly yet, and Ctrl-C must work at once
             self._run.remove()
             raise
         log.debug("Spark %s on Java %s (%s), log in %s", pyspark.__version__, java.version, java.origin, self.log_file)
 
     @property
     def log_file(self) -> Path:
-        """The file with all that the JVM and its Python workers print."""
+        """The file with the output of the JVM and its Python workers."""
         return self._run.log_file
 
     @property
     def pid(self) -> int:
-        """The process that keeps the JVM, and leads the process session that all of Spark's processes are in."""
+        """The id of the keeper process, which leads the process session of all of Spark's processes."""
         assert self._process is not None
         return self._process.pid
 
     def end(self) -> None:
-        """End the JVM and remove its files. Doing it twice does no harm."""
+        """End the JVM and remove its files; a second call has no effect."""
         with contextlib.suppress(Exception):  # py4j raises many types if the JVM has already ended
             self.gateway.shutdown()
         if self._process is not None:
@@ -142,7 +143,7 @@ class Jvm:
                 self._process.stdin.close()
 
     def _complete(self, conf: Mapping[str, str], log_level: str) -> SparkConf:
-        """Return the settings together with those that name files of this run."""
+        """Return the settings with those that name files of this run."""
         run = self._run.path
         log4j = run / "log4j2.properties"
         log4j.write_text(_LOG4J.format(level=log_level.lower(), file=self.log_file))
@@ -159,7 +160,7 @@ class Jvm:
         return complete
 
     def _archive_options(self) -> list[str]:
-        """Return what makes the JVM use the class data archive, or list its classes where one is to be made."""
+        """Return the options with which the JVM uses the class data archive, or lists its classes to make one."""
         if self._archive is None:
             return []
         if self._archive.is_ready:
@@ -183,7 +184,7 @@ class Jvm:
         return self._run.path / "gateway"
 
     def _start(self, home: Path) -> subprocess.Popen[bytes]:
-        """Start the JVM below its keeper, as PySpark starts one, but in a process session of its own."""
+        """Start the JVM under its keeper, as PySpark starts it, but in a process session of its own."""
         settings = [word for key, value in self.conf.getAll() for word in ("--conf", f"{key}={value}")]
         arguments = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
         command = [str(home / "bin" / "spark-submit"), *settings, *arguments]
@@ -202,7 +203,7 @@ class Jvm:
                 raise SparkLaunchError(str(error), str(self.log_file)) from error
 
     def _connect(self, process: subprocess.Popen[bytes]) -> JavaGateway:
-        """Wait until the JVM can be reached, and connect with it."""
+        """Wait until the JVM can be reached, and connect to it."""
         while process.poll() is None and not self._connection.is_file():
             time.sleep(_LOOK_S)
         if not self._connection.is_file():
@@ -216,7 +217,7 @@ class Jvm:
 
 @contextlib.contextmanager
 def launch_environment(environment: Mapping[str, str]) -> Generator[None]:
-    """Give ``os.environ`` what a JVM of ours and its workers must inherit, until the block ends.
+    """Set the variables in ``os.environ`` that our JVM and its workers inherit, until the block ends.
 
     Args:
         environment: Further variables to set.
@@ -231,7 +232,7 @@ def launch_environment(environment: Mapping[str, str]) -> Generator[None]:
         "PATH": _appended(os.environ.get("PATH", ""), "/usr/bin", "/bin") if os.name == "posix" else os.environ["PATH"],
         # Else Spark resolves the name of the host, which fails on some machines.
         "SPARK_LOCAL_IP": installation.LOOPBACK,
-        "SPARK_LOCAL_HOSTNAME": None,  # would win over that
+        "SPARK_LOCAL_HOSTNAME": None,  # would take precedence
     }
     with _environment(wanted):
         yield
@@ -251,7 +252,7 @@ def _check_machine() -> Path:
     """Return the home of the Spark to start.
 
     Raises:
-        SparkSetupError: It cannot start on this machine.
+        SparkSetupError: Spark cannot start on this machine.
     """
     package = Path(pyspark.__file__).parent
     home = installation.spark_home(package, pyspark.__version__)
@@ -267,7 +268,7 @@ def _local_dir_of_environment() -> Path | None:
 
 
 def _telling_line(log_file: Path) -> str:
-    """Return the line of a failed start that says most: the first with an error, else the last."""
+    """Return the most informative log line of a failed start: the first with an error, else the last."""
     lines = [line.strip() for line in log_file.read_text(errors="replace").splitlines() if line.strip()]
     telling = [line for line in lines if "error" in line.lower() or "exception" in line.lower()]
     return (telling or lines[-1:] or [""])[0]

@@ -1,12 +1,12 @@
-"""Keeps the JVM of a session of ours: in a process session of its own, and never longer than its driver lives.
+"""Keeps the JVM of our own session in a process session of its own, and ends it with its driver.
 
 A program of its own, started by ``jvm`` with the standard library alone, so that it is there at once: it must import
 nothing of Penstock. It leads the process session that the JVM and Spark's Python workers belong to, so a signal to the
-driver's process group reaches none of them. Why it takes this: decision 16.
+driver's process group reaches none of them. Decision 16 has the reasons.
 
 Usage: keeper.py DRIVER_PID COMMAND...
 
-Its input is a pipe that the driver holds open; the JVM reads from it, too, and ends by itself when it closes.
+Its input is a pipe that the driver holds open; the JVM reads from it too, and ends when the pipe closes.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import subprocess
 import sys
 import time
 
-#: The time that the JVM, and then its workers, get to end by themselves while the driver lives; after its death none.
+#: The time in which the JVM, and then its workers, may end by themselves while the driver lives.
 JVM_END_S, WORKERS_END_S = 10, 2
-#: A process that the driver has forked may hold the pipe open, so the driver is looked for, too; this often.
+#: The interval of checks that the driver lives; a process forked by the driver may hold the pipe open.
 _LOOK_S = 0.5
 _PAUSE_S = 0.02
 #: The state of a process that has ended and is not reaped yet.
 _ENDED = "ZX"
-#: By these a machine or a control group is shut down: what becomes of the job, and then of Spark, is the driver's word.
+#: The signals that shut down a machine or a control group: the driver decides what becomes of the job and of Spark.
 _IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
 
@@ -35,7 +35,7 @@ def keep(driver: int, command: list[str]) -> int:
 
     Args:
         driver: The process id of the driver.
-        command: Starts the JVM, which inherits that signals are ignored.
+        command: The command of the JVM, which inherits the ignored signals.
     """
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
@@ -64,14 +64,14 @@ def _kill(processes: list[int]) -> None:
 def _others_in_session() -> list[int]:
     own, found = os.getpid(), list[int]()
     for pid in _living():
-        with contextlib.suppress(OSError):  # it has just ended, or is not ours to look at
+        with contextlib.suppress(OSError):  # it has just ended, or belongs to another user
             if pid != own and os.getsid(pid) == own:
                 found.append(pid)
     return found
 
 
 def _living() -> list[int]:
-    """Return the processes that have not ended; a zombie may stay for as long as its parent likes."""
+    """Return the running processes, without zombies, which may stay as long as their parent does."""
     if not os.path.isdir("/proc/self"):  # noqa: PTH112 - pathlib takes longer to import than all that is done here
         listing = subprocess.run(["/bin/ps", "-A", "-o", "pid=,stat="], capture_output=True, text=True, check=False)
         return [int(pid) for pid, state in map(str.split, listing.stdout.splitlines()) if state[0] not in _ENDED]

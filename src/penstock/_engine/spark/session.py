@@ -1,7 +1,7 @@
-"""The Spark session that jobs run in: the program's own where it has one, else a local one made here.
+"""The Spark session that runs jobs: the program's own session, or else a local one of ours.
 
-Called by ``launch`` for each execution. A session of the program is never stopped and its settings stay as they are:
-we work in a sibling that shares its SparkContext. A session of ours stays for the next job and ends with the process.
+Called by ``launch`` for each execution. A session of the program is never stopped and its settings are not changed:
+jobs run in a sibling that shares its SparkContext. A session of ours stays for the next job and ends with the process.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ log = logging.getLogger(__name__)
 
 #: The settings that every session needs, also set on a running session.
 SESSION_CONF = {
-    # Levels are planned by us; replanning between them costs 150 ms an epoch.
+    # Penstock plans the levels; replanning between them costs 150 ms an epoch.
     "spark.sql.adaptive.enabled": "false",
-    # A row carries a block of up to 4 MB, so batches are cut by bytes, and the count hardly matters.
+    # A row holds a block of up to 4 MB, so batches are cut by bytes, and the number of rows hardly matters.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1024",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(8 << 20),
-    # Shuffle files of an epoch go when it ends, not when the JVM happens to collect garbage.
+    # The shuffle files of an epoch are deleted when it ends, not when the JVM collects garbage.
     "spark.sql.classic.shuffleDependency.fileCleanup.enabled": "true",
 }
 
@@ -51,14 +51,14 @@ _LOCAL_CONF = {
     "spark.ui.retainedTasks": "2000",
     "spark.sql.ui.retainedExecutions": "10",
     "spark.python.worker.reuse": "true",
-    # Looks up the caller's line for each step of a plan; our plans have no lines of the user's.
+    # It looks up the caller's line for each step of a plan; our plans have no lines of the user.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 
-#: How often Spark tries a task before it gives up; other failures than lost workers never reach Spark.
+#: The number of attempts of a Spark task; only lost workers fail a task.
 _TASK_ATTEMPTS = 4
 
-#: The wait if the thread cannot be woken.
+#: The longest wait for the end of the accumulators' thread.
 _ACCUMULATORS_END_S = 2
 
 _lock = threading.Lock()
@@ -69,10 +69,10 @@ class SparkHandle:
     """A session to run epochs in.
 
     Attributes:
-        session: The session; for plans of ours alone.
-        slots: How many tasks run at the same time.
-        log_file: The file that Spark logs to; None for a session of the program, which logs where the program says.
-        jvm: The JVM, when it is ours.
+        session: The session; only Penstock's own plans use it.
+        slots: The number of tasks that run at the same time.
+        log_file: Spark's log file; None for a session of the program, which configures the log itself.
+        jvm: The JVM of a session of ours.
     """
 
     session: SparkSession
@@ -82,7 +82,7 @@ class SparkHandle:
 
     @property
     def owned(self) -> bool:
-        """Whether the session was made by us."""
+        """Whether Penstock made the session."""
         return self.jvm is not None
 
     @property
@@ -112,18 +112,18 @@ _own: SparkHandle | None = None
 def get_session(
     slots: int | None = None, *, log_level: str = "WARN", local_dir: Path | None = None, archived: bool = True
 ) -> SparkHandle:
-    """Return the session to run in: the program's, else ours, which is made at the first call.
+    """Return the session for jobs: the program's session, or else ours, which is created at the first call.
 
     Args:
-        slots: How many tasks a session of ours runs at the same time; by default as many as there are cores. A session
-            that is already there keeps the slots it has.
+        slots: The number of tasks that a session of ours runs at the same time; by default the number of cores. An
+            existing session keeps its slots.
         log_level: The level of Spark's own log in a session of ours.
-        local_dir: Where a session of ours puts its temporary files; None for ``SPARK_LOCAL_DIRS``, else the temporary
-            directory.
+        local_dir: The directory for temporary files of a session of ours; None for ``SPARK_LOCAL_DIRS``, else the
+            temporary directory.
         archived: Whether the JVM of a session of ours may use a class data archive, and make one.
 
     Raises:
-        SparkSetupError: Spark cannot start on this machine; the subclass says why.
+        SparkSetupError: Spark cannot start on this machine; the subclass names the reason.
         UnsupportedOperationError: The program uses Spark Connect.
     """
     global _own  # noqa: PLW0603 - a process has one Spark, and so has this module
@@ -149,7 +149,7 @@ def available_cores() -> int:
 
 
 def driver_memory_mb(total_bytes: int) -> int:
-    """Return the heap for a machine's memory: a quarter of it, between 1 and 4 GiB. Blocks only pass through it."""
+    """Return the JVM's heap in MiB: a quarter of the memory, between 1 and 4 GiB; blocks only pass through it."""
     return max(1024, min(4096, (total_bytes >> 20) // 4))
 
 
@@ -165,7 +165,7 @@ def _start(slots: int, log_level: str, local_dir: Path | None, *, archived: bool
         "spark.default.parallelism": str(slots),
         "spark.driver.memory": f"{driver_memory_mb(_total_memory())}m",
     }
-    if SparkContext._gateway is not None:  # left over from a session that the program stopped; it cannot be set up anew
+    if SparkContext._gateway is not None:  # left from a session that the program stopped; it cannot be set up again
         SparkContext._gateway.shutdown()
         SparkContext._gateway = SparkContext._jvm = None
     jvm = Jvm(conf, log_level, local_dir, archived=archived)
@@ -182,7 +182,7 @@ def _start(slots: int, log_level: str, local_dir: Path | None, *, archived: bool
 
 
 def _end_accumulators(context: Any) -> None:
-    """End the thread that takes the values of PySpark's accumulators: by itself it looks for its end once a second."""
+    """End the thread of PySpark's accumulators, which by itself checks for its end only once a second."""
     server, accumulator = context._accumulatorServer, context._javaAccumulator
     ending = threading.Thread(target=server.shutdown, daemon=True)
     ending.start()
@@ -220,7 +220,7 @@ def _beside_program_session() -> SparkHandle:
 
 
 def _shares_process_group(context: SparkContext) -> bool:
-    """Tell whether a signal to this process's group reaches the JVM of a session that is not ours."""
+    """Return whether a signal to this process's group reaches the JVM of the program's session."""
     started: Any = getattr(context._gateway, "proc", None)
     jvm = os.getppid() if started is None else started.pid  # else spark-submit has started both
     try:
@@ -253,7 +253,7 @@ def unsuitable(conf: dict[str, str], master: str, python: str) -> list[str]:
 
 
 def _total_memory() -> int:
-    """Return the memory of this machine or container in bytes; 4 GiB where it does not say."""
+    """Return the memory of this machine or container in bytes; 4 GiB where it is unknown."""
     total = 4 << 30
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -1,7 +1,7 @@
-"""The user's own modules on their way to workers on other machines; called once for each job.
+"""Ships the user's own modules to workers on other machines; called once for each job.
 
-Workers of a local session import them from where they are. Elsewhere there is only what the job brings along: one zip
-with the modules and packages that the program has loaded from below its script's folder.
+Workers of a local session import modules from their files. On other machines they import them from a zip of the job,
+with the modules and packages that the program has loaded from its script's folder.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ log = logging.getLogger(__name__)
 
 #: Files by any other name are not imported from a zip.
 _SOURCE: Final = ".py"
-#: The same for all, so that the same modules make the same zip.
+#: The time of all files, so that the same modules make the same zip.
 _TIME: Final = (1980, 1, 1, 0, 0, 0)
 
 
 def is_local(spark: SparkHandle) -> bool:
-    """Tell whether all workers of a session are on this machine, with its files."""
+    """Return whether all workers of a session are on this machine."""
     master = spark.session.sparkContext.master or ""
     return master == "local" or master.startswith("local[")
 
@@ -43,10 +43,10 @@ def ship(spark: SparkHandle, modules: Mapping[str, Path]) -> None:
 
     Args:
         spark: The session; all tasks of its SparkContext can import them from now on.
-        modules: By top-level name: the file of a module, or the folder of a package.
+        modules: The file of a module, or the folder of a package, by top-level name.
 
     Raises:
-        LocalDirectoryError: The temporary directory does not take them.
+        LocalDirectoryError: The temporary directory cannot be written.
     """
     content = zipped(modules)
     if content is None:
@@ -73,7 +73,7 @@ def _folder() -> Path:
 
 
 def zipped(modules: Mapping[str, Path]) -> bytes | None:
-    """Return modules as a zip that Python imports from; None without any."""
+    """Return a zip of modules from which Python can import; None without modules."""
     buffer = io.BytesIO()
     empty = True
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -1,6 +1,6 @@
-"""Spark's Python workers when a job ends, and when they end themselves: the functions that they keep open get closed.
+"""Closes the open functions of Spark's Python workers at the end of a job, and at the end of a worker.
 
-Called by the epoch runner, on the driver and in tasks. Why it takes this: decision 4.
+Called by the epoch runner, on the driver and in tasks. Decision 4 has the reasons.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
-#: Functions that take longer to close than this are left to the end of their worker.
+#: The time in which functions have to close; slower ones are closed at the end of their worker.
 _PATIENCE_S: Final = 10
-#: Each of the last tasks stays until it sees that Spark has started the others, in other workers, or for so long.
+#: The longest time that each of the last tasks waits for the others to start, so that they use different workers.
 _TOGETHER_S: Final = 0.1
 _LOOK_S: Final = 0.002
 
 _leave: Final = os._exit
 _worker: int | None = None
-#: How many modules there were when this worker last put objects out of the collector's sight.
+#: The number of modules when this worker last froze its objects for the collector.
 _modules = 0
 
 
 @contextlib.contextmanager
 def closing_tasks(context: Any, run_id: str) -> Generator[None]:
-    """Have the Spark job that runs within end when functions take too long to close, wherever they hang."""
+    """Cancel the Spark job of the block when functions take too long to close."""
     group = f"penstock-release-{run_id}"
     context.setJobGroup(group, "closing functions", interruptOnCancel=False)
     timer = threading.Timer(_PATIENCE_S + 2, context.cancelJobGroup, (group,))
@@ -45,7 +45,7 @@ def closing_tasks(context: Any, run_id: str) -> Generator[None]:
 
 @contextlib.contextmanager
 def patience() -> Generator[None]:
-    """Interrupt in a task what takes too long to close; what a function does in C is not interrupted."""
+    """Interrupt functions that take too long to close in a task; code in C is not interrupted."""
     before = signal.signal(signal.SIGALRM, _interrupt)
     signal.setitimer(signal.ITIMER_REAL, _PATIENCE_S, 1)  # later ones have one second each
     try:
@@ -62,12 +62,12 @@ def _interrupt(*_: Any) -> NoReturn:
 
 @contextlib.contextmanager
 def with_others(meeting: Path, place: int, slots: int) -> Generator[None]:
-    """Have a task stay until the others of its Spark job have begun, as far as they can be seen from this host.
+    """Keep a task running until the other tasks of its Spark job on this host have begun.
 
     Args:
-        meeting: A directory of the driver's; on other hosts it is not there.
+        meeting: A directory on the driver's host; other hosts do not have it.
         place: The number of the task.
-        slots: How many there are.
+        slots: The number of tasks.
     """
     started = time.monotonic()
     with contextlib.suppress(OSError):
@@ -78,7 +78,7 @@ def with_others(meeting: Path, place: int, slots: int) -> Generator[None]:
 
 
 def _all_here(meeting: Path, slots: int) -> bool:
-    """Tell whether all tasks of a release have begun, as far as they can be seen from this host."""
+    """Return whether all tasks on this host have begun."""
     try:
         return len(list(meeting.iterdir())) >= slots
     except OSError:
@@ -86,9 +86,9 @@ def _all_here(meeting: Path, slots: int) -> bool:
 
 
 def close_at_exit() -> None:
-    """Have this worker close its functions when Spark lets it go.
+    """Make this worker close its functions when Spark ends it.
 
-    It leaves by ``os._exit`` then, which calls no exit handlers, so this stands in for that name.
+    The worker then calls ``os._exit``, which runs no exit handlers, so this function replaces that name.
     """
     global _worker  # noqa: PLW0603 - a worker is a process
     if _worker != os.getpid():
@@ -105,10 +105,10 @@ def _close_and_leave(status: int) -> NoReturn:
 
 
 def spare_modules() -> None:
-    """Have Python's collector pass over what modules consist of, once they are loaded.
+    """Exclude the objects of loaded modules from Python's collector.
 
-    PySpark has it look at everything after each task, while the next task may be waiting for the worker: 20 ms for the
-    50,000 objects of our modules alone, and more with those of the user's.
+    PySpark runs a full collection after each task, while the next task may be waiting for the worker: 20 ms for the
+    50,000 objects of our modules alone, and more with the user's.
     """
     global _modules  # noqa: PLW0603 - a worker is a process
     if len(sys.modules) > _modules:

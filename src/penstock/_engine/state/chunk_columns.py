@@ -1,7 +1,7 @@
 """A chunk: one operation on rows of one pane, in columns, and the encoding of its columns in a file.
 
-Values are pickled as one list per chunk: pickling them one by one costs several times as much. A column that says
-nothing takes no bytes: most chunks have keys and values alone.
+Values are pickled as one list per chunk: pickling them one by one costs several times as much. An empty column
+takes no bytes: most chunks have only keys and values.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 #: keys, namespaces, sub-keys, values, originals, stamps
 COLUMNS: Final = 6
 _SIZES: Final = Struct(">6Q")
-#: Of normal keys, and of sub-keys that are not there.
+#: The types of normal keys; NoneType for a missing sub-key.
 _KEY_TYPES: Final = frozenset({str, int, bytes, type(None)})
 #: Formats 1 and 2 had keys, values and originals.
 OLD_COLUMNS: Final = 3
@@ -44,13 +44,13 @@ class ChunkOperation(IntEnum):
     PUT = 0
     #: Delete rows.
     DELETE = 1
-    #: Delete a whole pane; has no columns.
+    #: Delete a whole pane; such a chunk has no columns.
     DROP = 2
     #: Delete all rows of these keys and namespaces.
     CLEAR = 5
 
 
-#: In formats 1 and 2 setting and taking back a timer were operations of their own; the values were times, or pairs of
+#: Formats 1 and 2 set and deleted timers by operations of their own; the values were times, or pairs of
 #: time and namespace.
 OLD_TIMER_OPS: Final = {3: ChunkOperation.PUT, 4: ChunkOperation.DELETE}
 
@@ -62,30 +62,30 @@ class Chunk:
     op: ChunkOperation
     #: The table, or the timer domain.
     name: str
-    #: See `kinds`; that of timers is "timers".
+    #: The kind of the state, see `kinds`; "timers" for timers.
     kind: str
     keep_keys: bool
-    #: That of the pane.
+    #: The namespace of the pane.
     namespace: Namespace
     #: First and last key group that the operation may concern.
     key_groups: tuple[int, int]
     keys: list[NormalKey]
     values: list[Any] | None = None
-    #: The keys behind normal keys that are bytes, of composite addresses (key, sub-key); None elsewhere.
+    #: The user's keys where the normal keys are bytes; (key, sub-key) for composite addresses; None elsewhere.
     originals: list[Any] | None = None
-    #: Some of the keys that are bytes may be as format 1 had them.
+    #: Whether some keys that are bytes may have the encoding of format 1.
     old_keys: bool = False
-    #: Of the rows; None where all have ().
+    #: The namespaces of the rows; None where all are ().
     namespaces: list[Namespace] | None = None
-    #: None where no row has one.
+    #: The sub-keys of the rows; None where no row has any.
     subs: list[NormalKey | None] | None = None
-    #: None where no row has one.
+    #: When each row was last written or read; None where no row expires.
     stamps: list[int | None] | None = None
-    #: Since when the rows of the table expire, see `time_to_live`; None where they do not.
+    #: The time from which the rows of the table expire, see `time_to_live`; None where they do not.
     since: int | None = None
 
     def addresses(self) -> list[Address]:
-        """Return where the rows stand in their pane."""
+        """Return the addresses of the rows in their pane."""
         if self.subs is None and self.namespaces is None:
             return cast("list[Address]", self.keys)
         count = len(self.keys)
@@ -93,7 +93,7 @@ class Chunk:
         return list(zip(self.keys, namespaces, self.subs or [None] * count, strict=True))
 
     def only(self, key_groups: range, max_parallelism: int) -> Chunk:
-        """Return what it does to some key groups."""
+        """Reduce the chunk to the rows of some key groups, and return it."""
         wanted = [key_group(normal, max_parallelism) in key_groups for normal in self.keys]
         first, last = max(self.key_groups[0], key_groups.start), min(self.key_groups[1], key_groups.stop - 1)
         self.key_groups = first, last
@@ -112,7 +112,7 @@ def _filter(column: list[Any], wanted: list[bool]) -> list[Any]:
 
 
 def pack(chunk: Chunk) -> bytes:
-    """Return the columns of a chunk.
+    """Return the columns of a chunk as bytes.
 
     Raises:
         UnpicklableStateError: A value can be pickled neither by pickle nor by cloudpickle.
@@ -158,15 +158,15 @@ def unpack(chunk: Chunk, raw: bytes, columns: int, classes: AllowedClasses = ALL
     """Give a chunk its columns.
 
     Args:
-        chunk: One without.
-        raw: What `pack` made.
-        columns: How many there are.
-        classes: What values may be of.
+        chunk: The chunk, without columns.
+        raw: The bytes that `pack` returned.
+        columns: The number of columns in the bytes.
+        classes: The classes that values may have.
 
     Raises:
-        ValueError: They are not what `pack` makes; or another error of a decoder.
+        ValueError: The bytes are damaged; a decoder may raise another error.
         StateClassError: A value cannot be unpickled.
-        UntrustedClassError: A value is of no allowed class.
+        UntrustedClassError: A value has a class that is not allowed.
     """
     if not raw:
         return chunk
@@ -181,7 +181,7 @@ def unpack(chunk: Chunk, raw: bytes, columns: int, classes: AllowedClasses = ALL
     chunk.originals = load_value(classes, chunk.name, originals) if originals else None
     for column in (chunk.namespaces, chunk.subs, chunk.stamps, chunk.values, chunk.originals):
         if column is not None and (type(column) is not list or len(column) != len(chunk.keys)):
-            reason = "its columns are not of one length"
+            reason = "its columns differ in length"
             raise ValueError(reason)
     if columns == OLD_COLUMNS and chunk.kind == TIMERS:
         _take_times_from_values(chunk)
@@ -192,9 +192,9 @@ def load_value(classes: AllowedClasses, name: str, data: bytes) -> Any:
     """Return a value of a state from its pickle.
 
     Raises:
-        ValueError: It is no pickle.
-        StateClassError: Its classes do not take what was stored.
-        UntrustedClassError: It is of no allowed class.
+        ValueError: The bytes are no pickle.
+        StateClassError: The class of the value does not accept the stored data.
+        UntrustedClassError: The value has a class that is not allowed.
     """
     try:
         return classes.load(data)
@@ -203,7 +203,7 @@ def load_value(classes: AllowedClasses, name: str, data: bytes) -> Any:
     except (pickle.UnpicklingError, EOFError, MemoryError, OverflowError) as error:
         reason = f"{type(error).__name__}: {error}"
         raise ValueError(reason) from error
-    except Exception as error:  # the user's classes may have any reason
+    except Exception as error:  # the user's classes may raise anything
         raise StateClassError(name, f"{type(error).__name__}: {error}") from error
 
 
@@ -236,13 +236,13 @@ def _unpack_keys(packed: bytes) -> list[Any]:
     if keys and type(keys[0]) is list:
         keys = [None if encoded is None else decode_normal(encoded) for (encoded,) in keys]
     if not _KEY_TYPES.issuperset(map(type, keys)):
-        reason = "there are keys of no type that keys have"
+        reason = "it has keys of a type that no key has"
         raise ValueError(reason)
     return keys
 
 
 def _take_times_from_values(chunk: Chunk) -> None:
-    """Make rows of the timers of formats 1 and 2."""
+    """Turn the timers of formats 1 and 2 into rows."""
     pairs = [(value, ()) if type(value) is int else value for value in chunk.values or ()]
     chunk.subs = [timestamp for timestamp, _ in pairs]
     chunk.namespaces = [tuple(namespace) for _, namespace in pairs]

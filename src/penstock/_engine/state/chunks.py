@@ -1,4 +1,4 @@
-"""Memory to chunks: the changes of an epoch, or everything, as operations in columns."""
+"""Chunks from memory: the changes of an epoch, or the whole state, as operations in columns."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Rows below a pane whose addresses are not in a container, by ascending key group: (key group, row).
+#: Iterates (key group, row) of a pane's stored rows by ascending key group, except for addresses in a container.
 Below: TypeAlias = "Callable[[Pane, Container[Address]], Iterator[tuple[int, Row]]]"
 
 
@@ -37,13 +37,13 @@ class _Columns:
 
     addresses: list[Address]
     values: list[Any]
-    #: None where no row has any.
+    #: None where no row has one.
     originals: list[Any] | None = None
     stamps: list[Any] | None = None
 
     @classmethod
     def of(cls, rows: list[Row]) -> _Columns:
-        """Return rows in columns."""
+        """Return the columns of some rows."""
         return cls(*(list(column) for column in zip(*rows, strict=True)))
 
     def extend(self, more: _Columns) -> None:
@@ -61,12 +61,12 @@ class _Columns:
 
 
 class Chunker:
-    """Cuts panes and timers into chunks as large as the writer wants them.
+    """Cuts panes and timers into chunks of the size that the writer asks for.
 
     Args:
         key_groups: The key groups of the subtask.
         max_parallelism: The number of all key groups.
-        writer: Where the chunks go.
+        writer: The writer of the chunks.
     """
 
     def __init__(self, key_groups: range, max_parallelism: int, writer: StateFileWriter) -> None:
@@ -78,10 +78,10 @@ class Chunker:
     # ---------------------------------------------------------------------------------------------------- what changed
 
     def pane_changes(self, pane: Pane) -> Iterator[Chunk]:
-        """Iterate what the running epoch did to a pane.
+        """Iterate the running epoch's changes of a pane.
 
         Raises:
-            InternalError: It has written a key that belongs to another subtask.
+            InternalError: The epoch wrote a key of another subtask.
         """
         if pane.drop_unsaved:
             yield self._chunk(ChunkOperation.DROP, pane, [])
@@ -97,7 +97,7 @@ class Chunker:
             deleted = [address for address, value in pairs if value is ABSENT]
             addresses = [address for address, value in pairs if value is not ABSENT]
             values = [value for value in values if value is not ABSENT]
-            if not pane.stored:  # then what no earlier epoch has committed needs no trace
+            if not pane.stored:  # a row that no earlier epoch committed needs no deletion
                 deleted = [address for address in deleted if address in pane.pending]
         if deleted:
             yield self._chunk(ChunkOperation.DELETE, pane, deleted)
@@ -109,7 +109,7 @@ class Chunker:
             yield chunk
 
     def life_changes(self, table: Table) -> Chunk:
-        """Return a chunk without rows, which says since when those of a table expire, or that they do not."""
+        """Return a chunk without rows that stores from when on the rows of a table expire, or that they do not."""
         return self._chunk(ChunkOperation.DELETE, table.pane(), [])
 
     def _clears(self, pane: Pane, owners: list[Any]) -> Iterator[Chunk]:
@@ -118,7 +118,7 @@ class Chunker:
             yield self._chunk(ChunkOperation.CLEAR, pane, [(key, namespace, None) for key, namespace in owners])
 
     def _slices(self, rows: list[T]) -> Iterator[list[T]]:
-        """Iterate parts of a list, each as long as the writer wants it by then."""
+        """Iterate parts of a list, each as long as the writer asks for at that time."""
         start = 0
         while start < len(rows):
             end = start + self._writer.batch
@@ -128,10 +128,10 @@ class Chunker:
     # ------------------------------------------------------------------------------------------------------- everything
 
     def pane_entries(self, pane: Pane, below: Below) -> Iterator[Chunk]:
-        """Iterate all rows of a pane in chunks that end where key groups end, or are of one key group alone.
+        """Iterate all rows of a pane in chunks that end with a key group, or hold a part of one key group.
 
         Raises:
-            InternalError: There is a key that belongs to another subtask.
+            InternalError: The pane has a key of another subtask.
         """
         columns = _Columns([], [])
         first = last = self._key_groups.start
@@ -181,10 +181,10 @@ class Chunker:
     # ----------------------------------------------------------------------------------------------------------- timers
 
     def timer_changes(self, timers: Timers) -> Iterator[Chunk]:
-        """Iterate what the running epoch did to the timers of a domain.
+        """Iterate the running epoch's changes of the timers of a domain.
 
         Raises:
-            InternalError: There is one for a key that belongs to another subtask.
+            InternalError: A timer has a key of another subtask.
         """
         self._check(timers.name, [key for key, _, _ in timers.journal])
         for op, is_set in ((ChunkOperation.PUT, True), (ChunkOperation.DELETE, False)):
@@ -232,16 +232,16 @@ class Chunker:
 
 
 def check_key_groups(name: str, addresses: Collection[Address], own: range, max_parallelism: int) -> None:
-    """Make sure that keys are this subtask's: a later start would look for their state in another one.
+    """Make sure that keys belong to this subtask: a later start would look for their state in another one.
 
     Args:
-        name: The state.
-        addresses: Rows that were written.
+        name: The name of the state, for the error.
+        addresses: The rows that were written.
         own: The key groups of the subtask.
         max_parallelism: The number of all key groups.
 
     Raises:
-        InternalError: One of them is not.
+        InternalError: A key belongs to another subtask.
     """
     if len(own) == max_parallelism or not addresses:
         return
@@ -251,15 +251,15 @@ def check_key_groups(name: str, addresses: Collection[Address], own: range, max_
         return
     normal, group = next(pair for pair in zip(keys, groups, strict=True) if pair[1] not in own)
     reason = (
-        f"state {name!r} has got the key {reprlib.repr(key_value(normal))} of key group {group}, and this subtask has "
-        f"the groups {own.start} to {own.stop - 1}. Most often a key selector gave another key where the record was "
-        "sent from: it must give the same key for a record each time, in every process"
+        f"state {name!r} has the key {reprlib.repr(key_value(normal))} of key group {group}, but this subtask has "
+        f"the groups {own.start} to {own.stop - 1}. The usual cause is a key selector that gave another key where the "
+        "record was sent: it must give the same key for a record each time, in every process"
     )
     raise InternalError(reason)
 
 
 def _take_addresses(chunk: Chunk, addresses: list[Address]) -> None:
-    """Give a chunk the columns that its rows' addresses have."""
+    """Give a chunk the columns of its rows' addresses."""
     if not addresses or type(addresses[0]) is not tuple:
         chunk.keys = cast("list[NormalKey]", addresses)
         return
@@ -272,7 +272,7 @@ def _take_addresses(chunk: Chunk, addresses: list[Address]) -> None:
 
 
 def _beside(pane: Pane, addresses: list[Address]) -> tuple[list[Any] | None, list[Any] | None]:
-    """Return the keys that are kept of some rows in memory, and their stamps; None where no row has any."""
+    """Return the kept keys of some rows in memory, and their stamps; None where no row has any."""
     originals, stamps = pane.originals, pane.stamps
     return (
         list(map(originals.get, addresses)) if originals else None,
@@ -285,10 +285,10 @@ def _unless_all_none(column: list[Any] | None) -> list[Any] | None:
 
 
 def _dirty_columns(pane: Pane) -> tuple[list[Address], list[Any]]:
-    """Return what a pane's running epoch changed as addresses and values.
+    """Return the rows that the running epoch changed in a pane, as addresses and values.
 
-    Not sorted: following the order of the dict, which is that of memory, takes a quarter of the time that sorted keys
-    take (600 ns each with 500,000 scattered ones, nearly all of it waiting for memory), and the file grows by 8 %.
+    They are not sorted: the order of the dict, which is the order in memory, takes a quarter of the time of sorted keys
+    (600 ns each with 500,000 scattered keys, nearly all of it waiting for memory), and the file grows by 8 %.
     """
     hot, dirty = pane.hot, pane.dirty
     if len(dirty) == len(hot):

@@ -1,7 +1,7 @@
-"""The declared type of a keyed state, as the text that checkpoints store beside it: ``value[int]``.
+"""The declared type of a keyed state, as the text that checkpoints store with it: ``value[int]``.
 
-Types are told apart by what Python makes of them, for that is what is stored: every width of an integer is an ``int``,
-and the fields of a row may change. Where some part of a type is left open, so is all of it, and nothing is compared.
+Types are compared as the Python types that are stored: every width of an integer is an ``int``, and the fields of a row
+may change. Where a part of a type is left open, the whole type is open, and nothing is compared.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def declared(kind: str, type_info: TypeInformation) -> str:
     """Return a kind of state with the type that its descriptor names.
 
     Args:
-        kind: Such as ``value``.
+        kind: The kind of state, such as ``value``.
         type_info: The type of the values, lists or maps.
 
     Example:
@@ -82,7 +82,7 @@ def bare(kind: str) -> str:
 
 
 def agreed(written: str, asked: str) -> str | None:
-    """Return what a state is that was written as one thing and is asked for as another; None when it cannot be both."""
+    """Return the kind that fits both the stored and the requested declaration of a state; None where they conflict."""
     if written == asked or not asked:
         return written
     if not written:
@@ -94,7 +94,7 @@ def agreed(written: str, asked: str) -> str | None:
 
 
 def _text(type_info: TypeInformation) -> str:
-    """Return what Python calls a type; empty where it is left open."""
+    """Return the name of the Python type; empty where the type is left open."""
     match type_info:
         case BasicTypeInfo():
             return _BASIC[type_info.basic_type]

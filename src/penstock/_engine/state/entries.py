@@ -2,14 +2,14 @@
 
     key     pane id, key group, address
     value   a pickle of the value; that of a *wide* row holds the original key and long parts of the address as well.
-            Behind a tag and a time where the row has a stamp
+            After a tag and a time where the row has a stamp
 
-    address   the encoding of the key, where the row has nothing else
-              _COMPOSITE, size of the key, key, size of the namespace, its numbers, sub-key
+    address   the encoding of the key, for a row that has a key only
+              for other rows: _COMPOSITE, size of the key, key, size of the namespace, its numbers, sub-key
 
-A part that is too long for LMDB stands there by its hash. Ids of panes come first, so a pane is one stretch of keys;
-within it key groups follow each other, and within these the rows of one key and namespace. Nearly all keys are str or
-int: they take short ways here, because each read that memory cannot answer and each write comes by.
+A part that is too long for LMDB is replaced by its hash. The id of the pane comes first, so a pane is one range of
+keys; within it rows are ordered by key group, then by key and namespace. Nearly all keys are str or int and have fast
+paths here, because each read that memory cannot answer and each write passes through this module.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ _INT_KEY_BEHIND: Final = Struct(">6sBq").pack
 _INT_TAG: Final = ord("i")
 _SUB_INT: Final = Struct(">Bq").pack
 
-#: LMDB takes keys of 511 bytes; six of them are the pane and the key group.
+#: LMDB takes keys of up to 511 bytes; six of them are the pane and the key group.
 _MAX_KEY_BYTES: Final = 480
-#: Of a key or sub-key in an address that has both.
+#: The limit for a key or sub-key in an address that has both.
 _MAX_PART_BYTES: Final = 220
-#: What the encodings of int and str begin with.
+#: The first bytes of the encodings of int and str.
 _NARROW: Final = b"isI"
 _HASHED: Final = b"\x00"
 _COMPOSITE: Final = b"\x01"
 _KEY_SIZE: Final = Struct(">H")
-#: Pickles begin with another byte.
+#: The tag of a value with a stamp; pickles begin with another byte.
 _STAMPED: Final = 0x01
 _STAMP: Final = Struct(">Bq")
 
@@ -69,12 +69,12 @@ def locate(pane_id: int, address: Address, max_parallelism: int) -> tuple[bytes,
 
 
 def locate_owner(pane_id: int, owner: Owner, max_parallelism: int) -> bytes:
-    """Return what the stored keys of all rows of a key and namespace begin with."""
+    """Return the prefix of the stored keys of all rows of a key and namespace."""
     return PREFIX.pack(pane_id, key_group(owner[0], max_parallelism)) + _owner(*owner)
 
 
 def value_of(raw: bytes, *, is_wide: bool) -> tuple[Any, Any, int | None]:
-    """Return the value of a row, its original key, None for a narrow one, and its stamp."""
+    """Return the value of a row, its original key (None for a narrow row), and its stamp."""
     stamp = None
     if raw[0] == _STAMPED:
         _, stamp = _STAMP.unpack_from(raw)
@@ -113,7 +113,7 @@ def changes(
 
 
 def _narrow_keys(prefix: bytes, rows: list[Address]) -> list[bytes] | None:
-    """Return the stored keys of one key group, None unless all rows are narrow."""
+    """Return the stored keys of rows of one key group; None unless all rows are narrow."""
     kinds = set(map(type, rows))
     if kinds == {tuple}:
         found = list(_names(prefix, cast("list[Composite]", rows)))
@@ -145,7 +145,7 @@ def _names(prefix: bytes, rows: list[Composite]) -> Iterator[tuple[bytes, bool]]
     """Iterate the stored keys of rows of one key group, and whether they are wide."""
     key, namespace, head, is_wide = None, None, b"", False
     for row in rows:
-        if row[0] is not key or row[1] != namespace:  # most often they are those of the row before
+        if row[0] is not key or row[1] != namespace:  # rows of one key and namespace usually follow each other
             key, namespace = row[0], row[1]
             owner = _owner(key, namespace)
             head, is_wide = prefix + owner, not _is_narrow_owner(owner)
@@ -170,21 +170,21 @@ def timer_row(group: int, pane_id: int, address: Composite, original: Any) -> tu
 
 
 class RowReader:
-    """Reads scanned rows one after the other: those of one key and namespace begin alike."""
+    """Reads scanned rows one after the other; rows of one key and namespace share a prefix, which is decoded once."""
 
     def __init__(self) -> None:
-        #: Of the row before: the bytes of its key and namespace, what they are, and whether they make a row wide.
+        #: Of the row before: the bytes of its key and namespace, the two decoded, and whether they make a row wide.
         self._head = b""
         self._owner: Owner = (b"", ())
         self._is_wide = False
 
     def row(self, encoded: bytes, raw: bytes, known: Container[Address]) -> Row | None:
-        """Return a row, None for one whose address is known.
+        """Return a row; None where its address is known.
 
         Args:
-            encoded: Its address as it is stored.
-            raw: Its value as it is stored.
-            known: What is in memory hides it: no need to unpickle.
+            encoded: The stored address.
+            raw: The stored value.
+            known: The addresses in memory, which hide stored rows: their values need not be unpickled.
         """
         if encoded.startswith(_COMPOSITE):
             return self._composite(encoded, raw, known)
@@ -237,12 +237,12 @@ def owner_bytes(encoded: bytes) -> int:
 
 
 def stored(encoded: bytes, limit: int = _MAX_KEY_BYTES) -> bytes:
-    """Return what stands for an encoding in a stored key; over the limit its hash, with the encoding in the value."""
+    """Return an encoding for a stored key; above the limit its hash, and the value then holds the encoding."""
     return encoded if len(encoded) <= limit else _HASHED + blake2b(encoded, digest_size=32).digest()
 
 
 def _is_wide(encoded: bytes) -> bool:
-    """Return whether a value stands with its original key and encoding; str and int of usual length need neither."""
+    """Return whether a value is stored with its key and encoding; str and int of usual length need neither."""
     return encoded[0] not in _NARROW or len(encoded) > _MAX_KEY_BYTES
 
 
@@ -267,17 +267,17 @@ def _sub(sub: NormalKey | None) -> bytes:
 
 
 def _is_narrow_owner(owner: bytes) -> bool:
-    """Return whether the key in a stored address is a str or int of usual length; a hash is none."""
+    """Return whether the key in a stored address is a str or int of usual length, and not a hash."""
     return owner[1 + _KEY_SIZE.size] in _NARROW
 
 
 def _is_narrow_sub(sub: bytes) -> bool:
-    """Return the same of a stored sub-key."""
+    """Return whether a stored sub-key is missing, or a str or int of usual length."""
     return not sub or sub[0] in _NARROW
 
 
 def _long_parts(address: Address) -> Any:
-    """Return the encodings that stand in a stored key by their hashes; None where none does."""
+    """Return the encodings that a stored key holds as hashes; None where it holds no hash."""
     if type(address) is not tuple:
         encoded = encode_normal(cast("NormalKey", address))
         return encoded if len(encoded) > _MAX_KEY_BYTES else None
@@ -286,7 +286,7 @@ def _long_parts(address: Address) -> Any:
 
 
 def _long_of(raw: bytes) -> Any:
-    """Return the encodings of parts that stand in a stored key by their hashes."""
+    """Return, from a stored value, the encodings that the stored key holds as hashes."""
     return pickles.load(raw[_STAMP.size :] if raw[0] == _STAMPED else raw)[2]
 
 

@@ -2,8 +2,8 @@
 
 - One handle per process and path: LMDB loses its locks when a path is opened twice in a process.
 - The map is a sparse file that starts small and doubles; other processes notice and follow.
-- Before each write, readers of killed processes are cleared away: they would keep old pages from being used again.
-- Nothing is synced to disk: the store is a cache of checkpoints, and its path does not survive a reboot.
+- Each write first clears readers of killed processes: they would keep old pages from being used again.
+- Nothing is synced to disk: the store is a cache of checkpoints, and its directory is not used after a reboot.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ T = TypeVar("T")
 _FIRST_MAP_BYTES: Final = 1 << 28
 _MAX_READERS: Final = 512
 
-#: File systems without the locks and shared mappings that LMDB needs.
+#: File systems that lack the locks and shared mappings that LMDB needs.
 _NETWORK_DISKS: Final = {
     *("9p", "afs", "beegfs", "ceph", "cifs", "fuse.glusterfs", "fuse.s3fs", "fuse.sshfs", "glusterfs"),
     *("gpfs", "lustre", "nfs", "nfs4", "smb3", "smbfs"),
@@ -43,7 +43,7 @@ class LmdbEnvironment:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._readers: WeakSet[lmdb.Transaction] = WeakSet()
-        # No sync: a lost page costs a restore from the checkpoint, which is where the truth is.
+        # No sync: a lost page costs a restore from the checkpoint, which is authoritative.
         self._env = lmdb.open(
             str(path),
             map_size=_FIRST_MAP_BYTES,
@@ -58,10 +58,10 @@ class LmdbEnvironment:
         self.meta = self._env.open_db(b"meta")
 
     def read(self) -> lmdb.Transaction:
-        """Begin a read transaction; keep it short, it holds on to old pages."""
+        """Begin a read transaction; keep it short, because it keeps old pages in use."""
         try:
             reader = self._env.begin(db=self.entries)
-        except lmdb.MapResizedError:  # another process has let it grow
+        except lmdb.MapResizedError:  # another process has grown the map
             self._resize(0)
             reader = self._env.begin(db=self.entries)
         self._readers.add(reader)
@@ -71,7 +71,7 @@ class LmdbEnvironment:
         """Run `action` in a write transaction, and again in a larger map when this one is full.
 
         Raises:
-            LocalStateError: The disk does not take it.
+            LocalStateError: The disk refuses the write.
         """
         self._env.reader_check()
         while True:
@@ -82,7 +82,7 @@ class LmdbEnvironment:
                 self._resize(2 * int(self._env.info()["map_size"]))
             except lmdb.MapResizedError:
                 self._resize(0)
-            except lmdb.Error as error:  # it says "Input/output error" of a disk that is full
+            except lmdb.Error as error:  # LMDB reports a full disk as "Input/output error"
                 raise not_usable(self._path, error) from error
 
     def _resize(self, map_bytes: int) -> None:
@@ -97,20 +97,20 @@ _opening = threading.Lock()
 
 
 def open_environment(path: Path) -> LmdbEnvironment:
-    """Return this process's handle of the environment in a directory; it closes with its last user.
+    """Return this process's handle of the environment in a directory; the handle closes with its last user.
 
-    Of its two files either both are there or none: where one was cleaned away, a process that has them open still uses
-    its own, and a second one, with another lock, would write into the same data.
+    Either both files of the environment must exist or neither: where one was deleted, a process that has them open
+    still uses its own, and a second process, with another lock file, would write into the same data.
 
     Raises:
-        lmdb.Error: The directory cannot be opened as one.
+        lmdb.Error: The directory cannot be opened as an environment.
     """
     with _opening:
         key = (os.getpid(), path)  # a forked child may not use its parent's handles
         environment = _opened.get(key)
         if environment is None:
             if (path / "data.mdb").exists() != (path / "lock.mdb").exists():
-                raise lmdb.Error(f"{path}: one of its two files is gone")
+                raise lmdb.Error(f"{path}: one of its two files is missing")
             environment = _opened[key] = LmdbEnvironment(path)
         return environment
 
@@ -128,7 +128,7 @@ def is_in_use(path: Path) -> bool:
 
     LMDB holds a lock on the first byte of its lock file for as long as a process has it open.
     """
-    if (os.getpid(), path) in _opened:  # to lock and unlock a file of this process's own would undo LMDB's lock
+    if (os.getpid(), path) in _opened:  # locking and unlocking this process's own file would release LMDB's lock
         return True
     import fcntl
 
@@ -146,8 +146,8 @@ def private_directory(path: Path) -> Path:
     """Make a directory that only this user can enter, and return its real path.
 
     Raises:
-        LocalStateError: It, or one above it that is for this user's state alone, belongs to somebody else or is open to
-            others; or it is no local disk.
+        LocalStateError: The directory, or one above it that holds only this user's state, belongs to another user or is
+            open to others; or it is not on a local disk.
     """
     try:
         for directory in reversed([path, *path.parents]):
@@ -172,7 +172,7 @@ def private_directory(path: Path) -> Path:
 
 
 def _file_system(device: int, mounts: Path = Path("/proc/self/mountinfo")) -> str:
-    """Return the type of a mounted file system, "" when the system does not tell."""
+    """Return the type of a mounted file system, "" where the system does not report it."""
     if not mounts.exists():  # macOS
         return ""
     number = f"{os.major(device)}:{os.minor(device)}"

@@ -1,4 +1,4 @@
-"""Whether a state file is the one that its handle names."""
+"""The check that a state file is the one that its handle names."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 
 def check_intact(data: bytes, handle: StateHandle, path: str) -> None:
-    """Raise for a file that has not the size, checksum and digest of its handle.
+    """Raise for a file whose size, checksum or digest differs from its handle.
 
     Args:
         data: The whole file.
-        handle: Names it.
+        handle: The handle that names the file.
         path: Its name, for the error.
 
     Raises:
-        CorruptCheckpointError: It was cut off, replaced or damaged.
+        CorruptCheckpointError: The file was cut off, replaced or damaged.
     """
     if len(data) != handle.size:
         reason = f"it was cut off or replaced ({len(data)} bytes are there, {handle.size} were written)"

@@ -13,21 +13,21 @@ class KeyContext:
     __slots__ = ("key", "normal")
 
     def __init__(self) -> None:
-        #: The key as the user's selector gave it, or as it was kept with a timer.
+        #: The key as the user's selector returned it, or as a timer kept it.
         self.key: Any = None
-        #: The normal key. State that is kept by windows of single keys has a context of its own, with the `Composite`
-        #: of key and window in this place.
+        #: The normal key. State of windows of single keys has a context of its own, where this is the `Composite` of
+        #: key and window.
         self.normal: Any = b""
 
     def leave(self) -> None:
-        """Unset the current key: asking for it raises until the next one is set."""
+        """Unset the current key: reading it raises until the next key is set."""
         self.key = self.normal = b""
         del self.key, self.normal
 
-    def __getattr__(self, name: str) -> NoReturn:  # of a slot that is empty
-        operation = "Keyed state or a timer where there is no current key"
+    def __getattr__(self, name: str) -> NoReturn:  # runs for an empty slot
+        operation = "Keyed state or a timer without a current key"
         reason = (
             "records and timers have a key, finish() and end_input() have none; in process_broadcast_element, "
-            "apply_to_keyed_state of the context reaches the state of all keys"
+            "use the context's apply_to_keyed_state, which reaches the state of all keys"
         )
         raise UnsupportedOperationError(operation, reason)

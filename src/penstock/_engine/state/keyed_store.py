@@ -1,9 +1,8 @@
-"""Keyed state over a committed version of it in a local LMDB environment.
+"""Keyed state in memory over its committed version in a local LMDB environment.
 
-Only `catch_up` writes to the local version, and only what is committed: an epoch that never happens leaves nothing to
-undo, a process that is killed has broken nothing. The same subtask's next epoch may run in another process of the host;
-a store that was left behind takes the deltas that it missed. Two processes may have one version open: the write
-transaction checks which of them is behind.
+Only `catch_up` writes to the local version, and only committed state: a failed epoch leaves nothing to undo, and a
+killed process has broken nothing. The subtask's next epoch may run in another process of the host; a store that missed
+epochs applies their deltas. Two processes may have one version open: the write transaction checks which of them lags.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ if TYPE_CHECKING:
     from penstock._engine.state.rows import Address, Composite, Owner, Row
     from penstock._engine.state.trust import AllowedClasses
 
-#: Deltas that may wait in memory for the local version: a store that starts from there has to load them all.
+#: Deltas that may wait in memory for the local version: a store that starts from that version has to load them all.
 _MAX_PENDING_DELTAS: Final = 8
-#: What a row with a sub-key takes in memory beside what any row takes: its address, and its place in an index.
+#: The additional memory of a row with a sub-key: its address, and its place in an index.
 _COMPOSITE_BYTES: Final = 250
-#: What a stamp takes.
+#: The memory that a stamp takes.
 _STAMP_BYTES: Final = 120
 
 
@@ -39,20 +38,20 @@ class KeyedStore(MemoryStore):
     """Keyed state over a local directory.
 
     Args:
-        directory: The subtask's own directory on a local disk; made when missing.
+        directory: The subtask's own directory on a local disk; created when missing.
         key_groups: The key groups of this subtask.
         max_parallelism: The number of all key groups.
         read: Reads the file of a handle.
-        memory_bytes: What entries may take in memory, by estimate: beyond it those that the local version has are let
-            go, between batches. Changes of the running epoch stay in memory whatever they take, and what a batch reads
-            until it is done: some thousand records with the states of their keys.
+        memory_bytes: The estimated memory that entries may take. Above it, entries that the local version has are
+            evicted between batches. Changes of the running epoch always stay in memory, and so do the entries that a
+            batch reads until the batch ends: the states of some thousand keys.
         operator_uid: The operator, for errors.
         subtask_index: The subtask, for errors.
-        run_id: The start of the job that this is. A later one may go back to an older checkpoint, or begin anew.
-        classes: What the values in files may be of.
+        run_id: The run of the job. A later run may go back to an older checkpoint, or begin without state.
+        classes: The classes that values in files may have.
 
     Raises:
-        LocalStateError: The directory is not this user's own, or not on a local disk.
+        LocalStateError: The directory does not belong to this user alone, or is not on a local disk.
     """
 
     def __init__(
@@ -74,11 +73,11 @@ class KeyedStore(MemoryStore):
         self._owner = operator_uid, subtask_index
         self._run_id = run_id
         self._local: LocalVersion | None = None
-        #: Positions from the version below to the one in memory: the version may move among them.
+        #: Positions from the local version to the state in memory: the version may move to any of them.
         self._passed: list[Position] = []
         #: Bytes that may be loaded from the local version until memory counts as full.
         self._room = 0
-        #: Entries taken from files since the local version last moved.
+        #: Entries read from files since the local version last moved.
         self._absorbed = 0
 
     # ---------------------------------------------------------------------------------------------- the epoch's start
@@ -103,7 +102,7 @@ class KeyedStore(MemoryStore):
         return best
 
     def _settle_name(self, name: Position) -> None:
-        # The name that the local version gets is the one that lineages will have.
+        # The local version gets the name that lineages will have.
         self._passed.remove(name)
         self._passed.append(name)
         super()._settle_name(name)
@@ -118,14 +117,14 @@ class KeyedStore(MemoryStore):
                     raise
 
     def _is_overtaken(self, step: LineageStep, places: dict[Position, int]) -> bool:
-        """Return whether another process moved the local version to where this store only arrives later."""
+        """Return whether another process moved the local version beyond this step."""
         return any(places.get(version.position, -1) > places[step.position] for version in self._versions())
 
     def _absorb(self, chunk: Chunk) -> None:
         super()._absorb(chunk)
         self._absorbed += len(chunk.keys)
         if not self._passed and self._absorbed * self._entry_bytes > self._memory_bytes // 2:
-            self._move_local()  # a snapshot that is larger than memory goes through it in parts
+            self._move_local()  # a snapshot that is larger than memory is written in parts
 
     def _arrived_at(self, position: Position) -> None:
         super()._arrived_at(position)
@@ -137,7 +136,7 @@ class KeyedStore(MemoryStore):
         if (
             len(self._passed) > _MAX_PENDING_DELTAS + 1
             or self._pending_bytes() > self._memory_bytes // 2
-            # A chain was cut: only this store can still use its local version, until it moves.
+            # The lineage was compacted: only this store can still use its local version, until the version moves.
             or (self._local is not None and self._local.position not in places)
         ):
             self._move_local()
@@ -146,7 +145,7 @@ class KeyedStore(MemoryStore):
     # ------------------------------------------------------------------------------------------------ the local version
 
     def _move_local(self) -> None:
-        """Write what is pending to the local version; the pending entries are then free to leave memory."""
+        """Write pending entries to the local version; they may be evicted afterwards."""
         local = self._local = self._furthest()
         try:
             local.move(self._passed, list(self._panes()), list(self._timers.values()), self._run_id)
@@ -162,20 +161,20 @@ class KeyedStore(MemoryStore):
         self._measure_room()
 
     def _furthest(self) -> LocalVersion:
-        """Return the version to move: the furthest of those that stand where this store has passed, or a new one."""
+        """Return the version to move: the furthest one at a position that this store has passed, or a new one."""
         if self._passed:
             places = {position: place for place, position in enumerate(self._passed)}
             usable = [version for version in self._versions() if version.position in places]
             if usable:
                 return max(usable, key=lambda version: places[version.position])
-        # Made again where it was cleaned away under a live job.
+        # The directory is created again where it was deleted under a live job.
         return self._local or new_version(private_directory(self._directory), self._key_groups, self._max_parallelism)
 
     def _versions(self) -> list[LocalVersion]:
         return find_versions(self._directory, self._key_groups, self._max_parallelism)
 
     def _attach(self, local: LocalVersion) -> None:
-        """Make the panes look at a version."""
+        """Attach the panes to a version."""
         local.passed = self._passed
         for pane in self._panes():
             pane.stored = 0
@@ -187,7 +186,7 @@ class KeyedStore(MemoryStore):
                 table.pane(record.namespace).stored = record.pane_id
         for table in self._tables.values():
             for pane in table.panes.values():
-                if not pane.stored and ABSENT in pane.hot.values():  # then nothing has to be known as absent
+                if not pane.stored and ABSENT in pane.hot.values():  # then nothing is stored that ABSENT would hide
                     pane.keep([address for address, value in pane.hot.items() if value is not ABSENT])
             table.prune()
 
@@ -200,10 +199,10 @@ class KeyedStore(MemoryStore):
                 timers.pending.clear()
 
     def fetch(self, pane: Pane, address: Address) -> Any:
-        """Read a row from the local version into memory, also when that is full: see `make_room`."""
+        """Read a row from the local version into memory, even when memory is full: see `make_room`."""
         subs = pane.subs
         if subs is not None:
-            if self._room <= 0:  # such rows are marked as they are written, so clean ones may go within a batch
+            if self._room <= 0:  # rows with sub-keys are dirty once written: clean rows may go
                 _evict_clean(pane)
                 self._measure_room()
             if subs.hides(address):
@@ -219,7 +218,7 @@ class KeyedStore(MemoryStore):
         return value
 
     def scan_groups(self, pane: Pane, known: Container[Address]) -> Iterator[tuple[int, Row]]:
-        """Iterate a pane's rows in the local version whose addresses are not known, by ascending key group."""
+        """Iterate a pane's rows in the local version by ascending key group, except for known addresses."""
         hides = None if pane.subs is None or not pane.subs.cleared else pane.subs.hides
         try:
             for group, row in cast("LocalVersion", self._local).scan(pane.stored, known):
@@ -229,14 +228,14 @@ class KeyedStore(MemoryStore):
             raise self._stale(moved.position) from moved
 
     def scan_under(self, pane: Pane, owner: Owner, known: Container[Address]) -> Iterator[Row]:
-        """Iterate a pane's rows of one key and namespace in the local version, bit by bit."""
+        """Iterate a pane's rows of one key and namespace in the local version, in parts."""
         try:
             yield from cast("LocalVersion", self._local).scan_under(pane.stored, owner, known)
         except VersionMovedError as moved:
             raise self._stale(moved.position) from moved
 
     def owners(self, pane: Pane) -> Iterator[Owner]:
-        """Iterate the keys and namespaces that have rows of a pane in the local version, bit by bit."""
+        """Iterate the keys and namespaces that have rows of a pane in the local version, in parts."""
         try:
             yield from cast("LocalVersion", self._local).owners(pane.stored)
         except VersionMovedError as moved:
@@ -245,7 +244,7 @@ class KeyedStore(MemoryStore):
     # ------------------------------------------------------------------------------------------------------- memory
 
     def remove_expired(self, *, whole: bool = False) -> None:
-        """Remove of what has expired, and let go of the read transaction: the epoch ends."""
+        """Remove a share of the expired rows, and end the read transaction: the epoch ends."""
         super().remove_expired(whole=whole)
         self.release()
 
@@ -259,7 +258,7 @@ class KeyedStore(MemoryStore):
             raise self._stale(moved.position) from moved
 
     def release(self) -> None:
-        """Let go of the read transaction; a good thing between blocks of a long epoch."""
+        """End the read transaction, so that old pages can be used again."""
         if self._local is not None:
             self._local.release()
 
@@ -268,14 +267,14 @@ class KeyedStore(MemoryStore):
         return pending + self._entry_bytes * sum(len(timers.pending) for timers in self._timers.values())
 
     def _bytes_of(self, pane: Pane, rows: int) -> int:
-        """Estimate what so many rows of a pane take in memory."""
+        """Estimate the memory that a number of rows of a pane takes."""
         row_bytes = self._entry_bytes + (_STAMP_BYTES if pane.stamps else 0)
         if pane.subs is None:
             return rows * row_bytes
         return (rows + len(pane.subs.cleared)) * (row_bytes + _COMPOSITE_BYTES)
 
     def make_room(self) -> None:
-        """Let all entries go that the local version has too, when memory is full."""
+        """Evict all entries that the local version has too, when memory is full."""
         if self._room <= 0:
             self._evict()
 
@@ -284,9 +283,9 @@ class KeyedStore(MemoryStore):
         self.make_room()
 
     def _evict(self) -> None:
-        # All clean entries go: no books are kept on single ones.
+        # All clean entries are evicted: the use of single entries is not tracked.
         kept = sum(self._bytes_of(pane, _evict_clean(pane)) for pane in self._panes())
-        # Where dirty entries fill memory there is still some room, or each load would end up here.
+        # Some room is left even where dirty entries fill memory, or each load would evict again.
         self._room = max(self._memory_bytes - kept, self._memory_bytes // 8)
 
     def _stale(self, found: Position, wanted: Position | None = None) -> StaleAttemptError:
@@ -297,7 +296,7 @@ class KeyedStore(MemoryStore):
 
 
 def _evict_clean(pane: Pane) -> int:
-    """Remove what is neither dirty nor pending from a pane's memory; return how much stays."""
+    """Evict the rows of a pane that are neither dirty nor pending; return how many stay."""
     if pane.stored and pane.hot:
         pane.keep([*pane.pending, *pane.dirty])
     return len(pane.hot)

@@ -1,4 +1,4 @@
-"""Positions on a lineage: which state a store holds, and which files lead from there to the newest one."""
+"""Positions on a lineage: the state that a store holds, and the files that lead from it to the newest state."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ if TYPE_CHECKING:
 #: (checkpoint id, token): the state as of that attempt's file. Tokens are random, so equal positions mean equal state.
 Position: TypeAlias = "tuple[int, int]"
 
-#: The state of a job that starts with none.
+#: The position of a job that starts without state.
 ORIGIN: Final[Position] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class LineageStep:
-    """Files that lead from the step before to a position."""
+    """The files that lead from the previous position to this one."""
 
     position: Position
     handles: tuple[StateHandle, ...]
 
 
 def steps(lineage: Lineage, key_groups: range) -> list[LineageStep]:
-    """Return the positions on a lineage, oldest first; the first is reached from nothing.
+    """Return the positions on a lineage, oldest first; the first one starts from empty state.
 
-    Snapshots, and after a rescale the deltas of the subtasks that wrote them, make up the first step: only together
-    are they a state of this subtask.
+    The first step has all snapshots and, after a rescale, the deltas of the former subtasks: only together are they a
+    state of this subtask.
     """
     own = (key_groups.start, key_groups.stop - 1)
     foreign = [i for i, handle in enumerate(lineage) if handle.kind == "snapshot" or handle.key_groups != own]

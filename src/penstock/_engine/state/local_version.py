@@ -1,12 +1,12 @@
-"""A committed version of keyed state in an LMDB environment: its layout, and how it moves forward.
+"""The committed version of keyed state in an LMDB environment: its layout, and how it moves forward.
 
     meta      "version"   the position of the contents, see `VersionMeta`
               pane id     one `PaneMeta` per pane
     entries   pane id, key group, address   a row, see `entries`
 
-A pane is one stretch of keys: it is counted, iterated and dropped as such. A version only moves along the lineage that
-it is on, and the write transaction that moves it checks where it stands: whatever process gets there first, the others
-find it done.
+A pane is one range of keys, which is counted, iterated and dropped as a whole. A version only moves forward along its
+lineage, and the write transaction that moves it checks its position: the first process moves it, the others find it
+moved.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ _LAYOUT: Final = 3
 _VERSION_KEY: Final = b"version"
 #: The position of a version that holds no state yet.
 NOWHERE: Final = (-1, -1)
-#: Positions that a version remembers having passed: a task that wants one of them is outdated.
+#: Number of passed positions that a version remembers: a task that needs one of them is outdated.
 _HISTORY: Final = 64
 
-#: Entries written in one go: bounds the memory for sorting them.
+#: Entries written in one call: bounds the memory of the call.
 _BATCH: Final = 1 << 15
 #: Reads after which a read transaction is renewed.
 _READS: Final = 1 << 12
-#: Rows of a key that are read in one go, while the user may write and take as long as it likes.
+#: Rows of a key that are read at once: between two reads no transaction stays open while the user's function runs.
 _SCAN: Final = 1 << 10
 
 
@@ -68,17 +68,17 @@ class VersionMeta(msgspec.Struct):
     layout: int
     key_groups: tuple[int, int]
     max_parallelism: int
-    #: `NOWHERE` while a restore is filling it: of no use to anybody else.
+    #: `NOWHERE` while a restore fills the version: no other process can use it.
     position: tuple[int, int]
-    #: Positions that it went through, oldest first.
+    #: Positions that the version has passed, oldest first.
     history: list[tuple[int, int]]
     next_pane: int
-    #: The run that moved it last.
+    #: The run that moved the version last.
     run_id: str = ""
 
 
 class PaneMeta(msgspec.Struct, array_like=True):
-    """One pane, or the timers of one domain."""
+    """The metadata of one pane, or of the timers of one domain."""
 
     pane_id: int
     name: str
@@ -87,7 +87,7 @@ class PaneMeta(msgspec.Struct, array_like=True):
     keep_keys: bool
     old_keys: bool
     entries: int
-    #: Since when the rows of the table expire, see `time_to_live`.
+    #: The time from which the rows of the table expire, see `time_to_live`.
     since: int | None = None
 
     @property
@@ -96,10 +96,10 @@ class PaneMeta(msgspec.Struct, array_like=True):
 
 
 class VersionMovedError(Exception):
-    """The version is not where the caller expects it.
+    """The version is at a position that the caller does not expect.
 
     Args:
-        position: Where it is.
+        position: Its position.
     """
 
     def __init__(self, position: Position) -> None:
@@ -108,7 +108,7 @@ class VersionMovedError(Exception):
 
 
 class LocalVersion:
-    """One environment of a subtask.
+    """One committed version of a subtask's keyed state.
 
     Args:
         environment: The open environment.
@@ -121,7 +121,7 @@ class LocalVersion:
         self._max_parallelism = max_parallelism
         self._reader: lmdb.Transaction | None = None
         self._reads = 0
-        #: Positions that the caller's memory has passed: the version may move among them while it is in use.
+        #: Positions that the caller's memory has passed: the version may move to any of them while it is in use.
         self.passed: list[Position] = []
         self._key_groups = (key_groups.start, key_groups.stop - 1)
         with environment.read() as transaction:
@@ -129,7 +129,7 @@ class LocalVersion:
 
     @property
     def position(self) -> Position:
-        """Where it was when it was last looked at; `NOWHERE` while a restore is filling it."""
+        """The position when it was last read; `NOWHERE` while a restore fills the version."""
         return self.meta.position
 
     def _read_directory(self, transaction: lmdb.Transaction) -> None:
@@ -145,7 +145,7 @@ class LocalVersion:
     # ---------------------------------------------------------------------------------------------------- reading
 
     def get(self, pane_id: int, address: Address) -> tuple[Any, Any, int | None, int]:
-        """Return (value, original key, stamp, size of the pickle) of a row, with ABSENT where there is none.
+        """Return (value, original key, stamp, size of the pickle) of a row; the value is ABSENT where there is no row.
 
         Raises:
             VersionMovedError: The version moved to where the caller is not.
@@ -157,7 +157,7 @@ class LocalVersion:
         return (*value_of(raw, is_wide=is_wide), len(raw))
 
     def scan(self, pane_id: int, known: Container[Address]) -> Iterator[tuple[int, Row]]:
-        """Iterate a pane's rows whose addresses are not known by ascending key group, as (key group, row)."""
+        """Iterate (key group, row) of a pane by ascending key group, except for known addresses."""
         prefix, reader = PANE_ID.pack(pane_id), RowReader()
         with self._environment.read() as transaction:
             self._check(transaction)
@@ -169,7 +169,7 @@ class LocalVersion:
                     yield GROUP.unpack_from(key, 4)[0], row
 
     def scan_under(self, pane_id: int, owner: Owner, known: Container[Address]) -> Iterator[Row]:
-        """Iterate a pane's rows of one key and namespace whose addresses are not known; no transaction stays open.
+        """Iterate a pane's rows of one key and namespace without known addresses; no transaction stays open.
 
         Raises:
             VersionMovedError: The version moved to where the caller is not.
@@ -177,7 +177,7 @@ class LocalVersion:
         prefix = start = locate_owner(pane_id, owner, self._max_parallelism)
         reader = RowReader()
         while start is not None:
-            # No row is read behind those of the key: most have few.
+            # Rows after those of the key are not read: most keys have few rows.
             under = takewhile(lambda pair: pair[0].startswith(prefix), _from(self._reading(), start))
             found = list(islice(under, _SCAN))
             start = found[-1][0] + b"\0" if len(found) == _SCAN else None
@@ -229,10 +229,10 @@ class LocalVersion:
         return self._reader
 
     def _check(self, transaction: lmdb.Transaction) -> None:
-        """Make sure that what a transaction reads lies below the caller's memory and not beyond it."""
+        """Make sure that a transaction does not read state that is newer than the caller's memory."""
         raw = transaction.get(_VERSION_KEY, db=self._environment.meta)
         position = NOWHERE if raw is None else msgspec.msgpack.decode(raw, type=VersionMeta).position
-        # Only the store that fills a version without a position knows of it.
+        # A version without a position is only known to the store that fills it.
         if position not in self.passed and (position, self.position) != (NOWHERE, NOWHERE):
             raise VersionMovedError(position)
 
@@ -248,17 +248,17 @@ class LocalVersion:
     def move(self, passed: list[Position], panes: list[Pane], timers: list[Timers], run_id: str) -> None:
         """Write all pending changes and move to the last position passed, in one transaction.
 
-        Nothing is written when another process already moved there. Where it moved part of the way, the changes
-        contain those that are there already: writing them again changes nothing.
+        Nothing is written when another process already moved the version there. Where it moved the version part of the
+        way, the changes include some that are already written: writing them again changes nothing.
 
         Args:
-            passed: The positions from the version below to the caller's; empty to leave it without one.
+            passed: The positions from the version's to the caller's; empty to leave the version without a position.
             panes: All panes in memory.
             timers: All timers in memory.
-            run_id: The run that moves it.
+            run_id: The run that moves the version.
 
         Raises:
-            VersionMovedError: It stands at a position that the caller did not pass.
+            VersionMovedError: The version is at a position that the caller did not pass.
         """
         self.release()
         self.passed = passed
@@ -283,7 +283,7 @@ class LocalVersion:
         transaction.put(_VERSION_KEY, msgspec.msgpack.encode(meta), db=self._environment.meta)
 
     def _lives_otherwise(self, pane: Pane) -> bool:
-        """Return whether the rows of a pane that is stored have got, or lost, a time to live."""
+        """Return whether the time to live of a stored pane has begun or ended since the pane was written."""
         record = self.panes.get((pane.table.name, pane.namespace, False))
         return record is not None and record.since != pane.table.life.since
 
@@ -347,19 +347,19 @@ class LocalVersion:
 
 
 def _from(transaction: lmdb.Transaction, start: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Iterate what is stored from a key on."""
+    """Iterate the stored pairs from a key on."""
     cursor = transaction.cursor()
     return cast("Iterator[tuple[bytes, bytes]]", iter(cursor) if cursor.set_range(start) else iter(()))
 
 
 def _behind(prefix: bytes) -> bytes:
-    """Return what comes first of all that does not begin with a prefix and stands behind it."""
+    """Return the smallest key that is greater than all keys with a prefix."""
     last = len(prefix.rstrip(b"\xff")) - 1
     return prefix[:last] + bytes((prefix[last] + 1,))
 
 
 def _delete_from(transaction: lmdb.Transaction, prefix: bytes) -> int:
-    """Delete all that begins with a prefix, and return how much it was."""
+    """Delete all rows whose keys begin with a prefix, and return their number."""
     cursor, count = transaction.cursor(), 0
     if cursor.set_range(prefix):
         while cast("bytes", cursor.key()).startswith(prefix) and cursor.delete():
@@ -374,7 +374,7 @@ def find_versions(directory: Path, key_groups: range, max_parallelism: int) -> l
         try:
             version = LocalVersion(open_environment(path), key_groups, max_parallelism)
         except (lmdb.Error, OSError, msgspec.MsgspecError):
-            continue  # damaged, or being removed: the checkpoint has it all
+            continue  # damaged, or being removed: the checkpoint has the whole state
         meta = version.meta
         own = (_LAYOUT, (key_groups.start, key_groups.stop - 1), max_parallelism)
         if meta.position != NOWHERE and (meta.layout, meta.key_groups, meta.max_parallelism) == own:
@@ -383,12 +383,12 @@ def find_versions(directory: Path, key_groups: range, max_parallelism: int) -> l
 
 
 def new_version(directory: Path, key_groups: range, max_parallelism: int) -> LocalVersion:
-    """Make an empty version, and remove old ones but the last used.
+    """Create an empty version, and remove old versions except the last used.
 
-    A process that still uses a removed one continues in the unlinked files.
+    A process that still uses a removed version continues in the unlinked files.
 
     Raises:
-        LocalStateError: The disk does not take it.
+        LocalStateError: The disk refuses the write.
     """
     old = sorted(directory.glob("version-*"), key=_last_use)
     for path in old[:-1]:

@@ -1,9 +1,9 @@
-"""The keyed state of one operator subtask in memory, and how it becomes deltas and snapshots and comes back from them.
+"""The keyed state of one operator subtask in memory: it writes deltas and snapshots, and is restored from them.
 
-Complete by itself: tests and the test harness use it as it is. `KeyedStore` puts it over a local database.
+The class is complete by itself, and the test harness uses it. `KeyedStore` adds a local database below it.
 
-Each epoch runs `catch_up`, lets operators work on tables and timers, and ends with `delta` or `snapshot`. Memory that
-an epoch left without one of these holds what never happened: the next `catch_up` throws it away.
+Each epoch runs `catch_up`, lets operators work on tables and timers, and ends with `delta` or `snapshot`. Where an
+epoch ended without one of these, memory holds changes that were never committed: the next `catch_up` drops them.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 
 class MemoryStore:
-    """Keyed state that is nowhere but in memory and in checkpoints.
+    """Keyed state that is kept in memory and in checkpoints only.
 
     Args:
         key_groups: The key groups of this subtask.
         max_parallelism: The number of all key groups.
         read: Reads the file of a handle.
-        classes: What the values in it may be of.
+        classes: The classes that values in files may have.
     """
 
     def __init__(
@@ -59,13 +59,13 @@ class MemoryStore:
         self._read = read
         self._tables: dict[str, Table] = {}
         self._timers: dict[str, Timers] = {}
-        #: By table, where rows expire.
+        #: The sweeps by table, for tables whose rows expire.
         self._sweeps: dict[str, Sweep] = {}
-        #: Names of the state in memory; more than one when a snapshot named it once more, none when it is of no use.
+        #: Positions of the state in memory; two when a snapshot named it again, none when the state is unusable.
         self._names: list[Position] = []
-        #: True from catch_up to delta or snapshot.
+        #: True from `catch_up` to `delta` or `snapshot`.
         self._running = False
-        #: What an entry takes in memory, learned from files.
+        #: The estimated memory of an entry, learned from files.
         self._entry_bytes = 200
 
     # ------------------------------------------------------------------------------------------------ for operators
@@ -75,8 +75,8 @@ class MemoryStore:
 
         Args:
             name: The state's name.
-            kind: What it is ("value", "list", "map" …), written to checkpoints and compared; "" to leave it open.
-            keep_keys: Store the key itself beside the value where the normal key is bytes (`Pane.remember`).
+            kind: The kind ("value", "list", "map" …), which is stored in checkpoints and compared; "" to leave it open.
+            keep_keys: Store the user's key with the value where the normal key is bytes (`Pane.remember`).
 
         Raises:
             StateDescriptorError: The table was written or declared as another kind.
@@ -95,20 +95,20 @@ class MemoryStore:
         return timers
 
     def make_room(self) -> None:
-        """Let entries leave memory where it is full: the only moment at which what was read or written may go.
+        """Evict entries where memory is full; entries that were read or written leave memory at no other time.
 
-        The runtime calls it before each batch. Where one call works through more than a batch (timers that fire, the
-        keys of a window or of a state), the operator calls it in between, with no pane in hand but what
-        `Pane.entries` goes through.
+        The runtime calls it before each batch. Where one call handles more than a batch (timers that fire, the keys of
+        a window or of a state), the operator calls it in between, while it holds no pane except in an iteration of
+        `Pane.entries`.
         """
 
     def turn_to(self, normal: NormalKey) -> None:
-        """Turn to one key that no batch has brought: that of a timer, of a window, or of a whole state."""
+        """Prepare for a key that comes from no batch, but from a timer, a window, or an iteration over a state."""
         self.make_room()
         self.adopt((normal,))
 
     def adopt(self, normals: Iterable[NormalKey]) -> None:
-        """Give keys the state that they have from a checkpoint of format 1, before anything is done with them."""
+        """Give keys their state from a checkpoint of format 1, before that state is read or written."""
         if any(table.old_keys for table in self._tables.values()):
             old_keys.adopt(self._tables.values(), normals)
 
@@ -125,14 +125,14 @@ class MemoryStore:
     # ---------------------------------------------------------------------------------------------- the epoch's start
 
     def catch_up(self, lineage: Lineage) -> None:
-        """Bring memory to the end of a lineage; runs first in each epoch, also when an epoch runs again.
+        """Bring memory to the end of a lineage; runs first in each epoch, also when an epoch is retried.
 
         Args:
             lineage: The snapshot and the accepted deltas that the epoch builds on.
 
         Raises:
-            CorruptCheckpointError: A file is damaged or gone.
-            StaleAttemptError: The local version is past this lineage: a newer attempt is under way.
+            CorruptCheckpointError: A file is damaged or missing.
+            StaleAttemptError: The local version is newer than this lineage: a newer attempt is running.
         """
         way = steps(lineage, self._key_groups)
         places = {step.position: place for place, step in enumerate(way)}
@@ -149,7 +149,7 @@ class MemoryStore:
         self._running = True
 
     def _start_over(self, way: list[LineageStep], places: dict[Position, int]) -> int:
-        """Empty the memory and return the place on the way that it then holds, -1 for none."""
+        """Empty the memory; return the index of the step whose state it then holds, -1 for none."""
         self._sweeps.clear()
         for table in self._tables.values():
             table.forget()
@@ -159,11 +159,11 @@ class MemoryStore:
         return -1
 
     def _settle_name(self, name: Position) -> None:
-        """Note which name of the state in memory the checkpoint took."""
+        """Note which of the positions of the state in memory the checkpoint uses."""
         self._names = [name]
 
     def _take(self, step: LineageStep, places: dict[Position, int]) -> None:
-        """Apply one step's files; `places` has all positions on the way."""
+        """Apply one step's files; `places` has the index of each position on the lineage."""
         for handle in step.handles:
             for chunk in self._chunks_of(handle):
                 self._absorb(chunk)
@@ -173,13 +173,13 @@ class MemoryStore:
         self._names = [position]
 
     def _caught_up(self, places: dict[Position, int]) -> None:
-        """Do what is left to do before the epoch runs."""
+        """Finish before the epoch runs: a hook for the store with a local version."""
 
     def _chunks_of(self, handle: StateHandle) -> Iterator[Chunk]:
         data = self._read(handle)
         path = handle.path or f"The inline state of checkpoint {handle.checkpoint_id}"
         check_intact(data, handle, path)
-        self._learn_entry_size(2 * handle.size, handle.entries)  # files are about half of what is in them
+        self._learn_entry_size(2 * handle.size, handle.entries)  # a file is compressed to about half
         first, last = handle.key_groups
         wanted = range(max(first, self._key_groups.start), min(last + 1, self._key_groups.stop))
         return read_state_file(data, path, wanted, self._max_parallelism, self._classes)
@@ -224,9 +224,9 @@ class MemoryStore:
     # ------------------------------------------------------------------------------------------------ the epoch's end
 
     def delta(self, checkpoint_id: int, token: int) -> bytes | None:
-        """Return what the running epoch changed, as a state file; None when that is nothing.
+        """Return the running epoch's changes as a state file; None when there are none.
 
-        Ends the epoch. From here on the changes count as committed; the next `catch_up` finds out whether they are.
+        This ends the epoch. The changes then count as committed; the next `catch_up` finds out whether they are.
 
         Args:
             checkpoint_id: The checkpoint that the epoch makes.
@@ -252,10 +252,10 @@ class MemoryStore:
         return b"".join([*pieces, writer.finish()])
 
     def snapshot(self, checkpoint_id: int, token: int) -> Iterator[bytes]:
-        """Iterate the pieces of a state file with the whole state, changes of the running epoch included.
+        """Iterate the pieces of a state file with the whole state, including the running epoch's changes.
 
-        In place of a delta it ends the epoch, with its last piece. After the epoch's delta it describes the same state
-        once more; both names are good for `catch_up` then.
+        Called in place of `delta`, it ends the epoch with its last piece. Called after `delta`, it writes the same
+        state again, and `catch_up` accepts both positions.
 
         Args:
             checkpoint_id: The checkpoint that the epoch makes.
@@ -285,9 +285,9 @@ class MemoryStore:
 
         Args:
             data: The whole file.
-            kind: Which of the two made it.
-            checkpoint_id: As given to it.
-            token: As given to it.
+            kind: The method that made the file.
+            checkpoint_id: The checkpoint given to it.
+            token: The attempt given to it.
             path: Where the file lies, relative to the checkpoint storage; None to keep it in the handle.
         """
         return StateHandle(
@@ -309,7 +309,7 @@ class MemoryStore:
         return any(map(Pane.has_changes, self._panes())) or any(timers.journal for timers in self._timers.values())
 
     def remove_expired(self, *, whole: bool = False) -> None:
-        """Remove of what has expired and nobody has asked for; runs at the end of each epoch.
+        """Remove expired rows that no function reads; runs at the end of each epoch.
 
         Args:
             whole: Look at all rows, before a snapshot.
@@ -335,41 +335,41 @@ class MemoryStore:
         if entries:
             self._entry_bytes = entry_bytes(raw_size // entries)
 
-    # ---------------------------------------------------------------------------------------------- for the parts of it
+    # --------------------------------------------------------------------------------------------- for tables and panes
 
     def check(self, pane: Pane) -> None:
-        """Make sure that what the running epoch wrote to a pane belongs to this subtask.
+        """Make sure that the running epoch wrote only this subtask's keys to a pane.
 
         Raises:
-            InternalError: A key does not.
+            InternalError: A key belongs to another subtask.
         """
         check_key_groups(pane.table.name, pane.dirty, self._key_groups, self._max_parallelism)
 
     def fetch(self, pane: Pane, address: Address) -> Any:
-        """Return the value of a row that is not hot; nothing lies below memory here."""
+        """Return the value of a row that is not in `hot`; ABSENT here, as nothing is stored below memory."""
         return ABSENT
 
     def scan(self, pane: Pane, known: Container[Address]) -> Iterator[Row]:
-        """Iterate what lies below a pane, but for rows that are known."""
+        """Iterate the stored rows of a pane, except for known addresses."""
         for _, row in self.scan_groups(pane, known):
             yield row
 
     def scan_groups(self, pane: Pane, known: Container[Address]) -> Iterator[tuple[int, Row]]:
-        """Iterate the same by ascending key group: (key group, row)."""
+        """Iterate (key group, row) of the stored rows by ascending key group, except for known addresses."""
         return iter(())
 
     def scan_under(self, pane: Pane, owner: Owner, known: Container[Address]) -> Iterator[Row]:
-        """Iterate the same of one key and namespace."""
+        """Iterate the stored rows of one key and namespace, except for known addresses."""
         return iter(())
 
     def stored_over(
         self, pane: Pane, start: bytes, most: int, over: Callable[[int | None], bool]
     ) -> tuple[list[Address], int, bytes | None]:
-        """Look at some rows below a pane: see `CommittedVersion`."""
+        """Look at some stored rows of a pane: see `CommittedVersion`."""
         return [], 0, None
 
     def owners(self, pane: Pane) -> Iterator[Owner]:
-        """Iterate the keys and namespaces that have rows below a pane."""
+        """Iterate the keys and namespaces that have stored rows in a pane."""
         return iter(())
 
     def _panes(self) -> Iterator[Pane]:
@@ -402,5 +402,5 @@ def _absorb_column(kept: dict[Address, Any], addresses: list[Address], column: l
 
 
 def entry_bytes(pickle_bytes: int) -> int:
-    """Estimate what an entry takes in memory: objects twice their pickle, and its places in a dict and in sets."""
+    """Estimate the memory of an entry: twice the size of its pickle, and its places in a dict and in sets."""
     return 110 + 2 * pickle_bytes

@@ -1,8 +1,8 @@
-"""Keys of format 1 that stand for another key today: rows with names, and what holds such rows.
+"""Keys of format 1 that have another encoding today: rows with field names, and keys that contain such rows.
 
-Format 1 encoded a row with names as the tuple of its values. Where the key itself was kept beside it, in timers and in
-states that can tell their keys, it is encoded anew. Elsewhere the names are not known until the key comes along again:
-then it takes over what stands under its values. Both keys are of one key group.
+Format 1 encoded a row with names as the tuple of its values. Where the user's key was stored too, in timers and in
+states that can list their keys, the key is encoded again. Elsewhere the names are unknown until the key occurs again:
+then the state under the tuple of its values moves to it. Both encodings belong to one key group.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 def adopt(tables: Iterable[Table], normals: Iterable[NormalKey]) -> None:
-    """Move what some keys have under their encodings of format 1 to where they look for it.
+    """Move the state of some keys from their encodings of format 1 to their encodings of today.
 
     Args:
-        tables: Those of the store.
-        normals: The keys, as they are encoded today; each is to come here before anything is read or written for it.
+        tables: The tables of the store.
+        normals: The keys in today's encoding; call this before their state is read or written.
     """
     moved = [(normal, without_names(normal)) for normal in set(normals) if type(normal) is bytes and NAMED in normal]
     moved = [(normal, old) for normal, old in moved if normal != old]
@@ -62,7 +62,7 @@ def timer_row(timers: Timers, row: Composite, original: Any) -> Composite:
     Args:
         timers: All timers of the domain so far.
         row: The timer as it is in the file.
-        original: What is kept beside it; None for a timer that is taken back.
+        original: The user's key as stored with the timer; None for a deleted timer.
     """
     normal, namespace, timestamp = row
     if original is not None and original[0] is not None:

@@ -1,7 +1,7 @@
-"""The operator state of one subtask: lists and broadcast maps by name, in memory whole, and one file in a checkpoint.
+"""The operator state of one subtask: lists and broadcast maps by name, held in memory and written to one file.
 
-A file is written when something has changed since the last one. Its handle says which items of which states it holds,
-so that the driver can share them out to other subtasks without a look into the file.
+A file is written when the state has changed since the last one. Its handle lists the items of each state, so that the
+driver can distribute them to other subtasks without reading the file.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 #: Rises when an older Penstock could misread a newer file.
 FORMAT_VERSION: Final = 1
 
-_WRONG_PART: Final = "it does not hold what it is to hold of state"
+_WRONG_PART: Final = "it lacks items of state"
 
 _KINDS: Final = {StateMode.LIST: "list", StateMode.UNION: "union list", StateMode.BROADCAST: "broadcast"}
 
@@ -49,15 +49,15 @@ class _File(msgspec.Struct, frozen=True):
 
 
 class OperatorListState(ListState[Any]):
-    """A list of this subtask; of a union list also what the other subtasks have, which is read and never saved here."""
+    """A list of this subtask; a union list also shows the items of other subtasks, which are never saved here."""
 
     def __init__(self) -> None:
         self.before: list[Any] = []
         self.own: list[Any] = []
-        self.behind: list[Any] = []
+        self.after: list[Any] = []
 
     def get(self) -> list[Any]:
-        return [*self.before, *self.own, *self.behind]
+        return [*self.before, *self.own, *self.after]
 
     def add(self, value: Any) -> None:
         self.own.append(value)
@@ -66,14 +66,14 @@ class OperatorListState(ListState[Any]):
         self.own.extend(values)
 
     def update(self, values: list[Any]) -> None:
-        self.before, self.own, self.behind = [], list(values), []
+        self.before, self.own, self.after = [], list(values), []
 
     def clear(self) -> None:
         self.update([])
 
 
 class StoredBroadcastState(BroadcastState[Any, Any]):
-    """A map of this subtask that all others have, too."""
+    """A map that all subtasks hold alike."""
 
     def __init__(self) -> None:
         self.entries: dict[Any, Any] = {}
@@ -113,7 +113,7 @@ _State: TypeAlias = "OperatorListState | StoredBroadcastState"
 
 
 class OperatorStateBackend:
-    """The operator state of one subtask; states that no function uses any more are kept unchanged."""
+    """The operator state of one subtask; states that no function uses are kept unchanged."""
 
     def __init__(self) -> None:
         self._states: dict[str, tuple[StateMode, _State]] = {}
@@ -163,17 +163,17 @@ class OperatorStateBackend:
     def restore(
         self, handles: Lineage, read: Callable[[StateHandle], bytes], classes: AllowedClasses = ALL_CLASSES
     ) -> None:
-        """Take up what a checkpoint holds; objects that were given out show it from then on.
+        """Load the state from a checkpoint; state objects that functions hold show it from then on.
 
         Args:
-            handles: The files, and which parts of them are for this subtask.
+            handles: The files, with the parts of them that belong to this subtask.
             read: Reads the file of a handle.
-            classes: What values may be of.
+            classes: The classes that values may have.
 
         Raises:
             CorruptCheckpointError: A file is damaged or of a newer format.
             StateClassError: A value cannot be unpickled.
-            UntrustedClassError: A value is of no allowed class.
+            UntrustedClassError: A value has a class that is not allowed.
         """
         for _, state in self._states.values():
             state.clear()
@@ -186,7 +186,7 @@ class OperatorStateBackend:
                 own_came = own_came or part.mode is not StateMode.FOREIGN
                 try:
                     values = [load_value(classes, part.name, items[part.name][place]) for place in part.places()]
-                    self._absorb(part, values, behind=own_came)
+                    self._absorb(part, values, after_own=own_came)
                 except (ValueError, TypeError, LookupError) as error:
                     raise CorruptCheckpointError(
                         _name(handle), f"{_WRONG_PART} {part.name[:80]!r} ({error})"
@@ -194,24 +194,24 @@ class OperatorStateBackend:
             if len(handles) == 1 and _is_whole(handle, items):
                 self._saved = _digest(data), handle
 
-    def _absorb(self, part: StatePart, values: list[Any], *, behind: bool) -> None:
+    def _absorb(self, part: StatePart, values: list[Any], *, after_own: bool) -> None:
         if part.mode is StateMode.BROADCAST:
             for entries in values:
                 self.broadcast_state(part.name).put_all(entries)
         elif part.mode is StateMode.FOREIGN:
             state = self.list_state(part.name, StateMode.UNION)
-            (state.behind if behind else state.before).extend(values)
+            (state.after if after_own else state.before).extend(values)
         else:
             self.list_state(part.name, part.mode).add_all(values)
 
     def save(
         self, write: Callable[[bytes, tuple[StatePart, ...]], StateHandle], *, anew: bool = False
     ) -> StateHandle | None:
-        """Return the handle of a file with the whole state, None for no state; the last one when nothing has changed.
+        """Return the handle of a file with the whole state, the last file when nothing has changed; None without state.
 
         Args:
-            write: Puts a file into the checkpoint.
-            anew: Write one also when nothing has changed.
+            write: Writes a file into the checkpoint.
+            anew: Write a file even when nothing has changed.
 
         Raises:
             UnpicklableStateError: A value cannot be pickled.
@@ -236,8 +236,8 @@ def describe(
 
     Args:
         data: The whole file.
-        parts: What it holds.
-        checkpoint_id: The checkpoint that it is written for.
+        parts: The items in the file.
+        checkpoint_id: The checkpoint of the file.
         token: The attempt.
         path: Where the file lies, relative to the checkpoint storage; None to keep it in the handle.
     """
@@ -266,14 +266,14 @@ def _items_of(handle: StateHandle, data: bytes) -> dict[str, tuple[bytes, ...]]:
     try:
         file = msgspec.msgpack.decode(data, type=_File)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise CorruptCheckpointError(path, f"it is no file of operator state ({error})") from error
+        raise CorruptCheckpointError(path, f"it is not a file of operator state ({error})") from error
     if file.format != FORMAT_VERSION:
-        raise UnsupportedFormatError(path, f"it has format {file.format}, and format {FORMAT_VERSION} is read")
+        raise UnsupportedFormatError(path, f"it has format {file.format}; this version reads format {FORMAT_VERSION}")
     return file.items
 
 
 def _is_whole(handle: StateHandle, items: dict[str, tuple[bytes, ...]]) -> bool:
-    """Return whether a handle stands for all of its file, and none of it belongs to another subtask."""
+    """Return whether a handle covers its whole file, with no part of another subtask."""
     held = {part.name: part.places() for part in handle.parts if part.mode is not StateMode.FOREIGN}
     return held == {name: range(len(pickles)) for name, pickles in items.items()}
 

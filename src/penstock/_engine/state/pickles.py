@@ -1,8 +1,8 @@
 """Pickles of users' values, in state files and in the local store.
 
-Classes of the user's main script need care: tasks hold them without a module to import them from. Once cloudpickle has
-brought such a class into this process, it is published as an attribute of ``__main__``; then instances pickle by name,
-small and fast, and a restarted job reads them with the class that it has now.
+Classes of the user's main script need care: tasks cannot import them from a module. Once cloudpickle has loaded such a
+class into this process, the class becomes an attribute of ``__main__``; then instances pickle by name, small and fast,
+and a restarted job reads them with its current class.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _cloudpickle: Any = cloudpickle.cloudpickle  # it has no types
 
 
 def dump(value: Any) -> bytes:
-    """Return the pickle of a value; cloudpickle steps in for what pickle cannot name."""
+    """Return the pickle of a value; by cloudpickle where pickle cannot name its class."""
     try:
         return pickle.dumps(value, PROTOCOL)
     except (pickle.PicklingError, AttributeError, TypeError):
@@ -39,7 +39,7 @@ def dump_each(values: list[Any]) -> list[bytes]:
 
 
 def load(data: bytes) -> Any:
-    """Return the value of a pickle that `dump` made."""
+    """Return the value of a pickle from `dump`."""
     try:
         return pickle.loads(data)
     except AttributeError:  # a class that is not yet in __main__, or was removed from its module
@@ -48,9 +48,9 @@ def load(data: bytes) -> Any:
 
 
 def publish_main_classes() -> None:
-    """Make the classes of the main script attributes of ``__main__``, as far as cloudpickle has brought them."""
+    """Make the classes of the main script that cloudpickle has loaded attributes of ``__main__``."""
     main = sys.modules["__main__"]
-    # Weakly, the classes that cloudpickle took apart or put together in this process.
+    # The classes that cloudpickle has pickled or unpickled in this process; cloudpickle holds them weakly.
     dynamic: set[type[Any]] = set(_cloudpickle._DYNAMIC_CLASS_TRACKER_BY_CLASS)
     for kind in dynamic:
         name = kind.__qualname__

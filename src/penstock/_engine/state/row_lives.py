@@ -1,4 +1,4 @@
-"""The life of the rows of one pane, as functions write and read them."""
+"""Time to live of the rows of one pane, as functions read and write them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class RowLives:
-    """Stamps the rows of a pane, and removes those that have expired.
+    """Stamps the rows of a pane, and removes expired rows.
 
     Args:
-        pane: The pane, of a table whose rows expire.
+        pane: The pane; the rows of its table expire.
     """
 
     __slots__ = ("_clock", "_duration_ms", "_life", "_pane", "_renews", "_returns_expired", "_stamps", "_table_life")
@@ -47,19 +47,19 @@ class RowLives:
 
         Args:
             address: The row.
-            at_least: Its stamp is not to get older, where the clock has gone back.
+            at_least: Keep a newer stamp, where the clock was set back.
         """
         now = self._clock()
         self._stamps[address] = max(now, self._stamps.get(address, now)) if at_least else now
 
     def renewed_if_read(self, address: Address) -> None:
-        """Note that a row in memory has been read; its stamp does not get older."""
+        """Note that a row in memory has been read; this never makes its stamp older."""
         if self._renews:
             self.written(address, at_least=True)
             self._pane.dirty.add(address)
 
     def cleared(self, address: Address) -> None:
-        """Note that a function has taken a row away."""
+        """Note that a function has deleted a row."""
         self._stamps.pop(address, None)
 
     def is_over(self, address: Address) -> bool:
@@ -67,7 +67,7 @@ class RowLives:
         return self._has_passed(self._stamps.get(address), self._clock())
 
     def read(self, address: Address, value: Any) -> Any:
-        """Return what a function gets that reads a row in memory: its value, or ABSENT.
+        """Return the value of a row in memory that a function reads; ABSENT where the row has expired.
 
         Args:
             address: The row.
@@ -83,11 +83,11 @@ class RowLives:
         return value
 
     def reading(self, rows: Iterable[Row], begin: int | None = None) -> Iterator[Row]:
-        """Iterate those of some rows that a function gets that reads them all; they may be written meanwhile.
+        """Iterate some rows for a function, without expired ones; rows may be written meanwhile.
 
         Args:
             rows: The rows.
-            begin: The time at which it began, if not now.
+            begin: The time at which the function began to read; None for the current time at each row.
         """
         pane = self._pane
         for row in rows:
@@ -105,7 +105,7 @@ class RowLives:
             yield row
 
     def remove(self, addresses: list[Address]) -> None:
-        """Remove rows in memory that have expired."""
+        """Remove expired rows in memory, and count them."""
         pane = self._pane
         for address in addresses:
             pane.hot[address] = ABSENT
@@ -115,7 +115,7 @@ class RowLives:
         self._life.count(len(addresses))
 
     def remove_below(self, addresses: list[Address]) -> None:
-        """Remove stored rows that have expired, but for those that memory has."""
+        """Remove expired stored rows, except for rows that memory has."""
         pane, subs = self._pane, self._pane.subs
         gone = [address for address in addresses if address not in pane.hot and not (subs and subs.hides(address))]
         for address in gone:
@@ -128,7 +128,7 @@ class RowLives:
         return begin is not None and begin + self._duration_ms <= now
 
     def _is_as_it_was(self, address: Address, value: Any, stamp: int | None) -> bool:
-        """Return whether nobody has written a row since it was read."""
+        """Return whether a row is unchanged since it was read."""
         held = self._pane.hot.get(address, MISSING)
         if held is MISSING:
             return self._pane.subs is None or not self._pane.subs.hides(address)

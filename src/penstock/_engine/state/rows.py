@@ -1,9 +1,9 @@
 """The address of a row of keyed state: its key, namespace and sub-key; the key group follows from the key.
 
-A row of a value, of a list or of an aligned window has a key alone, and its normal key is its whole address. A row of a
-map has a sub-key too, one of a window of its key a namespace, and a timer both: its sub-key is the time. A *pane* is
-a stretch of rows that come and go together (`table`); the namespace of an aligned window is the pane's, so none of its
-rows names it.
+A row of a value, a list or an aligned window has only a key, and its normal key is its whole address. A row of a map
+also has a sub-key, a row of a window of a single key a namespace, and a timer both: its sub-key is the time. A *pane*
+is a range of rows that are created and dropped together (`table`); an aligned window is the namespace of its pane, so
+its rows do not repeat it.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 if TYPE_CHECKING:
     from penstock._engine.protocol.keys import NormalKey
 
-#: The kind of rows whose sub-key is the time that a timer is set for, and that have no value.
+#: The kind of timers: rows without a value whose sub-key is the time of the timer.
 TIMERS: Final = "timers"
 
-#: Begins the names of kinds whose rows have their window in their address.
+#: The prefix of kinds whose rows have their window in their address.
 IN_ADDRESS: Final = "keyed-"
 
-#: Ends the namespace of a pane that has what the lists of another pane hold beyond their first row.
-_BEHIND: Final = -1
+#: The last number of the namespace of a pane that holds the segments of another pane's lists.
+_SEGMENTS: Final = -1
 
-#: The numbers of a window, such as its start and end; () for what belongs to no window.
+#: The numbers of a window, such as its start and end; () outside windows.
 Namespace: TypeAlias = "tuple[int, ...]"
-#: Key and namespace, which several rows may share.
+#: Key and namespace; several rows may share them.
 Owner: TypeAlias = "tuple[NormalKey, Namespace]"
-#: Key, namespace and sub-key; None for no sub-key.
+#: Key, namespace and sub-key; the sub-key may be None.
 Composite: TypeAlias = "tuple[NormalKey, Namespace, NormalKey | None]"
-#: What finds a row in a pane.
+#: The address of a row in its pane.
 Address: TypeAlias = "NormalKey | Composite"
-#: A row as it is stored: its address, its value, the key behind a normal key that is bytes where it is kept (of a
-#: composite address the pair of key and sub-key), and when it was last written or read where it expires.
+#: A row as it is stored: its address, its value, the user's key where the normal key is bytes and the table keeps keys
+#: (a pair of key and sub-key for a composite address), and the time of the last write or read where it expires.
 Row: TypeAlias = "tuple[Address, Any, Any, int | None]"
 
 
@@ -56,16 +56,16 @@ def owner_at(address: Address) -> Owner:
     return (address[0], address[1]) if type(address) is tuple else (cast("NormalKey", address), ())
 
 
-def behind(namespace: Namespace) -> Namespace:
-    """Return the namespace of the pane that has what the lists of a pane hold beyond their first row.
+def segments_of(namespace: Namespace) -> Namespace:
+    """Return the namespace of the pane that holds the segments of the lists of a pane.
 
     Example:
-        >>> behind(()), behind((0, 10)), is_behind(behind((0, 10))), is_behind((0, 10))
+        >>> segments_of(()), segments_of((0, 10)), holds_segments(segments_of((0, 10))), holds_segments((0, 10))
         ((-1,), (0, 10, -1), True, False)
     """
-    return *namespace, _BEHIND
+    return *namespace, _SEGMENTS
 
 
-def is_behind(namespace: Namespace) -> bool:
-    """Return whether a pane is one of those: the namespaces of all others are empty or pairs."""
+def holds_segments(namespace: Namespace) -> bool:
+    """Return whether a pane holds segments of lists: the namespaces of all other panes are empty or pairs."""
     return len(namespace) % 2 == 1

@@ -4,7 +4,7 @@
     chunk   := zstd(sizes of columns, columns)                one operation on one pane or timer domain
     index   := MessagePack list of `ChunkInfo`, in the order in which the operations apply
 
-Nothing is decompressed or unpickled before its checksum was compared.
+The reader compares the checksum before it decompresses or unpickles anything.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ _NAME: Final = b"PNSTATE"
 _MAGIC: Final = _NAME + bytes((FORMAT_VERSION,))
 _TRAILER: Final = Struct(">II8s")
 
-#: What the columns of a chunk raise that are not what a writer makes; values have errors of their own.
+#: Errors that the columns of a damaged chunk raise; values have errors of their own.
 _NOT_DECODED: Final = (msgspec.MsgspecError, ValueError, TypeError, KeyError, IndexError, struct.error, RecursionError)
 
-#: What a chunk should weigh before compression, and how many entries it may have at most.
+#: The size that a chunk should have before compression.
 _CHUNK_BYTES: Final = 1 << 20
 _MOST_KEY_GROUPS: Final = 1 << 15
 _MAX_ENTRIES: Final = 1 << 16
@@ -75,7 +75,7 @@ class ChunkInfo(msgspec.Struct, array_like=True, frozen=True):
 
 
 class StateFileWriter:
-    """Makes one file, piece by piece."""
+    """Writes one file, piece by piece."""
 
     def __init__(self) -> None:
         self._index: list[ChunkInfo] = []
@@ -130,19 +130,19 @@ class StateFileWriter:
 def read_state_file(
     data: bytes, path: str, key_groups: range, max_parallelism: int, classes: AllowedClasses = ALL_CLASSES
 ) -> Iterator[Chunk]:
-    """Iterate the operations of a file, those on other key groups left out.
+    """Iterate the operations of a file on some key groups.
 
     Args:
         data: The whole file.
         path: Its name, for errors.
-        key_groups: What to read.
+        key_groups: The key groups to read.
         max_parallelism: The number of all key groups.
-        classes: What values may be of.
+        classes: The classes that values may have.
 
     Raises:
         CorruptCheckpointError: The file is damaged, cut off, or of another format version.
         StateClassError: A value cannot be unpickled.
-        UntrustedClassError: A value is of no allowed class.
+        UntrustedClassError: A value has a class that is not allowed.
     """
     for info in read_index(data, path):
         first, last = info.key_groups
@@ -162,11 +162,11 @@ def read_index(data: bytes, path: str) -> list[ChunkInfo]:
 
 
 def read_index_by(read: Callable[[int, int], bytes], size: int, path: str) -> list[ChunkInfo]:
-    """Return what is in a file of which only the index is read.
+    """Return the index of a file, without reading the rest of the file.
 
     Args:
         read: Returns bytes of the file, given where they start and how many they are.
-        size: Of the file.
+        size: The size of the file.
         path: Its name, for errors.
 
     Raises:
@@ -175,7 +175,8 @@ def read_index_by(read: Callable[[int, int], bytes], size: int, path: str) -> li
     if size < len(_MAGIC) + _TRAILER.size or not (head := read(0, len(_MAGIC))).startswith(_NAME):
         raise CorruptCheckpointError(path, "it is not a state file or was cut off")
     if head[-1] not in _READ_FORMATS:
-        raise UnsupportedFormatError(path, f"it has format {head[-1]}, and formats up to {FORMAT_VERSION} are read")
+        reason = f"it has format {head[-1]}; this version reads formats up to {FORMAT_VERSION}"
+        raise UnsupportedFormatError(path, reason)
     index_size, checksum, magic = _TRAILER.unpack(read(size - _TRAILER.size, _TRAILER.size))
     start = size - _TRAILER.size - index_size
     index = read(start, index_size) if start >= len(_MAGIC) else b""
@@ -194,12 +195,12 @@ def _check_sound(info: ChunkInfo, end: int, path: str) -> None:
     """Raise CorruptCheckpointError for a line of the index that no writer makes."""
     is_known = info.op in {*ChunkOperation, *OLD_TIMER_OPS} and info.columns in {COLUMNS, OLD_COLUMNS}
     lies_inside = info.offset >= 0 and info.size >= 0 and info.offset + info.size <= end
-    # A chunk of nothing but zeros is 32,768 times as large as what it is packed in.
+    # A chunk of zeros alone is 32,768 times as large as its compressed form.
     first, last = info.key_groups
     has_groups = first >= 0 and -1 <= last < _MOST_KEY_GROUPS
     can_be_unpacked = 0 <= info.raw_size <= _CHUNK_BYTES + (info.size << 16) and 0 <= info.entries <= info.raw_size
     if not (is_known and lies_inside and has_groups and can_be_unpacked):
-        raise CorruptCheckpointError(path, f"its index says of state {info.name[:80]!r} what cannot be")
+        raise CorruptCheckpointError(path, f"its index has an impossible line for state {info.name[:80]!r}")
 
 
 def _from_older(info: ChunkInfo, file_format: int) -> ChunkInfo:

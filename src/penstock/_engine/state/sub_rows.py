@@ -1,8 +1,8 @@
-"""The rows of single keys: what goes through them, and clears them, whatever else there is in their pane.
+"""The rows of single keys: iterates and clears the rows of one key without touching the rest of the pane.
 
-Stored rows of one key and namespace stand side by side. Of those in memory an index is kept, by key and namespace: it
-has all rows of `Pane.hot` with more to their address than a key. A key that is cleared is one mark for all of its rows,
-however many there are: what is below is void then, and what is written behind it counts.
+Stored rows of one key and namespace are adjacent. Rows in memory have an index by key and namespace: it holds all rows
+of `Pane.hot` whose address is more than a key. Clearing a key sets one mark for all of its rows, however many there
+are: its stored rows are void from then on, and only rows that are written later count.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class SubRows:
     def __init__(self, pane: Pane, base: CommittedVersion) -> None:
         self._pane = pane
         self._base = base
-        #: Most often a key has one row in memory, and then that stands for the set of them: half the memory.
+        #: A key with one row, the usual case, has the row itself in place of a set: half the memory.
         self._under: dict[Owner, Composite | set[Composite]] = {}
-        #: Keys whose rows below are void, and whether the running epoch made them so.
+        #: Keys whose stored rows are void, and whether the running epoch cleared them.
         self.cleared: dict[Owner, bool] = {}
         self.index(pane.hot)
 
     def note(self, address: Composite) -> None:
-        """Note a row that has come into memory."""
+        """Add a row in memory to the index."""
         owner = address[0], address[1]
         found = self._under.get(owner)
         if found is None:
@@ -45,16 +45,16 @@ class SubRows:
             self._under[owner] = {cast("Composite", found), address}
 
     def index(self, addresses: Iterable[Address]) -> None:
-        """Note what is in memory now, and nothing else."""
+        """Build the index from the rows in memory."""
         self._under.clear()
         for address in addresses:
             if type(address) is tuple:
                 self.note(address)
 
     def rows(self, owner: Owner) -> Iterator[Row]:
-        """Iterate the present rows of a key and namespace as they stand now.
+        """Iterate the present rows of a key and namespace as of now.
 
-        Meanwhile they may be written, and leave memory: maps of any size are gone through bit by bit.
+        Meanwhile rows may be written and evicted: maps of any size are read in parts.
         """
         known = self._known(owner)
         yield from self._pane.rows_in_memory(known)
@@ -62,9 +62,9 @@ class SubRows:
             yield from self._base.scan_under(self._pane, owner, set(known))
 
     def ordered_rows(self, owner: Owner) -> Callable[[], Iterator[Row]]:
-        """Return what goes through the present rows of a key and namespace by their sub-keys, numbers from 0 on.
+        """Return a function that iterates the present rows of a key and namespace by their sub-keys, which are numbers.
 
-        It goes through the rows as they stand now, whatever is written meanwhile, and as often as it is called.
+        Each call iterates the rows as of now, whatever is written meanwhile.
         """
         known = self._known(owner)
         above = sorted(self._pane.rows_in_memory(known), key=_number)
@@ -74,7 +74,7 @@ class SubRows:
         return lambda: merge(above, self._base.scan_under(self._pane, owner, hidden), key=_number)
 
     def first_rows(self) -> Iterator[Row]:
-        """Iterate one row of each key and namespace that has any."""
+        """Iterate one row of each key and namespace that has rows."""
         in_memory = list(self._under)
         for owner in in_memory:
             yield from self._first(owner)
@@ -94,7 +94,7 @@ class SubRows:
 
         Args:
             owner: The key and the namespace.
-            unsaved: The running epoch does so; otherwise it was one whose files are being read.
+            unsaved: Whether the running epoch clears them; False while files of earlier epochs are read.
         """
         pane = self._pane
         rows = self._known(owner)
@@ -113,7 +113,7 @@ class SubRows:
         return bool(self.cleared) and owner_at(address) in self.cleared
 
     def forget(self) -> None:
-        """Return to what has seen no row."""
+        """Forget all rows and marks."""
         self._under.clear()
         self.cleared.clear()
 

@@ -1,4 +1,4 @@
-"""Finding what has expired and nobody reads: a table is gone through time and again, a part of it in each epoch."""
+"""The sweep for expired rows that no function reads: each epoch looks at a part of a table."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from penstock._engine.state.rows import Address
     from penstock._engine.state.table import CommittedVersion, Pane, Table
 
-#: Rows that are looked at in one go; in an epoch at least so many, and four times as many as it has written.
+#: Rows of one part; an epoch looks at one part at least, and at four times as many rows as it has written.
 _PART: Final = 1 << 10
 _SHARE: Final = 4
-#: Rows that are removed in an epoch, at most.
+#: The limit of rows that an epoch removes.
 _MOST: Final = 1 << 17
 
 
 class Sweep:
-    """Goes through a table time and again, and removes what has expired.
+    """Goes through a table again and again, and removes expired rows.
 
     Args:
         table: The table.
@@ -34,10 +34,10 @@ class Sweep:
         self._parts: Iterator[tuple[int, int]] = iter(())
 
     def go_on(self, *, whole: bool) -> None:
-        """Look at the next rows: a few times as many as the epoch has written, or more where many have expired.
+        """Look at the next rows: four times as many as the epoch has written, or more where many have expired.
 
-        So the rows that have expired and are not found yet are a fraction of those that live. As each row that is
-        removed stays in memory as a mark until the local version moves, their number has a limit.
+        So the expired rows that are not yet found are a fraction of the live rows. The number of removed rows has a
+        limit, because each stays in memory as a mark until the local version moves.
 
         Args:
             whole: Look at all rows, unless too many have expired.
@@ -48,23 +48,23 @@ class Sweep:
             return
         written = sum(len(pane.dirty) for pane in self._table.panes.values())
         left = self._through(max(_PART, _SHARE * written))
-        if left > 0:  # it is through, and begins anew
+        if left > 0:  # the end of the table: begin again
             self._parts = self._cycle()
             self._through(left)
 
     def _through(self, left: int) -> int:
-        """Look at so many rows, and return how many of them were not there to be looked at."""
+        """Look at `left` rows; return how many of them the rest of the table lacked."""
         gone = 0
         for looked_at, removed in self._parts:
             gone += removed
-            if removed <= looked_at // 4:  # else there is more of that
+            if removed <= looked_at // 4:  # parts with many expired rows do not count
                 left -= looked_at
             if left <= 0 or gone >= _MOST:
                 return 0
         return left
 
     def _cycle(self) -> Iterator[tuple[int, int]]:
-        """Go through the table once; yields after each part how many rows it looked at, and how many it removed."""
+        """Go through the table once; yield for each part the rows looked at and the rows removed."""
         for namespace, pane in list(self._table.panes.items()):
             lives, addresses = RowLives(pane), list(pane.hot)
             for start in range(0, len(addresses), _PART):

@@ -1,4 +1,4 @@
-"""Tables and panes: the dicts that operators read and write keyed state in.
+"""Tables and panes: the dicts in which operators read and write keyed state.
 
 A *table* is one state of an operator, a *pane* the part of it under one namespace (for a window its start and end; most
 states have the namespace ``()`` alone). A pane is a plain dict of normal keys over a committed version on disk::
@@ -11,13 +11,13 @@ states have the namespace ``()`` alone). A pane is a plain dict of normal keys o
     pane.hot[key] = ABSENT  # delete
     pane.dirty.add(key)
 
-Hot loops do that themselves; nothing here is called per record when a key is in memory. What they have read or
-written stays in `hot` until the store makes room (`MemoryStore.make_room`), which the runtime has it do between batches
-and never within one: so a loop may mark its keys dirty when it is through. The pane of the namespace ``()`` and its
-`hot` and `dirty` stay the same objects as long as the store lives; other panes are asked for again each epoch.
+Hot loops do that themselves; nothing here is called per record when a key is in memory. Rows that they read or wrote
+stay in `hot` until the store makes room (`MemoryStore.make_room`). The runtime calls that between batches and never
+within one: so a loop may mark its keys dirty at its end. The pane of the namespace ``()`` and its `hot` and `dirty`
+stay the same objects for the life of the store; operators look up other panes again each epoch.
 
-The rows of a map, and what else has more to its address than a key, are found in the same dicts by a tuple (`rows`).
-Those of one key are gone through and cleared with `Pane.subs`.
+Rows of maps, and other rows whose address is more than a key, are in the same dicts under a tuple (`rows`). `Pane.subs`
+iterates and clears the rows of one key.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class Absence(Enum):
-    """The two values that no user can store."""
+    """Two marks that no user can store as a value."""
 
     #: In `hot`: the key is known to have no value.
     ABSENT = "absent"
@@ -55,7 +55,7 @@ MISSING: Final = Absence.MISSING
 
 
 class FullRow(NamedTuple):
-    """A row with all that is known of it."""
+    """A row with the user's key and sub-key."""
 
     address: Address
     key: Any
@@ -66,39 +66,39 @@ class FullRow(NamedTuple):
 
 
 class CommittedVersion(Protocol):
-    """The committed version below the panes."""
+    """The committed version that the panes read."""
 
     def fetch(self, pane: Pane, address: Address) -> Any:
         """Return the stored value of a row or ABSENT, and note it in the pane."""
         ...
 
     def scan(self, pane: Pane, known: Container[Address]) -> Iterator[Row]:
-        """Iterate the stored rows of a pane whose addresses are not known; notes none."""
+        """Iterate the stored rows of a pane, except for known addresses, without noting them in the pane."""
         ...
 
     def scan_under(self, pane: Pane, owner: Owner, known: Container[Address]) -> Iterator[Row]:
-        """Iterate those of one key and namespace; writing meanwhile makes no difference to what comes."""
+        """Iterate the stored rows of one key and namespace; writes meanwhile do not change the result."""
         ...
 
     def owners(self, pane: Pane) -> Iterator[Owner]:
-        """Iterate the keys and namespaces that have stored rows; writing meanwhile makes no difference."""
+        """Iterate the keys and namespaces that have stored rows; writes meanwhile do not change the result."""
         ...
 
     def stored_over(
         self, pane: Pane, start: bytes, most: int, over: Callable[[int | None], bool]
     ) -> tuple[list[Address], int, bytes | None]:
-        """Look at some stored rows of a pane; return those that are over, how many it looked at, and where to go on.
+        """Look at some stored rows of a pane; return the expired ones, how many were looked at, and where to continue.
 
         Args:
             pane: The pane.
-            start: Where to begin: b"", or what an earlier call returned.
-            most: Rows to look at.
-            over: Tells of a stamp whether its row has expired.
+            start: Where to begin: b"", or the place that an earlier call returned.
+            most: The number of rows to look at.
+            over: Returns whether a row with a stamp has expired.
         """
         ...
 
     def check(self, pane: Pane) -> None:
-        """Make sure that what the running epoch wrote to a pane belongs to this subtask."""
+        """Make sure that the running epoch wrote only this subtask's keys to a pane."""
         ...
 
 
@@ -123,23 +123,23 @@ class Pane:
     def __init__(self, table: Table, namespace: Namespace, base: CommittedVersion) -> None:
         self.table = table
         self.namespace = namespace
-        #: What is in memory; a row that is not may still be stored.
+        #: The rows in memory; a row that is not here may still be stored.
         self.hot: dict[Address, Any] = {}
         #: Rows written in the running epoch.
         self.dirty: set[Address] = set()
-        #: Rows whose committed value is newer in `hot` than below.
+        #: Rows whose committed value in `hot` is newer than the stored one.
         self.pending: set[Address] = set()
-        #: The keys behind normal keys that are bytes and in `hot`, where the table keeps them.
+        #: The user's keys of rows in `hot` whose normal key is bytes, where the table keeps keys.
         self.originals: dict[Address, Any] = {}
-        #: When rows in `hot` were last written, or read, where they expire.
+        #: The time at which rows in `hot` were last written, or read, where they expire.
         self.stamps: dict[Address, int] = {}
-        #: The rows of single keys, once there is one with a sub-key.
+        #: The index of the rows of single keys; None until a row has a sub-key.
         self.subs: SubRows | None = None
-        #: The pane's id in the version below; 0 when nothing there belongs to it, then what is not hot is absent.
+        #: The pane's id in the committed version; 0 without stored rows: then a row that is not in `hot` is absent.
         self.stored = 0
-        #: True when the pane was dropped since the version below: whatever is there is void.
+        #: True when the pane was dropped after the committed version: its stored rows are void.
         self.masked = False
-        #: True when the running epoch dropped what earlier ones had committed.
+        #: True when the running epoch dropped rows that earlier epochs committed.
         self.drop_unsaved = False
         self._base = base
 
@@ -148,10 +148,10 @@ class Pane:
         return self._base.fetch(self, address) if self.stored else ABSENT
 
     def entries(self) -> Iterator[tuple[NormalKey, Any, Any]]:
-        """Iterate all present rows that have a key alone as (normal key, key, value), as they stand now.
+        """Iterate all present rows without sub-keys as (normal key, key, value), as of now.
 
-        Meanwhile rows may be written, and leave memory: large panes are gone through bit by bit. A normal key is
-        what its key is encoded to today, see `old_keys`.
+        Meanwhile rows may be written and evicted: large panes are read in parts. The normal key is the key's encoding
+        of today, see `old_keys`.
         """
         get = cast("dict[Any, Any]", self.originals).get
         hot = [(normal, get(normal), value) for normal, value in self.hot.items() if value is not ABSENT]
@@ -162,7 +162,7 @@ class Pane:
                 yield self._entry(cast("NormalKey", normal), original, value)
 
     def rows(self) -> Iterator[Row]:
-        """Iterate all present rows as they stand now; meanwhile they may be written, and leave memory."""
+        """Iterate all present rows as of now; meanwhile rows may be written and evicted."""
         hot = self.rows_in_memory(list(self.hot))
         known = set(self.hot) if self.stored else ()
         yield from hot
@@ -170,7 +170,7 @@ class Pane:
             yield from self._base.scan(self, known)
 
     def rows_in_memory(self, addresses: Collection[Address]) -> list[Row]:
-        """Return those of some rows in memory that are present."""
+        """Return the present rows among some addresses in memory."""
         pairs = zip(addresses, map(self.hot.__getitem__, addresses), strict=True)
         if not self.originals and not self.stamps:
             return [(address, value, None, None) for address, value in pairs if value is not ABSENT]
@@ -178,7 +178,7 @@ class Pane:
         return [(address, value, original(address), stamp(address)) for address, value in pairs if value is not ABSENT]
 
     def full_rows(self) -> Iterator[FullRow]:
-        """Iterate all present rows with the keys and sub-keys themselves; meanwhile rows may be written."""
+        """Iterate all present rows with the user's keys and sub-keys; meanwhile rows may be written."""
         for address, value, original, stamp in self.rows():
             if type(address) is not tuple:
                 normal, key, _ = self._entry(cast("NormalKey", address), original, None)
@@ -191,7 +191,7 @@ class Pane:
             yield FullRow(address, self._entry(address[0], key_itself, None)[1], sub_itself, value, stamp)
 
     def present_keys(self) -> Iterator[tuple[NormalKey, Any]]:
-        """Iterate (normal key, key) of all that have a row; meanwhile rows may be written, and leave memory."""
+        """Iterate (normal key, key) of all keys that have a row; meanwhile rows may be written and evicted."""
         if self.subs is None:
             for normal, key, _ in self.entries():
                 yield normal, key
@@ -216,13 +216,13 @@ class Pane:
                 yield address, value
 
     def sub_rows(self) -> SubRows:
-        """Return what goes through the rows of single keys."""
+        """Return the index of the rows of single keys; creates it at the first call."""
         if self.subs is None:
             self.subs = SubRows(self, self._base)
         return self.subs
 
     def keep(self, kept: Iterable[Address]) -> None:
-        """Let all rows but these leave memory."""
+        """Evict all rows except these."""
         hot = {address: self.hot[address] for address in kept}
         self.hot.clear()
         self.hot.update(hot)
@@ -237,22 +237,22 @@ class Pane:
         return next(self.items(), None) is None
 
     def remember(self, normal: NormalKey, original: Any) -> None:
-        """Keep the key that a normal key stands for, where that is bytes and the table keeps keys.
+        """Keep the user's key of a normal key that is bytes, where the table keeps keys.
 
-        To be called with each write of such a key: it is stored beside the value, and replaced with it.
+        Call it with each write of such a key: the user's key is stored with the value, and replaced with it.
         """
         if type(normal) is bytes and self.table.keep_keys:
             self.originals[normal] = original
 
     def key_of(self, normal: NormalKey) -> Any:
-        """Return the key that a normal key in `hot` stands for.
+        """Return the user's key of a normal key in `hot`.
 
-        Where the table keeps no keys, and for str and int, it is an equal one, perhaps of another type.
+        Where the table keeps no keys, and for str and int, this is an equal key, perhaps of another type.
         """
         return self._entry(normal, self.originals.get(normal), None)[1] if type(normal) is bytes else normal
 
     def put(self, address: Address, value: Any, original: Any = None, stamp: int | None = None) -> None:
-        """Put a row into memory, whatever there was; ABSENT deletes it.
+        """Put a row into memory, in place of any earlier one; ABSENT deletes it.
 
         Args:
             address: The row.
@@ -281,7 +281,7 @@ class Pane:
             self.subs.cleared = dict.fromkeys(self.subs.cleared, False)
 
     def has_moved(self) -> None:
-        """Count what is committed as stored below."""
+        """Count committed changes as stored: the local version has moved."""
         self.pending.clear()
         self.masked = False
         if self.subs is not None:
@@ -298,12 +298,12 @@ class Pane:
             self.subs.forget()
 
     def forget(self) -> None:
-        """Return to a pane that was never used; committed state is not touched."""
+        """Return to the state of an unused pane; stored state is not touched."""
         self.drop()
         self.masked = self.drop_unsaved = False
 
     def is_unused(self) -> bool:
-        """Return whether the pane says nothing that a new one would not."""
+        """Return whether the pane is in the state of a new one."""
         if self.hot or self.stored or self.masked or self.drop_unsaved or self.namespace == ():
             return False
         return self.subs is None or not self.subs.cleared
@@ -314,26 +314,26 @@ class Table:
 
     Args:
         name: The name in the operator's store and in checkpoints.
-        base: The committed version below.
+        base: The committed version that the panes read.
     """
 
     __slots__ = ("_base", "keep_keys", "kind", "life", "name", "old_keys", "panes")
 
     def __init__(self, name: str, base: CommittedVersion) -> None:
         self.name = name
-        #: True when the keys behind byte keys are stored beside the values.
+        #: Whether the user's keys are stored with the values where normal keys are bytes.
         self.keep_keys = False
-        #: What the values mean ("value", "list[int]" …), see `declared`; "" until somebody says so.
+        #: The kind and type of the values ("value", "list[int]" …), see `declared`; "" until declared.
         self.kind = ""
-        #: Keys that are or hold rows with names may stand as format 1 had them, see `old_keys.adopt`.
+        #: Whether keys that contain rows with names may have the encoding of format 1, see `old_keys.adopt`.
         self.old_keys = False
-        #: Whether rows expire, and since when.
+        #: Whether rows expire, and from when on.
         self.life = TableLife()
         self.panes: dict[Namespace, Pane] = {}
         self._base = base
 
     def declare(self, kind: str, *, keep_keys: bool) -> None:
-        """Say what the values are.
+        """Declare the kind and type of the values.
 
         Raises:
             StateDescriptorError: The table was declared, perhaps by an earlier run of the job, as another kind.
@@ -360,21 +360,21 @@ class Table:
         """Delete all entries of a namespace at once.
 
         Raises:
-            InternalError: The running epoch has written a key there that belongs to another subtask.
+            InternalError: The running epoch wrote a key of another subtask there.
         """
         pane = self.panes.get(namespace)
         if pane is not None:
-            self._base.check(pane)  # no delta will
+            self._base.check(pane)  # no delta will check the dropped rows
             pane.drop()
 
     def forget(self) -> None:
-        """Empty the memory of all panes, as after an epoch that never happened."""
+        """Empty the memory of all panes."""
         self.life.forget()
         for pane in self.panes.values():
             pane.forget()
         self.prune()
 
     def prune(self) -> None:
-        """Remove panes that say nothing."""
+        """Remove unused panes."""
         for namespace in [namespace for namespace, pane in self.panes.items() if pane.is_unused()]:
             del self.panes[namespace]

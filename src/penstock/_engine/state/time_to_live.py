@@ -1,8 +1,8 @@
-"""Time to live: which rows are stamped with the time at which they were last written or read, and when they go.
+"""Time to live: rows carry the time of their last write or read, and are deleted when they expire.
 
-Kinds of state stamp rows and look at stamps as functions use them (`row_lives`). What nobody reads is found by going
-through a table time and again, a part of it in each epoch, all of it before a snapshot (`sweep`). Both delete rows as a
-function would, so that all copies of a state know, and what has been seen to be over never comes back.
+State objects stamp rows and check stamps as functions use them (`row_lives`). Expired rows that no function reads are
+found by a sweep over the table, a part of it in each epoch, all of it before a snapshot (`sweep`). Both delete rows as
+a function would, so that the deletion reaches every copy of the state, and an expired row never comes back.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class TimeToLive:
-    """How long the rows of a state live, and what renews them.
+    """The time to live of the rows of a state, and the accesses that renew it.
 
     Args:
-        config: As the state's descriptor has it.
+        config: The configuration in the state's descriptor.
         clock: The time of day in milliseconds.
-        count: Is told how many rows were removed.
+        count: Called with the number of removed rows.
     """
 
     __slots__ = ("clock", "count", "duration_ms", "is_renewed_by_reads", "returns_expired")
@@ -36,11 +36,11 @@ class TimeToLive:
 
 
 class TableLife:
-    """What a table knows of the life of its rows.
+    """Whether the rows of a table expire, and from when on.
 
-    The first function that asks for a state says whether its rows expire, for as long as the operator lives. *Since*,
-    which is part of the state, is the time at which they began to, None where they do not. The time of a row counts
-    from then on at the earliest: of one that was written before, and of one with a stamp of an earlier time to live.
+    The first function that uses a state declares whether its rows expire, for the life of the operator. ``since``,
+    which is part of the state, is the time at which expiry began; None where rows do not expire. The time of a row
+    counts from ``since`` at the earliest, also for rows that were written before or have an older stamp.
     """
 
     __slots__ = ("since", "since_is_unsaved", "time_to_live", "was_declared")
@@ -49,27 +49,27 @@ class TableLife:
         self.time_to_live: TimeToLive | None = None
         self.was_declared = False
         self.since: int | None = None
-        #: The running epoch has changed it.
+        #: Whether the running epoch has changed ``since``.
         self.since_is_unsaved = False
 
     def declare(self, time_to_live: TimeToLive | None) -> None:
-        """Say whether rows expire; without effect where that was said before."""
+        """Declare whether rows expire; only the first call has an effect."""
         if not self.was_declared:
             self.was_declared, self.time_to_live = True, time_to_live
             self.settle()
 
     def settle(self) -> None:
-        """Begin or end the time to live of a state that came without or with one."""
+        """Begin or end expiry, where the restored state differs from the declaration."""
         if self.was_declared and (self.time_to_live is None) is not (self.since is None):
             self.since = None if self.time_to_live is None else self.time_to_live.clock()
             self.since_is_unsaved = True
 
     def forget(self) -> None:
-        """Return to a state that was never used."""
+        """Return to a state without rows."""
         self.since, self.since_is_unsaved = None, False
 
     def over(self) -> Callable[[int | None], bool] | None:
-        """Return what tells of a stamp whether its row has expired by now; None where none does."""
+        """Return a function from a stamp to whether its row has expired by now; None where rows do not expire."""
         life, since = self.time_to_live, self.since
         if life is None or since is None:
             return None

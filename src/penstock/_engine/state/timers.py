@@ -1,7 +1,7 @@
 """Timers of one domain: unique per key, namespace and time, fired in time order.
 
-A timer is a row without a value, whose sub-key is its time. All of them are in memory: a bucket per timestamp and a
-heap of timestamps. The journal of what was set and deleted is what deltas are made of.
+A timer is a row without a value whose sub-key is its time. All timers are in memory: a bucket per timestamp and a heap
+of timestamps. Deltas are written from the journal of set and deleted timers.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.keys import NormalKey
     from penstock._engine.state.rows import Composite, Namespace
 
-#: What a bucket holds: the key alone when the namespace is ().
+#: An entry of a bucket: the key alone when the namespace is ().
 Entry: TypeAlias = "NormalKey | tuple[NormalKey, Namespace]"
-#: A timer that is to fire: time, normal key, namespace and key.
+#: A timer that fires: time, normal key, namespace and key.
 DueTimer: TypeAlias = "tuple[int, NormalKey, Namespace, Any]"
 
 
@@ -30,53 +30,53 @@ class Timers:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        # A bucket maps entries to original keys, in the order of registration. Most often there is one timer at a
-        # time, and then the entry itself stands for the bucket: a third of the memory.
+        # A bucket maps entries to original keys, in the order of registration. A time with one timer, the usual case,
+        # has the entry itself in place of a bucket: a third of the memory.
         self._buckets: dict[int, Entry | dict[Entry, Any]] = {}
-        # May name times that have no bucket any more.
+        # May contain times whose bucket was removed.
         self._times: list[int] = []
-        #: Row -> set (True) or deleted (False), in the running epoch; what cancels out is not in it.
+        #: Row -> set (True) or deleted (False) in the running epoch; changes that cancel out are not in it.
         self.journal: dict[Composite, bool] = {}
-        #: The same for committed epochs that are newer than the version on disk.
+        #: The same for committed epochs that are newer than the local version.
         self.pending: dict[Composite, bool] = {}
 
     def register(self, timestamp: int, normal: NormalKey, namespace: Namespace = (), original: Any = MISSING) -> None:
-        """Set a timer; nothing happens when there is the same one.
+        """Set a timer; setting it again has no effect.
 
         Args:
-            timestamp: When it is due, in milliseconds.
+            timestamp: The time at which it fires, in milliseconds.
             normal: The normal key.
-            namespace: The window, where there is one.
-            original: The key itself, given back when the timer fires; only kept where the normal key is bytes.
+            namespace: The window, or () outside windows.
+            original: The user's key, returned when the timer fires; only kept where the normal key is bytes.
         """
         entry: Entry = (normal, namespace) if namespace else normal
         if self.insert(timestamp, entry, original if type(normal) is bytes else MISSING):
             self._log((normal, namespace, timestamp), is_set=True)
 
     def delete(self, timestamp: int, normal: NormalKey, namespace: Namespace = ()) -> None:
-        """Take a timer back; nothing happens when there is none."""
+        """Delete a timer; deleting a missing one has no effect."""
         entry: Entry = (normal, namespace) if namespace else normal
         if self.remove(timestamp, entry):
             self._log((normal, namespace, timestamp), is_set=False)
 
     def next(self) -> int | None:
-        """Return the earliest time that a timer is set for."""
+        """Return the earliest time of all timers; None without timers."""
         times, buckets = self._times, self._buckets
         while times and times[0] not in buckets:
             heappop(times)
         return times[0] if times else None
 
     def pop_due(self, limit: int) -> Iterator[DueTimer]:
-        """Take the timers up to and including `limit` in time order, as (time, normal key, namespace, key).
+        """Remove and yield the timers up to and including `limit` in time order, as (time, normal key, namespace, key).
 
-        Timers set or deleted between two steps count: one set at or below `limit` comes in its turn, a deleted one not
-        at all. At one time the order is that of registration; after a restore, some fixed order.
+        Timers that are set or deleted between two steps count: a timer set at or below `limit` fires in its turn, a
+        deleted one does not. Timers of one time fire in the order of registration; after a restore, in a fixed order.
         """
         while (timestamp := self.next()) is not None and timestamp <= limit:
             yield from self._pop_at(timestamp)
 
     def pop_left(self) -> Iterator[DueTimer]:
-        """Take all timers in time order, for a last time: those that are set meanwhile are not among them."""
+        """Remove and yield all timers in time order at the end of input, without timers that are set meanwhile."""
         left = {address for address, _ in self.rows()}
         for due in self.pop_due(max((timestamp for _, _, timestamp in left), default=0)):
             timestamp, normal, namespace, _ = due
@@ -85,7 +85,7 @@ class Timers:
 
     def _pop_at(self, timestamp: int) -> Iterator[DueTimer]:
         for entry, original in list(self.at(timestamp)):
-            # The callback may have set earlier ones.
+            # The callback may have set earlier timers.
             while (earlier := self.next()) is not None and earlier < timestamp:
                 yield from self._pop_at(earlier)
             if self.remove(timestamp, entry):
@@ -97,25 +97,25 @@ class Timers:
         return sum(len(bucket) if type(bucket) is dict else 1 for bucket in self._buckets.values())
 
     def rows(self) -> Iterator[tuple[tuple[NormalKey, Namespace, int], Any]]:
-        """Iterate all timers as (row, key), MISSING where no key is kept, in no order of time."""
+        """Iterate all timers as (row, key) in no particular order; the key is MISSING where none is kept."""
         for timestamp in self._buckets:
             for entry, original in self.at(timestamp):
                 yield (*split(entry), timestamp), original
 
     def original(self, row: Composite) -> Any:
-        """Return what is kept beside a timer: the key with no sub-key, None where none is kept."""
+        """Return (key, None) where the user's key is kept with a timer, else None: the form that rows have."""
         normal, namespace, timestamp = row
         bucket = self._buckets[cast("int", timestamp)]
         kept = bucket[(normal, namespace) if namespace else normal] if type(bucket) is dict else MISSING
         return None if kept is MISSING else (kept, None)
 
     def apply(self, row: Composite, original: Any, *, is_set: bool) -> None:
-        """Do what a file says, without a trace in the journal.
+        """Apply a change from a file, without an entry in the journal.
 
         Args:
             row: The timer.
-            original: What `original` returned.
-            is_set: False for one that is taken back.
+            original: The value that `original` returned.
+            is_set: False for a deleted timer.
         """
         normal, namespace, timestamp = row
         entry: Entry = (normal, namespace) if namespace else normal
@@ -126,7 +126,7 @@ class Timers:
         self.pending[row] = is_set
 
     def insert(self, timestamp: int, entry: Entry, original: Any) -> bool:
-        """Set a timer without a trace in the journal; False when it was there."""
+        """Set a timer without an entry in the journal; return False when it was already set."""
         bucket = self._buckets.get(timestamp)
         if bucket is None:
             heappush(self._times, timestamp)
@@ -142,7 +142,7 @@ class Timers:
         return True
 
     def remove(self, timestamp: int, entry: Entry) -> bool:
-        """Take a timer back without a trace in the journal; False when there was none."""
+        """Delete a timer without an entry in the journal; return False when there was none."""
         bucket = self._buckets.get(timestamp)
         if type(bucket) is dict:
             if bucket.pop(entry, self) is self:
@@ -152,13 +152,13 @@ class Timers:
         elif bucket is None or bucket != entry:
             return False
         del self._buckets[timestamp]
-        if len(self._times) > 2 * len(self._buckets) + 1_000:  # mostly times without timers
+        if len(self._times) > 2 * len(self._buckets) + 1_000:  # most of the times have no timers any more
             self._times[:] = self._buckets
             heapify(self._times)
         return True
 
     def forget(self) -> None:
-        """Drop all timers and what is known of their changes."""
+        """Drop all timers and the journal."""
         self._buckets.clear()
         self._times.clear()
         self.journal.clear()

@@ -1,7 +1,7 @@
-"""Which classes state may bring back: unpickling a value runs code that its pickle names.
+"""The classes that values of state may have: unpickling a value runs code that its pickle names.
 
-A job trusts its checkpoints as it trusts its program. Who looks into a savepoint of others need not: then values are
-made of the types below and of classes that were named, and anything else is an error before it is called.
+A job trusts its checkpoints as it trusts its program. A reader of a foreign savepoint need not: then only the types
+below and the classes that the reader named are allowed, and any other class is an error before it is called.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from penstock.errors import UntrustedClassError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: By module.
+#: Plain types by module.
 _PLAIN_TYPES: Final = {
     "builtins": "bool bytearray bytes complex dict float frozenset int list range set slice str tuple",
     "collections": "Counter OrderedDict defaultdict deque",
@@ -44,17 +44,17 @@ _GETATTR: Final = "builtins.getattr"
 
 @dataclass(frozen=True, slots=True)
 class AllowedClasses:
-    """The classes that values may be of.
+    """The classes that values may have.
 
     Attributes:
-        names: Those beside the plain types, by module and name; None for all that a pickle names.
+        names: The classes in addition to the plain types, by module and name; None allows every class.
     """
 
     names: frozenset[str] | None = None
 
     @classmethod
     def of(cls, classes: Iterable[type[Any] | str]) -> AllowedClasses:
-        """Return plain types and some classes.
+        """Return the plain types and some classes.
 
         Args:
             classes: The classes, or their names with the module.
@@ -64,14 +64,14 @@ class AllowedClasses:
         )
 
     def with_names(self, names: frozenset[str]) -> AllowedClasses:
-        """Return these and some more."""
+        """Return these classes and some more."""
         return self if self.names is None else AllowedClasses(self.names | names)
 
     def load(self, data: bytes) -> Any:
         """Return the value of a pickle.
 
         Raises:
-            UntrustedClassError: It names what is not allowed.
+            UntrustedClassError: The pickle names a class that is not allowed.
         """
         if self.names is None:
             return pickles.load(data)
@@ -85,7 +85,7 @@ class AllowedClasses:
         """Make sure that the encodings among some normal keys name no class that is not allowed.
 
         Raises:
-            UntrustedClassError: One does.
+            UntrustedClassError: An encoding does.
         """
         if self.names is not None:
             for key in keys:
@@ -98,7 +98,7 @@ class AllowedClasses:
             raise UntrustedClassError(name)
 
 
-#: All that pickles name: for the state of the job itself.
+#: Every class: for the state of the job itself.
 ALL_CLASSES: Final = AllowedClasses()
 
 
@@ -108,7 +108,7 @@ class _Unpickler(pickle.Unpickler):
         self._allowed = allowed
 
     def find_class(self, module_name: str, global_name: str) -> Any:
-        """Return what a pickle calls; this is where it could name anything."""
+        """Return the class that a pickle names, if it is allowed."""
         name = f"{module_name}.{global_name}"
         if name == _GETATTR:
             return _attribute
@@ -120,7 +120,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _attribute(holder: Any, name: str) -> Any:
-    """Stand for getattr: time zones come back by a method of their class, some enums by the names of their members."""
+    """Replace getattr: pickles use it to restore time zones by a method, and some enums by the names of members."""
     if holder is ZoneInfo and name == "_unpickle":
         return ZoneInfo._unpickle  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
     if isinstance(holder, type) and issubclass(holder, Enum) and name in holder.__members__:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import pickle
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -23,12 +22,6 @@ if TYPE_CHECKING:
     from penstock._engine.plan.epoch_plan import EpochOutcome
 
 JOB_ID = "0123456789abcdef" * 2
-_names = itertools.count()
-
-
-@pytest.fixture
-def name() -> str:
-    return f"damage-{next(_names)}"
 
 
 def finding(path: str) -> Callable[[EpochOutcome], EpochOutcome]:

@@ -8,19 +8,13 @@ from typing import Any
 
 import pytest
 from tests.kit.world import TARGETS, TargetCommitter, TargetSink, World, numbers_job, published
-from tests.unit.driver.asked import ALL, STOPS, Asked, Unwritable, new_name, resumed
+from tests.unit.driver.asked import ALL, STOPS, Asked, Unwritable, resumed
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.metadata import ChainEntryKind, decode_chain_entry
 from penstock.common.job_status import JobStatus
 from penstock.errors import JobCancelledError, StopTimeoutError
-
-
-@pytest.fixture
-def name() -> str:
-    return new_name()
-
 
 # ---------------------------------------------------------------------------------------------------------------- stops
 

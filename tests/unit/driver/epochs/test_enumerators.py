@@ -20,13 +20,6 @@ from penstock.common.job_status import JobStatus
 from penstock.datastream.connectors import base
 from penstock.errors import DriverCodeError, JobExecutionError
 
-_names = itertools.count()
-
-
-@pytest.fixture
-def name() -> str:
-    return f"enumerators-{next(_names)}"
-
 
 class Scripted(Numbers):
     """A source whose enumerator is whatever a test makes of it."""

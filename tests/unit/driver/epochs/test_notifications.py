@@ -21,11 +21,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.fixture
-def name() -> str:
-    return new_name()
-
-
 def listening(name: str, **trouble: Any) -> World:
     return World(numbers_job(name), patience=3, wants_notification=True, **trouble)
 

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import pytest
 from tests.kit.stories import Sheet, Story
 from tests.kit.world import Numbers, World, numbers_job
-from tests.unit.driver.life.test_jobs import start
+from tests.unit.driver.life.runs import start
 
 from penstock._engine.coordinator.epochs.budget import FIRST_MS
 from penstock._engine.protocol.control import StopMode
 from penstock.common.job_status import JobStatus
-
-_names = itertools.count()
-
-
-@pytest.fixture
-def name() -> str:
-    return f"pace-{next(_names)}"
 
 
 class OldNumbers(Numbers):

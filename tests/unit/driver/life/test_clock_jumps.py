@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.kit.world import Numbers, NumbersEnumerator, TargetSink, World, numbers_job
-from tests.unit.driver.life.test_jobs import failing
+from tests.unit.driver.life.runs import failing
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do

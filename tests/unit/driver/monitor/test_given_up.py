@@ -60,11 +60,6 @@ class ChoosyCommitter(TargetCommitter):
                 super().commit([request])
 
 
-@pytest.fixture
-def name() -> str:
-    return f"given-up-{next(_names)}"
-
-
 def job(name: str, *, divisor: int = 4, put_off: int = 0, limit: int = LIMIT, **trouble: Any) -> World:
     return World(
         numbers_job(name, limit=limit, split_size=4, sink=Choosy(name, divisor, put_off)), patience=3, **trouble

@@ -109,9 +109,9 @@ def test_number_goes_on_from_a_savepoint(tmp_path: Path) -> None:
 def test_first_one_of_an_operator_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="penstock"):
         Story(tmp_path, records=1).run(write)
-    lines = [line for line in caplog.messages if "too late" in line]
+    lines = [line for line in caplog.messages if "late record" in line]
     assert len(lines) == 2
-    assert all("Dropped 1, which comes too late: its timestamp is 1, and" in line for line in lines)
+    assert all("Dropped the late record 1: its timestamp is 1, and" in line for line in lines)
 
 
 def test_job_that_drops_nothing_counts_nothing(tmp_path: Path) -> None:

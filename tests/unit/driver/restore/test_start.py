@@ -34,12 +34,6 @@ if TYPE_CHECKING:
     from penstock._engine.driver.driver import JobDriver
 
 JOB_ID = "0123456789abcdef" * 2
-_names = itertools.count()
-
-
-@pytest.fixture
-def name() -> str:
-    return f"start-{next(_names)}"
 
 
 def run(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from tests.kit.stories import Chapter, Sheet, Story
-from tests.unit.driver.restore.test_start import name, run
+from tests.unit.driver.restore.test_start import run
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
@@ -30,8 +30,6 @@ from penstock.errors import CorruptCheckpointError
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-__all__ = ["name"]
 
 HOUR_MS = 3_600_000
 JOBS = [f"{number:032x}" for number in range(40)]

@@ -144,6 +144,7 @@ class JobState:
             return source.dispatch(index) if source else ()
 
         result = self.notifications(completed_checkpoint, going_on=True)
+        ending = self._ending()
         for subtask in unfinished(self.snapshot):
             part = dispatch(
                 self.snapshot,
@@ -155,10 +156,26 @@ class JobState:
             if subtask[0] in self._source_vertices:
                 budget = self._planner.budget(subtask[0])
                 budget = budget.shortened() if for_savepoint else budget
-                part = replace(part, max_records=budget.records, max_bytes=budget.bytes, max_time_ms=budget.time_ms)
+                part = replace(
+                    part,
+                    max_records=budget.records,
+                    max_bytes=budget.bytes,
+                    max_time_ms=budget.time_ms,
+                    ends=subtask in ending,
+                )
             part = replace(part, full_snapshot=True, write_all=True) if self._write_all else part
             result[subtask] = replace(part, for_savepoint=True) if for_savepoint else part
         return result
+
+    def _ending(self) -> set[Subtask]:
+        """Return the source subtasks whose input ends with the next epoch."""
+        told = {
+            (vertex, index)
+            for uid, vertex in self._sources_by_uid.items()
+            for index in range(self._topology.graph.vertices[vertex].parallelism)
+            if self._sources[uid].ends(index)
+        }
+        return told | {(ack.vertex, ack.subtask) for ack in self._last if ack.awaits_end}
 
     def inputs(self) -> dict[int, EdgeStatus]:
         """Return where the channels of each edge stand when the next epoch begins."""
@@ -199,7 +216,7 @@ class JobState:
         for uid, source in self._sources.items():
             vertex = self._sources_by_uid[uid]
             own = [ack for ack in acks if ack.vertex == vertex]
-            finished = [ack.subtask for ack in own if ack.finished]
+            finished = [ack.subtask for ack in own if ack.finished or ack.awaits_end]
             source.accepted({ack.subtask: ack.operators[uid] for ack in own}, finished)
         if any(part.ends_input for ack in acks for part in ack.operators.values()):
             for source in self._sources.values():
@@ -306,6 +323,7 @@ class JobState:
 
     def _work_at_hand(self, reading: list[SubtaskAck]) -> bool:
         more = any(part.more_available for ack in reading for part in ack.operators.values())
+        more = more or any(ack.awaits_end for ack in reading)
         events = any(source.has_pending for source in self._sources.values())
         return not self._last or more or events or all(ack.finished for ack in reading)
 

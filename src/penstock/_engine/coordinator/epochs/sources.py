@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 #: A reader that uses up its splits in every epoch gets twice as many each time, up to this many.
 _MAX_GRANT: Final = 4096
 
+_END_OF_INPUT: Final = encode_event(EndOfInputEvent())
+
 
 @dataclass(frozen=True, slots=True)
 class EnumeratorSnapshot:
@@ -120,12 +122,16 @@ class SourceCoordinator:
         self._dispatched[subtask] = len(events)
         return events
 
+    def ends(self, subtask: int) -> bool:
+        """Tell whether the next dispatch ends the input of a reader."""
+        return _END_OF_INPUT in self._pending.get(subtask, ())
+
     def accepted(self, acks: Mapping[int, OperatorAck], finished: Iterable[int] = ()) -> None:
         """Note an accepted epoch: the readers have its events, and the enumerator will get theirs.
 
         Args:
             acks: By subtask: the ack of its reader.
-            finished: The subtasks that finished in the epoch.
+            finished: The subtasks that finished in the epoch, or will in the next one without reading.
         """
         for subtask, count in self._dispatched.items():
             del self._pending.get(subtask, [])[:count]
@@ -146,7 +152,7 @@ class SourceCoordinator:
     def end_input(self) -> None:
         """Send the end of input to all readers that have not finished."""
         for subtask in set(self._readers).difference(self._finished):
-            self._pending.setdefault(subtask, []).append(encode_event(EndOfInputEvent()))
+            self._pending.setdefault(subtask, []).append(_END_OF_INPUT)
 
     def state(self, snapshot: EnumeratorSnapshot | None) -> SourceCoordinatorState | None:
         """Return the state of this source for a checkpoint.

@@ -1,4 +1,4 @@
-"""Aggregating state over a value: the accumulator of all that was added."""
+"""Aggregating state over a value: the accumulator of all added values."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class AggregatingKind(StateKind[AggregatingStateDescriptor]):
 
 
 class StoredAggregatingState(AggregatingState[Any, Any]):
-    """One accumulator per key, that may be None.
+    """One accumulator per key; the accumulator may be None.
 
     Args:
-        stored: Has the accumulator of the current key.
-        descriptor: Has the function, and the type of accumulators.
+        stored: The stored accumulators.
+        descriptor: Declares the function and the type of accumulators.
         operator: The operator's name, for errors.
     """
 
@@ -57,7 +57,7 @@ class StoredAggregatingState(AggregatingState[Any, Any]):
         self._stored.keep(after if self._held is None else self._held.value(after))
 
     def take(self, other: StoredAggregatingState) -> None:
-        """Add the accumulator of another one."""
+        """Merge the accumulator of another state into this one."""
         held, more = self._stored.held(), other._stored.held()
         if more is not ABSENT:
             self._stored.keep(more if held is ABSENT else own(self._function.merge(held, more)))

@@ -1,4 +1,4 @@
-"""What a kind of keyed state is: a descriptor that asks for it, and the object that a function gets over its rows."""
+"""Kinds of keyed state: each has a descriptor, and a state object over the rows of a table."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ DescriptorT = TypeVar("DescriptorT", bound=StateDescriptor)
 
 @dataclass(frozen=True, slots=True)
 class StateScope:
-    """Whose rows a state object reads and writes."""
+    """The rows that a state object reads and writes."""
 
     table: Table
-    #: Says for which key.
+    #: Holds the current key.
     key: KeyContext
     #: The operator's name, for errors.
     operator: str
-    #: Of which pane; any but () is good for the running epoch only.
+    #: The namespace of the pane; one other than () is valid for the running epoch only.
     namespace: Namespace = ()
-    #: Whether all keys of the state can be asked for.
+    #: Whether the keys of the state can be listed.
     keep_keys: bool = False
 
     @property
@@ -40,37 +40,37 @@ class StateScope:
 
 
 class StateKind(ABC, Generic[DescriptorT]):
-    """A kind of keyed state; `registry` has them all."""
+    """A kind of keyed state; `registry` lists all kinds."""
 
-    #: What it is called in checkpoints.
+    #: The name of the kind in checkpoints.
     name: ClassVar[str]
-    #: Asks for it.
+    #: The class of its descriptors.
     descriptor: type[DescriptorT]
     #: Whether a key has a row for each sub-key, as a map has.
     has_sub_keys: ClassVar[bool] = False
-    #: Whether its state objects stamp the rows that they write and look at stamps, where rows are to expire.
+    #: Whether its state objects support a time to live.
     can_expire: ClassVar[bool] = False
 
     def declared(self, descriptor: StateDescriptor) -> str:
-        """Return what a state is called in checkpoints, with the type that its descriptor declares."""
+        """Return the kind and the declared type of a state, as checkpoints store them."""
         return declared(self.name, descriptor.type_info)
 
     @abstractmethod
     def state(self, descriptor: DescriptorT, scope: StateScope) -> State:
-        """Return the object that a function reads and writes, as its descriptor declares it."""
+        """Return the state object that a function reads and writes."""
 
     def merge(self, state: State, others: list[State]) -> None:
-        """Add what other states hold to one.
+        """Merge other states into one, for windows that merge.
 
         Args:
-            state: Of this kind.
-            others: The same.
+            state: The state that receives the content.
+            others: The states whose content is added; of the same kind.
 
         Raises:
-            UnsupportedOperationError: Two states of this kind cannot become one.
+            UnsupportedOperationError: States of this kind cannot be merged.
         """
         raise UnsupportedOperationError(f"Merging {self.name} state", "list, reducing and aggregating state can merge")
 
 
-#: Any kind, whatever asks for it.
+#: A kind with any descriptor.
 AnyKind = StateKind[Any]

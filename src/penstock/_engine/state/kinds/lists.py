@@ -1,8 +1,8 @@
-"""List state over two panes: a short list is one row of its key, a long one a row with the number of its *segments*.
+"""List state over two panes: a short list is one row of its key; a long list, a row with the number of its *segments*.
 
-Segments are rows of up to 128 items, numbered from 0, in a pane of their own (`rows.behind`). To add to a list writes
-its last segment anew where that is short or was written in the same epoch already, and otherwise one more: what an
-epoch writes is what it has added, and few items more. A list is gone through from the store.
+Segments are rows of up to 128 items, numbered from 0, in a pane of their own (`rows.segments_of`). Adding to a list
+rewrites its last segment where that is short or was already written in the same epoch, and otherwise adds a segment: an
+epoch writes the items that it has added, and few more. Iteration reads a long list from the store.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from penstock._api.state.descriptors import ListStateDescriptor
 from penstock._api.state.kinds import ListState
 from penstock._engine.state.declared import bare
-from penstock._engine.state.kinds.held import typed_list
 from penstock._engine.state.kinds.kind import StateKind, StateScope
+from penstock._engine.state.kinds.typed import typed_list
 from penstock._engine.state.kinds.value import lasting_value_in
 from penstock._engine.state.row_lives import RowLives
-from penstock._engine.state.rows import behind, owner_at
+from penstock._engine.state.rows import owner_at, segments_of
 from penstock._engine.state.table import ABSENT, MISSING
 from penstock.errors import UnsupportedOperationError
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from penstock._engine.state.rows import Address, Composite, Row
     from penstock._engine.state.table import Pane, Table
 
-#: Items of a row that an epoch may write anew to add to it, and of one that it has written already.
+#: Items of a row that an epoch may rewrite to add to it, and items of a row that it has already written.
 _SHORT: Final = 16
 _LONG: Final = 128
 
@@ -51,18 +51,18 @@ class StoredListState(ListState[Any]):
     """One list per key.
 
     Args:
-        scope: Where the rows are, and for which key.
+        scope: The table, the current key and the namespace.
     """
 
     __slots__ = ("_dirty", "_head", "_key", "_namespace", "_table")
 
     def __init__(self, scope: StateScope) -> None:
-        #: Has a list, or a tuple of the number of its segments.
+        #: Stores a list, or a tuple with the number of its segments.
         self._head = lasting_value_in(scope)
         self._dirty = scope.table.pane(scope.namespace).dirty
         self._key = scope.key
         self._table = scope.table
-        self._namespace = behind(scope.namespace)
+        self._namespace = segments_of(scope.namespace)
 
     # --------------------------------------------------------------------------------------------------------- reading
 
@@ -71,12 +71,12 @@ class StoredListState(ListState[Any]):
         count = _segments(head)
         if count:
             return Segments(rows_of(self._pane, self._key.normal, count))
-        # A copy: what is done to it is not done to the state.
+        # A copy: changing it does not change the state.
         return [] if head is ABSENT else list(head)
 
     @property
     def _pane(self) -> Pane:
-        """The pane of the segments; it is not the same object for ever."""
+        """The pane of the segments; the object may change between epochs."""
         return self._table.pane(self._namespace)
 
     # --------------------------------------------------------------------------------------------------------- writing
@@ -110,27 +110,27 @@ class StoredListState(ListState[Any]):
         self._head.clear()
 
     def _begin(self, values: list[Any]) -> None:
-        """Make a list of a key that has none."""
+        """Create the list of a key that has none."""
         if len(values) <= _LONG:
             self._head.update(list(values))
         else:
             self._append(0, values)
 
     def _append(self, count: int, values: list[Any]) -> None:
-        """Add to a list of so many segments."""
+        """Add to a list of `count` segments."""
         if count:
             pane, address = self._pane, self._at(count - 1)
             last = pane.hot.get(address, MISSING)
             last = pane.load(address) if last is MISSING else last
             most = _LONG if address in pane.dirty else _SHORT
             if last is not ABSENT and len(last) < most:
-                # Another list: who goes through the one before does not see what is added.
+                # A new list: an iteration over the old one does not see the added items.
                 self._write(address, last + values[: _LONG - len(last)])
                 values = values[_LONG - len(last) :]
         self._head.update((self._add_segments(count, values),))
 
     def _add_segments(self, count: int, values: list[Any]) -> int:
-        """Write segments behind others, and return how many there are then."""
+        """Write segments after the first `count`, and return the new number of segments."""
         for start in range(0, len(values), _LONG):
             self._write(self._at(count), values[start : start + _LONG])
             count += 1
@@ -146,9 +146,9 @@ class StoredListState(ListState[Any]):
 
 
 class ExpiringListState(StoredListState):
-    """One list per key, whose items have a time to live: those of a segment were added at one time, and have one stamp.
+    """One list per key whose items have a time to live: all items of a segment have one stamp.
 
-    The row of the key has the newest of them, so it expires with the last segment.
+    The row of the key has the newest stamp, so it expires with the last segment.
     """
 
     __slots__ = ("_head_lives",)
@@ -220,7 +220,7 @@ class ExpiringListState(StoredListState):
 
 
 class Segments:
-    """The items of a long list as it was when it was asked for, read from the store as they are gone through."""
+    """The items of a long list as of the call of ``get``; iteration reads them from the store."""
 
     __slots__ = ("_rows",)
 
@@ -239,47 +239,47 @@ class Segments:
 
 
 def rows_of(pane: Pane, address: Address, count: int) -> Callable[[], Iterator[Row]]:
-    """Return what goes through the segments of a list.
+    """Return a function that iterates the segments of a list.
 
     Args:
-        pane: Has the segments.
-        address: Of the row that says how many there are.
-        count: That number: what stands behind them is left of an earlier list.
+        pane: The pane of the segments.
+        address: The row of the key.
+        count: The number of segments; segments with higher numbers are left from an earlier list.
     """
     rows = pane.sub_rows().ordered_rows(owner_at(address))
     return lambda: (row for row in rows() if row[0][2] < count)  # pyright: ignore[reportIndexIssue, reportOperatorIssue, reportArgumentType]
 
 
 def is_list(table: Table) -> bool:
-    """Return whether a state is one of lists."""
+    """Return whether a table holds list state."""
     return bare(table.kind) == ListKind.name
 
 
 def as_held(kind: str, value: Any) -> Any:
-    """Return a value as the row of its key holds it: that of a list state is a list, whatever was given.
+    """Return a value as its row stores it: the value of list state becomes a list.
 
     Args:
-        kind: Of the state.
+        kind: The kind of the state.
         value: The value, or ABSENT.
     """
     return list(value) if bare(kind) == ListKind.name and value is not ABSENT else value
 
 
 def whole_list(table: Table, namespace: tuple[int, ...], address: Address, head: Any) -> list[Any]:
-    """Return the list behind a row of its key.
+    """Return all items of the list of a key.
 
     Args:
         table: The state.
-        namespace: Of the pane of the row.
+        namespace: The namespace of the pane of the row.
         address: The row.
         head: Its value.
     """
     count = _segments(head)
-    return list(Segments(rows_of(table.pane(behind(namespace)), address, count))) if count else head
+    return list(Segments(rows_of(table.pane(segments_of(namespace)), address, count))) if count else head
 
 
 def _segments(head: Any) -> int:
-    """Return how many segments a list has, given the row of its key; 0 where that has its items or is not there."""
+    """Return the number of segments of a list, given the row of its key; 0 where the row is absent or has the items."""
     return cast("tuple[int]", head)[0] if type(head) is tuple else 0
 
 

@@ -1,4 +1,4 @@
-"""Map state over a pane: a row for each entry, read, written and gone through one by one."""
+"""Map state over a pane: each entry is a row, read, written and iterated one by one."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from penstock._api.state.descriptors import MapStateDescriptor
 from penstock._api.state.kinds import MapState
 from penstock._engine.protocol.key_values import key_value
 from penstock._engine.protocol.keys import NormalKey, normal_key
-from penstock._engine.state.kinds.held import held_map
 from penstock._engine.state.kinds.kind import StateKind, StateScope
+from penstock._engine.state.kinds.typed import typed_map
 from penstock._engine.state.row_lives import RowLives
 from penstock._engine.state.rows import owner_at
 from penstock._engine.state.table import ABSENT, MISSING
@@ -31,14 +31,14 @@ class MapKind(StateKind[MapStateDescriptor]):
 
     def state(self, descriptor: MapStateDescriptor, scope: StateScope) -> MapState[Any, Any]:
         stored = ExpiringMapState(scope) if scope.expires else StoredMapState(scope)
-        return held_map(stored, descriptor, scope.operator)
+        return typed_map(stored, descriptor, scope.operator)
 
 
 class StoredMapState(MapState[Any, Any]):
-    """One map per key of the stream. Its keys are told apart as those of a stream are, see docs/state.md.
+    """One map per key of the stream. Map keys are compared as stream keys are, see docs/state.md.
 
     Args:
-        scope: Where the rows are, and for which key.
+        scope: The table, the current key and the namespace.
     """
 
     __slots__ = ("_dirty", "_hot", "_keep_keys", "_key", "_load", "_originals", "_subs")
@@ -47,7 +47,7 @@ class StoredMapState(MapState[Any, Any]):
         pane = scope.table.pane(scope.namespace)
         self._key = scope.key
         self._keep_keys = scope.keep_keys
-        # These stay the same objects as long as the pane does.
+        # These stay the same objects for the life of the pane.
         self._hot = pane.hot
         self._dirty = pane.dirty
         self._load = pane.load
@@ -124,7 +124,7 @@ class StoredMapState(MapState[Any, Any]):
 
 
 class ExpiringMapState(StoredMapState):
-    """One map per key of the stream, whose entries have a time to live, each its own."""
+    """One map per key of the stream; each entry has its own time to live."""
 
     __slots__ = ("_lives",)
 

@@ -1,4 +1,4 @@
-"""Reducing state over a value: what a reduce function has made of all that was added."""
+"""Reducing state over a value: the result of a reduce function over all added values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ReducingKind(StateKind[ReducingStateDescriptor]):
-    """One value per key, that a function adds to."""
+    """One value per key, to which a function adds."""
 
     name = "reducing"
     can_expire = True
@@ -32,11 +32,11 @@ class ReducingKind(StateKind[ReducingStateDescriptor]):
 
 
 class StoredReducingState(ReducingState[Any]):
-    """One value per key, that a function adds to.
+    """One value per key, to which a function adds.
 
     Args:
-        stored: Has the value of the current key.
-        descriptor: Has the function, and the type of values.
+        stored: The stored values.
+        descriptor: Declares the function and the type of values.
         operator: The operator's name, for errors.
     """
 
@@ -52,13 +52,13 @@ class StoredReducingState(ReducingState[Any]):
 
     def add(self, value: Any) -> None:
         before = self._stored.held()
-        # A function may fold into its first argument, and return one object for all keys.
+        # A function may change and return its first argument, and may return one object for all keys.
         after = value if before is ABSENT else self._reduce(before, value)
         after = after if after is before else own(after)
         self._stored.update(after if self._held is None else self._held.value(after))
 
     def take(self, other: StoredReducingState) -> None:
-        """Add the value of another one."""
+        """Add the value of another state to this one."""
         more = other._stored.held()
         if more is not ABSENT:
             self.add(more)

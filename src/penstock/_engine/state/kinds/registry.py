@@ -1,4 +1,4 @@
-"""All kinds of keyed state that functions can ask for: a new one is a module beside this one, and a line here."""
+"""All kinds of keyed state that functions can use: a new kind is a module beside this one, and a line here."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ def kind_of(descriptor: StateDescriptor) -> AnyKind:
     """Return the kind that a descriptor asks for.
 
     Raises:
-        TypeError: There is none.
+        TypeError: No kind has descriptors of this class.
     """
     for kind in KINDS:
         if isinstance(descriptor, kind.descriptor):
             return kind
-    msg = f"{descriptor!r} asks for no kind of state that there is"
+    msg = f"{descriptor!r} does not describe any kind of keyed state"
     raise TypeError(msg)
 
 
 def has_sub_keys(name: str) -> bool:
-    """Return whether a key has a row for each sub-key in states of a kind, be it one of functions or not.
+    """Return whether states of a kind have a row for each sub-key, as maps have.
 
     Args:
-        name: What it is called in checkpoints, without a type.
+        name: The name of the kind in checkpoints, without a type; it need not be a registered kind.
     """
     return any(kind.name == name and kind.has_sub_keys for kind in KINDS)
 
 
 def kind_named(name: str) -> AnyKind:
-    """Return the kind of a name."""
+    """Return the kind with a name."""
     return next(kind for kind in KINDS if kind.name == name)

@@ -1,6 +1,6 @@
-"""Value state over a pane: one row per key, with as little between user and dict as possible.
+"""Value state over a pane: one row per key, with as few calls between user and dict as possible.
 
-A state without a time to live has nothing of what one with it does.
+Only `ExpiringValueState` looks at stamps: a state without a time to live does not pay for them.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._api.state.descriptors import ValueStateDescriptor
 from penstock._api.state.kinds import ValueState
-from penstock._engine.state.kinds.held import typed_value
 from penstock._engine.state.kinds.kind import StateKind, StateScope
+from penstock._engine.state.kinds.typed import typed_value
 from penstock._engine.state.row_lives import RowLives
 from penstock._engine.state.table import ABSENT, MISSING
 
@@ -35,9 +35,9 @@ class StoredValueState(ValueState[Any]):
     """One value per key.
 
     Args:
-        table: Where the values are.
-        context: Says for which key.
-        namespace: Of which pane; any but () is good for the running epoch only.
+        table: The table of the values.
+        context: Holds the current key.
+        namespace: The namespace of the pane; one other than () is valid for the running epoch only.
     """
 
     __slots__ = ("_context", "_dirty", "_hot", "_load")
@@ -45,7 +45,7 @@ class StoredValueState(ValueState[Any]):
     def __init__(self, table: Table, context: KeyContext, namespace: Namespace = ()) -> None:
         pane = table.pane(namespace)
         self._context = context
-        # These stay the same objects as long as the store lives.
+        # These stay the same objects for the life of the store.
         self._hot = pane.hot
         self._dirty = pane.dirty
         self._load = pane.load
@@ -60,35 +60,35 @@ class StoredValueState(ValueState[Any]):
         return None if value is ABSENT else value
 
     def row(self) -> Any:
-        """Return the value, ABSENT when there is none: None may be one that is kept by `keep`."""
+        """Return the value, ABSENT when there is none; `keep` may have stored None."""
         normal = self._context.normal
         value = self._hot.get(normal, MISSING)
         return self._load(normal) if value is MISSING else value
 
-    #: The same for what is added to: there a value that has expired is none, also where functions may see it.
+    #: Return the value to add to: ABSENT also for an expired value that functions may still see.
     held = row
 
     def keep(self, value: Any) -> None:
-        """Set the value, be it None."""
+        """Set the value; None is stored as a value."""
         self.update(value)
         if value is None:
             self._hot[self._context.normal] = None
 
     def update(self, value: Any) -> None:
-        """Set the value; None takes it away."""
+        """Set the value; None deletes it."""
         normal = self._context.normal
         self._hot[normal] = ABSENT if value is None else value
         self._dirty.add(normal)
 
     def clear(self) -> None:
-        """Take the value away."""
+        """Delete the value."""
         normal = self._context.normal
         self._hot[normal] = ABSENT
         self._dirty.add(normal)
 
 
 class KeyKeepingValueState(StoredValueState):
-    """One value per key in a table that can tell its keys."""
+    """One value per key in a table that can list its keys."""
 
     __slots__ = ("_remember",)
 
@@ -139,14 +139,14 @@ class ExpiringValueState(KeyKeepingValueState):
 
 
 def value_in(scope: StateScope) -> StoredValueState:
-    """Return one value per key, of a table that can tell its keys where that is asked for."""
+    """Return the value state of a scope, with or without a time to live."""
     if scope.expires:
         return ExpiringValueState(scope.table, scope.key, scope.namespace)
     return lasting_value_in(scope)
 
 
 def lasting_value_in(scope: StateScope) -> StoredValueState:
-    """Return the same for values that have no time to live, or whose kind sees to it."""
+    """Return the value state of a scope whose values do not expire, or whose kind handles expiry itself."""
     if scope.keep_keys:
         return KeyKeepingValueState(scope.table, scope.key)
     return StoredValueState(scope.table, scope.key, scope.namespace)

@@ -1,4 +1,4 @@
-"""States whose descriptor declares a type: what is written is held to it. A state without a type has none of these."""
+"""Wrappers that convert written values to the type that a descriptor declares; a state without a type has none."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ if TYPE_CHECKING:
 
 
 def typed_value(state: ValueState[Any], descriptor: StateDescriptor, operator: str) -> ValueState[Any]:
-    """Return a value state as its descriptor declares it."""
+    """Return a value state that converts values to the declared type."""
     held = conversion(descriptor.type_info, _named(descriptor.get_name(), operator))
     return state if held is None else TypedValueState(state, held)
 
 
 def typed_list(state: ListState[Any], descriptor: ListStateDescriptor, operator: str) -> ListState[Any]:
-    """Return a list state as its descriptor declares it."""
+    """Return a list state that converts items to the declared type."""
     declared = descriptor.type_info
     element = declared.elem_type if isinstance(declared, ListTypeInfo) else declared
     held = conversion(element, f"An item of {_named(descriptor.get_name(), operator, 's')}")
     return state if held is None else TypedListState(state, held)
 
 
-def held_map(state: MapState[Any, Any], descriptor: MapStateDescriptor, operator: str) -> MapState[Any, Any]:
-    """Return a map of a key as its descriptor declares it."""
+def typed_map(state: MapState[Any, Any], descriptor: MapStateDescriptor, operator: str) -> MapState[Any, Any]:
+    """Return a map state that converts keys and values to the declared types."""
     key, value = _parts(descriptor, operator)
-    return state if key is None and value is None else HeldMapState(state, key, value)
+    return state if key is None and value is None else TypedMapState(state, key, value)
 
 
 def typed_broadcast(
     state: BroadcastState[Any, Any], descriptor: MapStateDescriptor, operator: str
 ) -> BroadcastState[Any, Any]:
-    """Return a broadcast map as its descriptor declares it."""
+    """Return a broadcast state that converts keys and values to the declared types."""
     key, value = _parts(descriptor, operator)
     return state if key is None and value is None else TypedBroadcastState(state, key, value)
 
@@ -74,7 +74,7 @@ class TypedValueState(ValueState[Any]):
 
 
 class TypedListState(ListState[Any]):
-    """A list, of a key or of a subtask."""
+    """The list of a key or of a subtask."""
 
     __slots__ = ("_held", "_state")
 
@@ -98,8 +98,8 @@ class TypedListState(ListState[Any]):
         self._state.clear()
 
 
-class _HeldTable:
-    """A map. A key is looked up as it was put: in the type that is declared for it."""
+class _TypedMap:
+    """A map that converts keys to the declared type both when it stores and when it looks up."""
 
     def __init__(
         self, state: MapState[Any, Any] | BroadcastState[Any, Any], key: Conversion | None, value: Conversion | None
@@ -145,9 +145,9 @@ class _HeldTable:
         return key if self._key is None else self._key.value(key)
 
 
-class HeldMapState(_HeldTable, MapState[Any, Any]):
+class TypedMapState(_TypedMap, MapState[Any, Any]):
     """The map of a key."""
 
 
-class TypedBroadcastState(_HeldTable, BroadcastState[Any, Any]):
+class TypedBroadcastState(_TypedMap, BroadcastState[Any, Any]):
     """A map that is the same on all subtasks."""
