@@ -198,7 +198,10 @@ def thread_dump(_: HandlerRequest) -> ThreadDumpInfo:
     frames = sys._current_frames()
     threads = [(thread.name, frames[thread.ident]) for thread in threading.enumerate() if thread.ident in frames]
     return ThreadDumpInfo(
-        [ThreadInfo(name, shown_text(f'"{name}"\n{"".join(traceback.format_stack(frame))}')) for name, frame in threads]
+        [
+            ThreadInfo(shown_text(name), shown_text(f'"{name}"\n{"".join(traceback.format_stack(frame))}'))
+            for name, frame in threads
+        ]
     )
 
 
