@@ -1,4 +1,4 @@
-"""Every error that a user of Penstock may catch; each class stands under the thing its caller has to do.
+"""Every error that a user of Penstock may catch; the base class says what the caller has to do.
 
     PenstockError
     ├── JobGraphError                   fix the program: known before the job starts

@@ -14,7 +14,7 @@ STATIC = Path("penstock/_engine/rest/static")
 
 
 def test_wheel_has_every_file_of_the_pages(tmp_path: Path) -> None:
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE"):
         shutil.copy(ROOT / name, tmp_path)
     shutil.copytree(ROOT / "src" / STATIC, tmp_path / "src" / STATIC)
     for package in [STATIC.parent, *STATIC.parent.parents][:-1]:

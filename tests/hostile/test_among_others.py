@@ -180,6 +180,22 @@ def test_what_reports_neither_raises_nor_waits_nor_changes_the_exit_code(end: Ca
     assert time.monotonic() - began < 30
 
 
+@pytest.mark.parametrize(
+    ("end", "said"), [(full, "penstock: standard output cannot be written to: "), (without_reader, "")]
+)
+@pytest.mark.parametrize("words", [["list", "--json"], ["config"]])
+def test_a_standard_output_that_takes_nothing_ends_a_command_plainly(
+    end: Callable[[], int], said: str, words: list[str], tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "penstock", *words]
+    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    options: dict[str, Any] = {"stderr": subprocess.PIPE, "env": environment, "text": True, "timeout": 60}
+    done = subprocess.run(command, stdout=end(), check=False, **options)
+    assert done.returncode == 1
+    assert done.stderr.startswith(said)
+    assert done.stderr.count("\n") == bool(said), done.stderr
+
+
 def test_a_report_is_printable(capfd: pytest.CaptureFixture[str]) -> None:
     report("a\x1b[2J\ud800b")
     assert capfd.readouterr().err == "a\\x1b[2J\\ud800b\n"

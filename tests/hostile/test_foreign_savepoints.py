@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import stat
+import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -18,6 +19,7 @@ from zlib import crc32
 from zoneinfo import ZoneInfo
 
 import msgspec
+import pyarrow as pa
 import pytest
 from tests.unit.savepoints.jobs import cancelled_job, environment, run, savepoint_of, totals
 
@@ -125,6 +127,38 @@ def test_changing_a_savepoint_calls_nothing_that_its_pickles_name(tmp_path: Path
         "op", "other"
     )
     assert not ran.exists()
+
+
+FRAMES: dict[str, Callable[[pa.Table], Any]] = {
+    "table": lambda table: table,
+    "batch": lambda table: table.to_batches()[0],
+    "batches": lambda table: iter(table.to_batches()),
+    "pandas": lambda table: table.to_pandas(),
+}
+STRUCTS = {
+    "value": lambda struct: {"key": "k", "value": struct},
+    "key": lambda struct: {"key": struct, "value": 1},
+    "deep": lambda struct: {"key": "k", "value": {"_python": "frozenset", "items": [{"_1": struct}]}},
+}
+
+
+@pytest.mark.parametrize("given", FRAMES)
+@pytest.mark.parametrize("struct", STRUCTS)
+def test_a_data_frame_makes_no_class_that_was_not_named(
+    given: str, struct: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = f"import pathlib\npathlib.Path({str(tmp_path / 'ran')!r}).touch()\n"
+    (tmp_path / "planted.py").write_text(f"{ran}class Order(tuple):\n    _fields = ('a',)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "planted", raising=False)
+    frame = FRAMES[given](pa.Table.from_pylist([STRUCTS[struct]({"_python": "planted.Order", "a": 7})]))
+    with pytest.raises(UntrustedClassError, match=r"planted\.Order"):
+        SavepointWriter.new().set_keyed_state("op", "keyed", frame).write(str(tmp_path / "refused"))
+    assert not (tmp_path / "ran").exists()
+    if given == "table":
+        writer = SavepointWriter.new(classes=["planted.Order"]).set_keyed_state("op", "keyed", frame)
+        writer.write(str(tmp_path / "made"))
+        assert (tmp_path / "ran").exists()
 
 
 def test_keys_name_no_class_either(tmp_path: Path) -> None:

@@ -249,6 +249,18 @@ def test_latest_leads_to_no_savepoint_that_others_can_change(
         go_on(tmp_path, str(savepoint))
 
 
+@pytest.mark.parametrize("mode", [0o000, 0o077])
+def test_a_job_whose_checkpoints_latest_will_refuse_says_so_at_its_start(
+    mode: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    old = os.umask(mode)
+    try:
+        go_on(tmp_path, "latest", private_files="false")
+    finally:
+        os.umask(old)
+    assert caplog.text.count("keeps no rights") == (mode == 0)
+
+
 def test_the_group_of_one_user_is_no_other_user(tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "own").chmod(0o775)

@@ -90,7 +90,7 @@ def test_keys_and_values_come_back_from_spark_as_they_were(
     of_all_types: Savepoint, spark: SparkHandle, tmp_path: Path, name: str
 ) -> None:
     rows = of_all_types.keyed_state(name, "state")
-    writer = SavepointWriter.new().set_keyed_state(name, "state", rows.to_spark(spark.session))
+    writer = SavepointWriter.new(classes=None).set_keyed_state(name, "state", rows.to_spark(spark.session))
     found = Savepoint.open(writer.write(str(tmp_path / "s")), classes=None).keyed_state(name, "state")
     assert texts(found) == texts(rows)
 

@@ -101,7 +101,7 @@ class TimeWindow(Window):
 
     @staticmethod
     def get_window_start_with_offset(timestamp: int, offset: int, window_size: int) -> int:
-        """Return where the window of a timestamp starts, for windows that stand side by side.
+        """Return the start of the window of a timestamp, for adjacent windows.
 
         Args:
             timestamp: In milliseconds since the epoch.
@@ -169,7 +169,7 @@ class WindowAssigner(ABC, Generic[T, W]):
     """
 
     class WindowAssignerContext(ABC):
-        """What an assigner can ask."""
+        """The context of a window assigner."""
 
         @abstractmethod
         def get_current_processing_time(self) -> int:
@@ -222,7 +222,7 @@ class MergingWindowAssigner(WindowAssigner[T, W]):
     """
 
     class MergeCallback(ABC, Generic[W2]):
-        """Is told of windows that are to be one."""
+        """Called with windows to merge."""
 
         @abstractmethod
         def merge(self, to_be_merged: Iterable[W2], merge_result: W2) -> None:

@@ -27,6 +27,7 @@ from penstock.common.configuration import Configuration
 from penstock.common.conversion import conversion
 from penstock.common.execution_config import ExecutionConfig
 from penstock.common.job_listener import configured_listeners, tell
+from penstock.common.redaction import shown_name
 from penstock.common.time import Duration
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.common.watermark_strategy import WatermarkStrategy
@@ -389,7 +390,7 @@ class StreamExecutionEnvironment:
         if not nodes:
             raise EmptyJobError(job_name)
         return StreamGraph(
-            job_name=clean_name(job_name),
+            job_name=clean_name(shown_name(job_name)),
             nodes=nodes,
             parallelism=config.get(option_table.PARALLELISM),
             max_parallelism=config.get(option_table.MAX_PARALLELISM),
@@ -425,7 +426,7 @@ class StreamExecutionEnvironment:
     ) -> DataStream[Any]:
         bounded = source.get_boundedness() is Boundedness.BOUNDED
         members = {"source": source, "watermark_strategy": watermark_strategy}
-        node = self._pipeline.add_source(f"Source: {name}", members, bounded=bounded)
+        node = self._pipeline.add_source(clean_name(shown_name(f"Source: {name}")), members, bounded=bounded)
         type_info = Types.PICKLED_BYTE_ARRAY() if type_info is None else type_info
         edge = self._pipeline.output(node, type_info, conform=conform)
         return DataStream(self, self._pipeline, (edge,), type_info, node)

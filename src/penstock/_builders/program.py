@@ -1,4 +1,4 @@
-"""What a program shows at its end under Python's own interpreter: that nothing of it ran, and errors by its own lines.
+"""The end of a program under Python's interpreter: a warning if no job ran, and errors with the program's own lines.
 
 The first environment of a process hooks itself in here. Notebooks, debuggers and ``except`` see errors as they are.
 """

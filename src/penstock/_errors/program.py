@@ -59,7 +59,7 @@ class PathError(JobGraphError, ValueError):
 
 @declared
 class DuplicateUidError(JobGraphError):
-    """Two operators of one job carry the same uid, so their state could not be told apart."""
+    """Two operators of one job have the same uid, so their state would be mixed up."""
 
     uid: str  #: the uid
     first: str  #: the operator that had it first: its name and the user's file and line
@@ -107,7 +107,7 @@ class KeyEncodingError(JobGraphError):
     """A key holds a value without a canonical encoding, so equal keys could land in different places."""
 
     key: str  #: the key's repr, shortened
-    path: str  #: where in the key the value stands, such as ``key[1].owner``
+    path: str  #: the place of the value in the key, such as ``key[1].owner``
     type_name: str  #: the qualified name of the value's type
 
     def __str__(self) -> str:
@@ -144,7 +144,7 @@ class DeclaredTypeError(JobGraphError, ValueError, TypeError):
     declared_by: str  #: what the type is declared for, such as ``The output of 'Map'``
     type_info: str  #: the type
     value: str  #: the value's repr, shortened
-    path: str  #: where in the value the misfit stands, such as ``.scores[2]``; empty for the value itself
+    path: str  #: the place of the misfit in the value, such as ``.scores[2]``; empty for the value itself
     reason: str  #: what is wrong there, a clause without a full stop
 
     def __str__(self) -> str:

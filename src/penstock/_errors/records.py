@@ -1,4 +1,4 @@
-"""Errors about values in records, and about times: they cannot be what they stand for."""
+"""Errors about invalid values in records, and about invalid times."""
 
 from __future__ import annotations
 

@@ -132,9 +132,9 @@ class StopTimeoutError(SavepointError):
 
 @declared
 class UnreadableOutputError(JobRunError):
-    """What a job printed or collected cannot be read back, to be given to the program.
+    """The printed or collected output of a job cannot be read back for the program.
 
-    The job tries it again when it restarts, unless the output is gone or damaged.
+    The job retries it when it restarts, unless the output is missing or damaged.
     """
 
     operator_name: str  #: the operator that printed or collected
@@ -252,7 +252,7 @@ class BatchColumnsError(JobRunError):
 
 @declared
 class DamagedBlockError(JobRunError):
-    """What one task sent to another cannot be read; the epoch is run again."""
+    """A block from another task cannot be read; the epoch is run again."""
 
     size: int  #: its bytes
     encoding: str  #: what its first byte says that it is

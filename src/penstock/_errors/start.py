@@ -49,7 +49,7 @@ class UnsupportedFormatError(CorruptCheckpointError):
 
 @declared
 class ExposedCheckpointError(RestoreError):
-    """What a job was to go on from lies where other users can change it, and unpickling it would run their code."""
+    """Other users can change the files that a job was started from, and unpickling them would run their code."""
 
     path: str  #: the file or directory that others can change
     reason: str  #: why they can, a clause without a full stop

@@ -15,7 +15,7 @@ _LONGEST_NAME: Final = 500
 
 
 def printable(text: str) -> str:
-    r"""Return a text of which nothing is a command to a terminal: such characters stand there as Python writes them.
+    r"""Return a text without commands to a terminal: control characters are written as Python's escapes.
 
     Example:
         >>> printable("a\x1b[2Jb\ud800\nc")

@@ -1,4 +1,4 @@
-"""The records that columns stand for: an Arrow batch has one in each of its rows.
+"""The records of columns: each row of an Arrow batch is one record.
 
 What a record of columns is follows from the type of its stream. Without one, and for maps, it is a dict; for rows a
 Row; for tuples a tuple; and for any other type the value of the only column.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class RecordLayout(IntEnum):
-    """What each row of a batch of columns is as a record; blocks name it by its number."""
+    """The Python type of the records in a batch of columns; blocks name it by its number."""
 
     DICTS = 0
     ROWS = 1

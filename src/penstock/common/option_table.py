@@ -454,7 +454,7 @@ REST_ALLOWED_DIRECTORIES = optional(
     "directories below which clients of the REST server may have savepoints made and deleted",
 )
 REST_BEHIND_PROXY = option(
-    "penstock.rest.behind-proxy", BOOL, False, "a proxy with TLS stands before the REST server, which speaks plain HTTP"
+    "penstock.rest.behind-proxy", BOOL, False, "a proxy with TLS is in front of the REST server, which then serves HTTP"
 )
 REST_TLS_PRIVATE_KEY = optional(
     "penstock.rest.private-key", LOCAL_PATH, "PEM file of the private key, where security.ssl.rest.keystore has none"

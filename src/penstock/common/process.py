@@ -1,7 +1,7 @@
-"""What a library does at the ends of a process that is not its own: lines for people, and cleaning up at exit.
+"""Output and clean-up of a library in a process of its user: lines on standard error, and functions at exit.
 
-A line that cannot be written is no reason to fail: a terminal may be closed, a disk full, a pipe not read. And what a
-process has started is its own to end: a child that it forks ends with the same list of things to do at exit.
+A line that cannot be written is not an error: the terminal may be closed, the disk full, the pipe unread. Only the
+process that registered a function runs it at exit: a forked child inherits the list, but does not own the resources.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What must not be shown: values of keys that hold secrets, by their keys, by their form, and by themselves.
+"""Hides secrets in output: values are recognized by their keys, by their form, and by themselves.
 
 What leaves a process for people (logs, REST, archives, messages) goes through `shown_value` where it has a key and
 through `shown_text` where it has none. The process learns its secrets from the configurations of its jobs: a password
@@ -183,6 +183,8 @@ def _without_value(match: re.Match[str]) -> str:
 
 #: What this process has learned.
 _PROCESS: Final = Redaction()
+#: Has learned nothing.
+_BY_FORM: Final = Redaction()
 
 
 def learn_secrets(settings: Mapping[str, str], words: Iterable[str] = ()) -> None:
@@ -203,6 +205,16 @@ def shown_value(key: str, value: str) -> str:
 def shown_text(text: str) -> str:
     """Return a text, such as that of an exception, as people may see it."""
     return _PROCESS.text(text)
+
+
+def shown_name(name: str) -> str:
+    """Return a name without what has the form of a secret: the same in each process, as jobs are found by their names.
+
+    Example:
+        >>> shown_name("to smtp://joe:abc@host")
+        'to smtp://******@host'
+    """
+    return _BY_FORM.text(name)
 
 
 def hiding(logger: logging.Logger) -> logging.Logger:

@@ -16,7 +16,7 @@ __all__ = ["Row", "RowKind"]
 
 
 class RowKind(Enum):
-    """What a row does to the table it belongs to: adds to it, takes from it, or one half of a change.
+    """The kind of change that a row makes to its table: an insert, a delete, or one half of an update.
 
     Example:
         >>> str(RowKind.UPDATE_BEFORE)
@@ -77,7 +77,7 @@ class Row:
 
     @property
     def __dict__(self) -> dict[str, Any]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """What rows of PyFlink keep their parts in, for programs that look there; a copy, and no slower otherwise."""
+        """The fields in the form that PyFlink's rows keep them, for programs that read it; a copy."""
         return {"_fields": self._fields, "_values": self._values, "_row_kind": self._row_kind}
 
     @staticmethod

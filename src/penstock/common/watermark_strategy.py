@@ -119,7 +119,7 @@ class WatermarkGenerator(ABC):
 
 
 class WatermarkGeneratorLike(Protocol):
-    """What :meth:`WatermarkStrategy.for_generator` needs: WatermarkGenerator's methods, with or without that base."""
+    """The methods that :meth:`WatermarkStrategy.for_generator` needs, with or without the base WatermarkGenerator."""
 
     def on_event(self, event: Any, event_timestamp: int, output: WatermarkOutput, /) -> None:
         """See one record."""

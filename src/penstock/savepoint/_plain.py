@@ -19,10 +19,12 @@ from uuid import UUID
 
 from penstock._engine.protocol.key_values import class_named
 from penstock.common.types import Row, RowKind, field_names, make_row
-from penstock.errors import UnsupportedOperationError
+from penstock.errors import UnsupportedOperationError, UntrustedClassError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+
+    from penstock._engine.state.trust import AllowedClasses
 
 #: The field of a struct that says what the value was in Python.
 PYTHON: Final = "_python"
@@ -239,24 +241,30 @@ def _is_same_struct(found: dict[str, Any], wanted: dict[str, Any], *, numbers: b
 # ---------------------------------------------------------------------------------------------------------- from Arrow
 
 
-def restored(value: Any) -> Any:
+def restored(value: Any, classes: AllowedClasses) -> Any:
     """Return the Python value that a data frame holds in the terms of Arrow; a value of Python's own as it is.
 
+    Args:
+        value: What the data frame holds.
+        classes: Which classes it may name beside plain types.
+
     Raises:
+        UntrustedClassError: It names another class.
         UnsupportedOperationError: The class that it was of cannot be imported, or does not take it.
 
     Example:
-        >>> restored(plain(("a", {1: UUID(int=2)})))
+        >>> from penstock._engine.state.trust import AllowedClasses
+        >>> restored(plain(("a", {1: UUID(int=2)})), AllowedClasses.of([]))
         ('a', {1: UUID('00000000-0000-0000-0000-000000000002')})
     """
     kind = cast("type[Any]", type(value))
     if kind is dict:
-        return _restored_struct(value)
+        return _restored_struct(value, classes)
     if kind is list:
-        return [restored(item) for item in value]
+        return [restored(item, classes) for item in value]
     if kind is bytearray:  # as Spark gives bytes
         return bytes(value)
-    return _restored_struct(value.asDict(True)) if kind.__module__.startswith("pyspark.") else value
+    return _restored_struct(value.asDict(True), classes) if kind.__module__.startswith("pyspark.") else value
 
 
 def as_read(value: Any) -> Any:
@@ -279,100 +287,110 @@ def _is_mistaken(value: Any) -> bool:
     return PYTHON in parts or bool(names and names == _numbers(names)) or any(map(_is_mistaken, parts.values()))
 
 
-def _restored_struct(struct: dict[Any, Any]) -> Any:
+def _restored_struct(struct: dict[Any, Any], classes: AllowedClasses) -> Any:
     mark = struct.get(PYTHON)
     if isinstance(mark, str):
         try:
-            return _restored_marked(mark, struct)
+            return _restored_marked(mark, struct, classes)
+        except UntrustedClassError:
+            raise
         except Exception as error:  # of a user's class
             reason = (
                 f"a value of it was a {mark.partition('[')[0]}, and cannot be one here ({type(error).__name__}: "
                 f"{error}). Let its class be where it was, or take another column for keys or values"
             )
             raise UnsupportedOperationError("A data frame as state", reason) from error
-    parts = {name: restored(part) for name, part in struct.items() if name != PYTHON}
+    parts = {name: restored(part, classes) for name, part in struct.items() if name != PYTHON}
     names = list(parts)
     return tuple(parts.values()) if names and names == _numbers(names) else parts
 
 
-def _restored_marked(mark: str, struct: dict[str, Any]) -> Any:
+def _restored_marked(mark: str, struct: dict[str, Any], classes: AllowedClasses) -> Any:
     head, bracket, names = mark.partition("[")
     listed: list[Any] = json.loads(bracket + names) if bracket else []
     if head.startswith("Row"):
-        return _restored_row(head, listed, struct)
+        return _restored_row(head, listed, struct, classes)
     if listed and head == "tuple":
-        return tuple(restored(struct[f"_{number}"]) for number in range(1, listed[0] + 1))
+        return tuple(restored(struct[f"_{number}"], classes) for number in range(1, listed[0] + 1))
     if bracket:
-        return {name: restored(struct[name]) for name in listed}
+        return {name: restored(struct[name], classes) for name in listed}
     build = _BUILDERS.get(head)
-    return _restored_object(class_named(head), struct) if build is None else build(struct)
+    if build is not None:
+        return build(struct, classes)
+    classes.check(head)  # before it is imported
+    return _restored_object(class_named(head), struct, classes)
 
 
-def _restored_row(head: str, listed: list[Any], struct: dict[str, Any]) -> Row:
+def _restored_row(head: str, listed: list[Any], struct: dict[str, Any], classes: AllowedClasses) -> Row:
     kind = next(kind for kind in RowKind if str(kind) == head.removeprefix("Row"))
     is_named = not (listed and isinstance(listed[0], int))
     names = listed if is_named else [f"_{number}" for number in range(1, listed[0] + 1)]
-    return make_row(list(names) if is_named else None, [restored(struct[name]) for name in names], kind)
+    return make_row(list(names) if is_named else None, [restored(struct[name], classes) for name in names], kind)
 
 
-def _restored_object(kind: Any, struct: dict[str, Any]) -> Any:
+def _restored_object(kind: Any, struct: dict[str, Any], classes: AllowedClasses) -> Any:
     """Return an object of a user's class."""
     if issubclass(kind, Flag):
-        return kind(restored(struct["value"]))
+        return kind(restored(struct["value"], classes))
     if issubclass(kind, Enum):
         return kind[struct["name"]]
     if issubclass(kind, tuple):
         names: Any = cast("Any", kind)._fields
         new: Any = tuple
-        return new.__new__(kind, [restored(struct[name]) for name in names])
+        return new.__new__(kind, [restored(struct[name], classes) for name in names])
     if issubclass(kind, (dict, list)):
-        return cast("Any", kind)(_pairs(struct) if issubclass(kind, dict) else map(restored, struct["items"]))
+        return cast("Any", kind)(_pairs(struct, classes) if issubclass(kind, dict) else _items_of(struct, classes))
     base: Any = next((base for base in _BARE if issubclass(kind, base)), None)
     if base is not None:
-        value = restored(struct["value"])
+        value = restored(struct["value"], classes)
         return kind(value) if base is bytearray else base.__new__(kind, value)
-    return _restored_dataclass(kind, struct)
+    return _restored_dataclass(kind, struct, classes)
 
 
-def _restored_dataclass(kind: Any, struct: dict[str, Any]) -> Any:
+def _restored_dataclass(kind: Any, struct: dict[str, Any], classes: AllowedClasses) -> Any:
     made = object.__new__(kind)
     for field in dataclasses.fields(kind):
-        object.__setattr__(made, field.name, restored(struct[field.name]))
+        object.__setattr__(made, field.name, restored(struct[field.name], classes))
     return made
 
 
-def _pairs(struct: dict[str, Any]) -> dict[Any, Any]:
-    return {restored(item["key"]): restored(item["value"]) for item in map(_as_dict, struct["items"])}
+def _items_of(struct: dict[str, Any], classes: AllowedClasses) -> list[Any]:
+    return [restored(item, classes) for item in struct["items"]]
+
+
+def _pairs(struct: dict[str, Any], classes: AllowedClasses) -> dict[Any, Any]:
+    pairs = map(_as_dict, struct["items"])
+    return {restored(pair["key"], classes): restored(pair["value"], classes) for pair in pairs}
 
 
 def _as_dict(item: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", item if isinstance(item, dict) else item.asDict(True))  # Spark's own row
 
 
-def _moment(struct: dict[str, Any]) -> datetime:
+def _moment(struct: dict[str, Any], _: AllowedClasses) -> datetime:
     at: datetime = struct["at"]  # without a zone it is local time, as Spark gives it
     return at.astimezone(timezone(struct["offset"]) if struct["offset"] else UTC)
 
 
-def _array(struct: dict[str, Any]) -> Any:
+def _array(struct: dict[str, Any], classes: AllowedClasses) -> Any:
     import numpy
 
-    return numpy.array(restored(struct["items"]), dtype=struct["dtype"])
+    return numpy.array(restored(struct["items"], classes), dtype=struct["dtype"])
 
 
 #: By what a struct says it was.
-_BUILDERS: Final[dict[str, Callable[[dict[str, Any]], Any]]] = {
-    "int": lambda struct: int(struct["text"]),
-    "float": lambda struct: float(struct["text"]),
-    "bool": lambda struct: struct["text"] == "True",
-    "Decimal": lambda struct: Decimal(struct["text"]),
+_BUILDERS: Final[dict[str, Callable[[dict[str, Any], AllowedClasses], Any]]] = {
+    "int": lambda struct, _: int(struct["text"]),
+    "float": lambda struct, _: float(struct["text"]),
+    "bool": lambda struct, _: struct["text"] == "True",
+    "Decimal": lambda struct, _: Decimal(struct["text"]),
     "dict": _pairs,
-    "frozenset": lambda struct: frozenset(map(restored, struct["items"])),
-    "set": lambda struct: set(map(restored, struct["items"])),
+    "frozenset": lambda struct, classes: frozenset(_items_of(struct, classes)),
+    "set": lambda struct, classes: set(_items_of(struct, classes)),
     "datetime": _moment,
-    "time": lambda struct: time.fromisoformat(struct["text"]),
-    "UUID": lambda struct: UUID(struct["text"]),
-    "Fraction": lambda struct: Fraction(struct["text"]),
-    "complex": lambda struct: complex(struct["real"], struct["imag"]),
+    "time": lambda struct, _: time.fromisoformat(struct["text"]),
+    "UUID": lambda struct, _: UUID(struct["text"]),
+    "Fraction": lambda struct, _: Fraction(struct["text"]),
+    "complex": lambda struct, _: complex(struct["real"], struct["imag"]),
     "numpy.ndarray": _array,
 }

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from penstock._api.time_domain import TimeDomain
+    from penstock._engine.state.trust import AllowedClasses
 
 _ARRAYS: Final = (
     "it has arrays of NumPy's, which may have been lists before Arrow made a pandas frame of them. Take the frame from "
@@ -64,11 +65,13 @@ class StateContent:
     Args:
         given: A mapping, a data frame, or an iterable of items or of Arrow batches.
         title: Its purpose, for errors.
+        classes: Which classes a data frame may name, beside plain types.
     """
 
-    def __init__(self, given: Any, title: str) -> None:
+    def __init__(self, given: Any, title: str, classes: AllowedClasses) -> None:
         self._given: Any = given
         self.title = title
+        self.classes = classes
         self._last: Any = None
         self._gave_some = False
 
@@ -81,7 +84,7 @@ class StateContent:
         given = self._given
         if isinstance(given, Mapping):
             return iter(cast("Mapping[Any, Any]", given).items())
-        rows = _rows(given)
+        rows = _rows(given, self.classes)
         return self._items() if rows is None else rows
 
     def _items(self) -> Iterator[Any]:
@@ -93,7 +96,7 @@ class StateContent:
         for item in items:
             is_empty, self._gave_some = False, True
             if isinstance(item, pa.RecordBatch):
-                yield from _rows_of_batch(item)
+                yield from _rows_of_batch(item, self.classes)
             else:
                 yield item
         if is_empty and self._gave_some:
@@ -131,7 +134,7 @@ def keyed_entries(
             found = item.key, item.window, MISSING, item.value
         elif isinstance(item, FrameRow):
             map_key = _key(item, "map_key", content.title) if is_map and "map_key" in item else MISSING
-            held = _picked(_typed(item, value, kind), value)
+            held = _picked(_typed(item, value, kind, content.classes), value)
             found = _key(item, key, content.title), _window(item), map_key, held
         else:
             name, held = _pair(item, "pairs of key and value, KeyedEntry")
@@ -216,35 +219,35 @@ def _pair(item: Any, wanted: str) -> tuple[Any, Any]:
 # -------------------------------------------------------------------------------------------------------- data frames
 
 
-def _rows(source: Any) -> Iterator[FrameRow] | None:
+def _rows(source: Any, classes: AllowedClasses) -> Iterator[FrameRow] | None:
     """Iterate the rows of a data frame that can be read again; None for what is none."""
     if isinstance(source, pa.RecordBatch):
-        return _rows_of_batch(source)
+        return _rows_of_batch(source, classes)
     if isinstance(source, pa.Table):
-        return (row for batch in source.to_batches() for row in _rows_of_batch(batch))
+        return (row for batch in source.to_batches() for row in _rows_of_batch(batch, classes))
     if hasattr(source, "toLocalIterator"):  # Spark, which only the engine imports
-        return (_row(row.asDict(recursive=True)) for row in source.toLocalIterator())
+        return (_row(row.asDict(recursive=True), classes) for row in source.toLocalIterator())
     if type(source).__module__.partition(".")[0] == "pandas" and hasattr(source, "columns"):
-        return _rows_of_pandas(source)
+        return _rows_of_pandas(source, classes)
     return None
 
 
-def _rows_of_batch(batch: Any) -> Iterator[FrameRow]:
-    return map(_row, batch.to_pylist())
+def _rows_of_batch(batch: Any, classes: AllowedClasses) -> Iterator[FrameRow]:
+    return (_row(cells, classes) for cells in batch.to_pylist())
 
 
-def _rows_of_pandas(frame: Any) -> Iterator[FrameRow]:
+def _rows_of_pandas(frame: Any, classes: AllowedClasses) -> Iterator[FrameRow]:
     names = [str(name) for name in frame.columns]
     columns = [_pythons_own(frame.iloc[:, place]) for place in range(len(names))]
     return (
-        FrameRow((name, _unsure_or_restored(cell)) for name, cell in zip(names, row, strict=True))
+        FrameRow((name, _unsure_or_restored(cell, classes)) for name, cell in zip(names, row, strict=True))
         for row in zip(*columns, strict=True)
     )
 
 
-def _unsure_or_restored(cell: Any) -> Any:
+def _unsure_or_restored(cell: Any, classes: AllowedClasses) -> Any:
     cell = Unsure.about(_without_arrays_in_structs(cell))
-    return cell if isinstance(cell, Unsure) else restored(cell)
+    return cell if isinstance(cell, Unsure) else restored(cell, classes)
 
 
 def _without_arrays_in_structs(value: Any) -> Any:
@@ -303,8 +306,8 @@ def _plain_moment(value: Any) -> Any:
     return value
 
 
-def _row(cells: dict[str, Any]) -> FrameRow:
-    return FrameRow((name, restored(cell)) for name, cell in cells.items())
+def _row(cells: dict[str, Any], classes: AllowedClasses) -> FrameRow:
+    return FrameRow((name, restored(cell, classes)) for name, cell in cells.items())
 
 
 def _window(row: FrameRow) -> tuple[int, ...]:
@@ -331,7 +334,7 @@ def _picked(row: FrameRow, selector: Selector) -> Any:
     return tuple(_sure(name, row[name]) for name in selector)
 
 
-def _typed(row: FrameRow, selector: Selector, kind: str) -> FrameRow:
+def _typed(row: FrameRow, selector: Selector, kind: str, classes: AllowedClasses) -> FrameRow:
     """Return a row whose value is what the kind of the state says that it was."""
     cell = row.get(selector) if isinstance(selector, str) else None
     if not isinstance(cell, Unsure):
@@ -339,7 +342,7 @@ def _typed(row: FrameRow, selector: Selector, kind: str) -> FrameRow:
     head, _, held = kind.partition("[")
     value = cell.value
     if cell.reason is _ARRAYS and (head in _LISTS or held.startswith(("list", "dict", "Row", "tuple"))):
-        value = restored(_as_lists(value))
+        value = restored(_as_lists(value), classes)
     elif cell.reason is _MISSING and held.startswith("int"):
         value = None if value != value else int(value)  # noqa: PLR0124 - nan
         if value is not None and abs(value) > _EXACT_FLOATS:

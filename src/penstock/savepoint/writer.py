@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.savepoints.draft import Transform
     from penstock._engine.savepoints.inspection import OperatorInfo
+    from penstock._engine.state.trust import AllowedClasses
     from penstock.common.typeinfo import TypeInformation
 
 
@@ -52,8 +53,11 @@ class SavepointWriter:
         [('ada', 300), ('bob', 500)]
     """
 
-    def __init__(self, draft: Draft, existing: Savepoint | None, options: Mapping[str, str]) -> None:
+    def __init__(
+        self, draft: Draft, existing: Savepoint | None, options: Mapping[str, str], classes: AllowedClasses
+    ) -> None:
         self._draft = draft
+        self._classes = classes
         self._existing = existing
         self._options = options
         #: By present uid, what the savepoint calls an operator that it has.
@@ -61,7 +65,12 @@ class SavepointWriter:
 
     @classmethod
     def new(
-        cls, *, max_parallelism: int = 128, parallelism: int = 1, options: Mapping[str, str] | None = None
+        cls,
+        *,
+        max_parallelism: int = 128,
+        parallelism: int = 1,
+        options: Mapping[str, str] | None = None,
+        classes: Iterable[type[Any] | str] | None = (),
     ) -> SavepointWriter:
         """Begin with nothing.
 
@@ -70,12 +79,13 @@ class SavepointWriter:
                 set the same; any other one takes it over.
             parallelism: Parts in which state is written. A job of any parallelism reads them, best one of the same.
             options: Options of the object store, for writing.
+            classes: What values of given data frames may be of, beside plain types; see `Savepoint.open`.
 
         Raises:
             ConfigurationError: There is to be more parallelism than key groups, or none.
         """
         _check(parallelism, max_parallelism)
-        return cls(Draft(None, parallelism, max_parallelism), None, options or {})
+        return cls(Draft(None, parallelism, max_parallelism), None, options or {}, allowed(classes))
 
     @classmethod
     def from_existing(
@@ -94,7 +104,8 @@ class SavepointWriter:
             max_parallelism: Of operators that are added; as the savepoint's operators have it when left out.
             parallelism: Of operators that are added.
             options: Options of the object store, for reading and writing.
-            classes: What values that are read may be of, beside plain types; see `Savepoint.open`.
+            classes: What values that are read, or stand in given data frames, may be of, beside plain types; see
+                `Savepoint.open`.
 
         Raises:
             UnknownStateError: There is none at that path.
@@ -106,7 +117,7 @@ class SavepointWriter:
         found = {operator.max_parallelism for operator in located.snapshot.operators.values()}
         most = max_parallelism or max(found, default=128)
         _check(parallelism, most)
-        return cls(Draft(located, parallelism, most), existing, options or {})
+        return cls(Draft(located, parallelism, most), existing, options or {}, allowed(classes))
 
     # ------------------------------------------------------------------------------------------------------ keyed state
 
@@ -142,7 +153,7 @@ class SavepointWriter:
         there = next((state.kind for state in self._keyed_states(uid) if state.name == name), "")
         if kind is None:
             kind = bare(there) or "value"
-        content = StateContent(entries, f"state {name!r} of operator {uid!r}")
+        content = StateContent(entries, f"state {name!r} of operator {uid!r}", self._classes)
         of_kind = declared(kind, type_info) if type_info is not None else there if bare(there) == kind else kind
         state = NewKeyedState(kind, lambda: keyed_entries(content, key, value, of_kind))
         if type_info is not None:
@@ -190,7 +201,7 @@ class SavepointWriter:
                 ``key`` and ``timestamp``.
             domain: The clock.
         """
-        content = StateContent(timers, f"the {DOMAINS[domain]} timers of operator {uid!r}")
+        content = StateContent(timers, f"the {DOMAINS[domain]} timers of operator {uid!r}", self._classes)
         self._draft.operator(uid).timers[DOMAINS[domain]] = lambda: timer_entries(content, domain)
         return self
 
@@ -220,7 +231,7 @@ class SavepointWriter:
         return self._set_list(uid, name, items, value, StateMode.UNION)
 
     def _set_list(self, uid: str, name: str, items: Any, value: Selector, mode: StateMode) -> SavepointWriter:
-        found = list_items(StateContent(items, f"list {name!r} of operator {uid!r}"), value)
+        found = list_items(StateContent(items, f"list {name!r} of operator {uid!r}", self._classes), value)
         self._draft.operator(uid).operator_states[name] = mode, found
         return self
 
@@ -237,7 +248,7 @@ class SavepointWriter:
             key: A data frame's column of keys, several for a tuple, or a function of a row.
             value: The same for values.
         """
-        content = StateContent(entries, f"broadcast state {name!r} of operator {uid!r}")
+        content = StateContent(entries, f"broadcast state {name!r} of operator {uid!r}", self._classes)
         found = broadcast_entries(content, key, value)
         self._draft.operator(uid).operator_states[name] = StateMode.BROADCAST, found
         return self

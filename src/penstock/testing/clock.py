@@ -6,7 +6,7 @@ __all__ = ["ManualClock"]
 
 
 class ManualClock:
-    """A clock that moves only when told to; it can also be set, like the clock of a machine.
+    """A clock that moves only when a test advances it; it can also be set, like the clock of a machine.
 
     Args:
         now_ms: Its first time, in milliseconds since the epoch.

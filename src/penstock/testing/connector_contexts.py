@@ -235,7 +235,7 @@ class TestWriterContext:
 
 
 class TestBatchContext:
-    """What a writer is told about a batch of columns.
+    """The context of a batch of columns for a writer.
 
     Args:
         batch: The batch.
@@ -335,7 +335,7 @@ def columns_of(records: Sequence[dict[str, Any]]) -> Any:
 
 
 def write_items(writer: SinkWriter[Any], items: Sequence[Any]) -> None:
-    """Write records in blocks, and batches of columns where they stand among them."""
+    """Write records in blocks, and batches of columns, in their order."""
     for is_batch, group in groupby(items, lambda item: isinstance(item, pa.RecordBatch)):
         if not is_batch:
             writer.write_all(list(group))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["FailingStorage"]
 
 StorageCall: TypeAlias = Literal["find", "read_range", "put", "put_if_absent", "move", "delete", "names", "files"]
-"""A method of checkpoint storage; ``find`` stands for ``read`` as well."""
+"""A method of checkpoint storage; ``find`` includes ``read``."""
 
 _T = TypeVar("_T")
 

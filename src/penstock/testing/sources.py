@@ -37,7 +37,7 @@ class Sentinel(Enum):
 
 
 ABORT: Final = Sentinel.ABORT
-"""The reader raises here, the first time that it comes to this place; later it passes over it."""
+"""The reader raises an error at this place the first time, and skips it afterwards."""
 EOF: Final = Sentinel.EOF
 """The list ends here when the reader first gets to this place; the next time it continues after it."""
 

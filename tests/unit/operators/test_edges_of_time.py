@@ -16,7 +16,7 @@ from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 from penstock.common.watermark_strategy import WatermarkGenerator, WatermarkStrategy
 from penstock.datastream.functions import ProcessWindowFunction
 from penstock.datastream.output_tag import OutputTag
-from penstock.datastream.window import TumblingEventTimeWindows
+from penstock.datastream.window import MergingWindowAssigner, TimeWindow, TumblingEventTimeWindows, WindowAssigner
 from penstock.errors import TimestampError
 from penstock.testing.harness import OperatorHarness, StreamRecord
 
@@ -32,9 +32,34 @@ class Span(ProcessWindowFunction):
         yield context.window().start, context.window().end, sorted(time for _, time in elements)
 
 
-def windowed(offset: int = 0, **how: Any) -> OperatorHarness:
-    windows = TumblingEventTimeWindows(SIZE, offset)
-    return OperatorHarness.for_window(lambda record: record[0], windows, function=Span(), **how)
+class Own(WindowAssigner):
+    """Windows of ten milliseconds, of which each record is in one or more."""
+
+    def __init__(self, each: int) -> None:
+        self.each = each
+
+    def assign_windows(self, element: Any, timestamp: int, context: Any) -> list[TimeWindow]:
+        last = timestamp - timestamp % self.each
+        return [TimeWindow(start, start + SIZE) for start in range(last, timestamp - SIZE, -self.each)]
+
+    def is_event_time(self) -> bool:
+        return True
+
+
+class Sessions(MergingWindowAssigner):
+    def assign_windows(self, element: Any, timestamp: int, context: Any) -> list[TimeWindow]:
+        return [TimeWindow(timestamp, timestamp + SIZE)]
+
+    def merge_windows(self, windows: Any, callback: Any) -> None:
+        TimeWindow.merge_windows(windows, callback)
+
+    def is_event_time(self) -> bool:
+        return True
+
+
+def windowed(offset: int = 0, windows: Any = None, **how: Any) -> OperatorHarness:
+    assigner = windows or TumblingEventTimeWindows(SIZE, offset)
+    return OperatorHarness.for_window(lambda record: record[0], assigner, function=Span(), **how)
 
 
 def feed(harness: OperatorHarness, *times: int) -> None:
@@ -62,9 +87,34 @@ def test_records_of_a_window_that_would_end_after_all_times_are_late(lateness: i
     assert harness.snapshot().lineage == windowed(allowed_lateness_ms=lateness).snapshot().lineage, "nothing is kept"
 
 
-def test_they_go_to_the_side_output_for_late_records() -> None:
+@pytest.mark.parametrize("lateness", [0, MAX_WATERMARK], ids=["none", "endless"])
+@pytest.mark.parametrize("windows", [Own(10), Own(5), Sessions()], ids=["tumbling", "sliding", "sessions"])
+def test_they_are_late_with_an_assigner_of_ones_own_too_and_take_no_others_along(windows: Any, lateness: int) -> None:
+    harness = windowed(windows=windows, allowed_lateness_ms=lateness)
+    feed(harness, MAX_WATERMARK - 9, MAX_WATERMARK - 1, MAX_WATERMARK)
+    harness.process_watermark(MAX_WATERMARK)
+    assert {time for _, _, times in harness.values() for time in times} == {MAX_WATERMARK - 9}
+    assert dropped(harness) == 2
+
+
+class First(Own):
+    def assign_windows(self, element: Any, timestamp: int, context: Any) -> list[TimeWindow]:
+        return [TimeWindow(0, SIZE)]
+
+
+def test_a_record_whose_windows_are_all_over_is_counted_whatever_its_own_time() -> None:
+    harness = windowed(windows=First(SIZE))
+    feed(harness, 30)
+    harness.process_watermark(20)
+    feed(harness, 40)
+    assert harness.values() == [(0, SIZE, [30])]
+    assert dropped(harness) == 1
+
+
+@pytest.mark.parametrize("windows", [None, Own(5)], ids=["tumbling", "sliding"])
+def test_they_go_to_the_side_output_for_late_records(windows: Any) -> None:
     late = OutputTag("late")
-    harness = windowed(side_output_late_data=late)
+    harness = windowed(windows=windows, side_output_late_data=late)
     feed(harness, MAX_WATERMARK, 5)
     assert harness.side_output(late) == [StreamRecord(("a", MAX_WATERMARK), MAX_WATERMARK)]
     assert "numLateRecordsDropped" not in harness.metrics.snapshot() or dropped(harness) == 0

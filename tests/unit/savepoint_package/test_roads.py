@@ -19,6 +19,7 @@ from tests.unit.savepoint_package.roads import KEYS, ROADS, Colour, Pair, Point
 from tests.unit.savepoints.jobs import environment, run
 
 from penstock._engine.protocol.keys import normal_key
+from penstock._engine.state.trust import ALL_CLASSES
 from penstock.common import Row, Types
 from penstock.common.types import RowKind
 from penstock.datastream.time_domain import TimeDomain
@@ -150,9 +151,9 @@ def test_job_goes_on_from_what_was_written_again_as_from_its_own_savepoint(
 
 @pytest.mark.parametrize("key", KEYS)
 def test_key_is_the_same_behind_a_pandas_frame_made_of_arrow(tmp_path: Path, key: str) -> None:
-    first = SavepointWriter.new().set_keyed_state("op", "state", {KEYS[key]: 1}).write(str(tmp_path / "1"))
+    first = SavepointWriter.new(classes=None).set_keyed_state("op", "state", {KEYS[key]: 1}).write(str(tmp_path / "1"))
     frame = Savepoint.open(first, classes=None).keyed_state("op", "state").to_arrow().to_pandas()
-    writer = SavepointWriter.new().set_keyed_state("op", "state", frame)
+    writer = SavepointWriter.new(classes=None).set_keyed_state("op", "state", frame)
     [entry] = Savepoint.open(writer.write(str(tmp_path / "2")), classes=None).keyed_state("op", "state")
     assert normal_key(entry.key) == normal_key(KEYS[key])
 
@@ -195,10 +196,14 @@ def test_key_is_the_same_behind_a_pandas_frame_made_of_arrow(tmp_path: Path, key
 )
 @pytest.mark.parametrize("road", ["arrow", "pandas"])
 def test_values_of_one_column_come_back_each_as_it_was(tmp_path: Path, values: list[Any], road: str) -> None:
-    first = SavepointWriter.new().set_keyed_state("op", "state", dict(enumerate(values))).write(str(tmp_path / "1"))
+    first = (
+        SavepointWriter.new(classes=None)
+        .set_keyed_state("op", "state", dict(enumerate(values)))
+        .write(str(tmp_path / "1"))
+    )
     rows = Savepoint.open(first, classes=None).keyed_state("op", "state")
     frame = rows.to_pandas() if road == "pandas" else rows.to_arrow()
-    writer = SavepointWriter.new().set_keyed_state("op", "state", frame)
+    writer = SavepointWriter.new(classes=None).set_keyed_state("op", "state", frame)
     found = list(Savepoint.open(writer.write(str(tmp_path / "2")), classes=None).keyed_state("op", "state"))
     assert {entry.key: repr(entry.value) for entry in found} == dict(enumerate(map(repr, values)))
     assert {entry.key: type(entry.value) for entry in found} == dict(enumerate(map(type, values)))
@@ -222,7 +227,9 @@ def test_what_arrow_changes_on_its_way_to_pandas_is_taken_back_by_its_type_or_re
     entries = dict(enumerate(values))
     typed = type_info if way == "typed there" else None
     # A reduce, of which None is a value.
-    writer = SavepointWriter.new().set_keyed_state("op", "state", entries, kind="window-aggregate", type_info=typed)
+    writer = SavepointWriter.new(classes=None).set_keyed_state(
+        "op", "state", entries, kind="window-aggregate", type_info=typed
+    )
     first = writer.write(str(tmp_path / "1"))
     frame = Savepoint.open(first, classes=None).keyed_state("op", "state").to_arrow().to_pandas()
     again = SavepointWriter.from_existing(first, classes=None)
@@ -239,7 +246,7 @@ def test_what_arrow_changes_on_its_way_to_pandas_is_taken_back_by_its_type_or_re
 
 
 def test_elements_of_a_list_state_are_a_list_behind_pandas_too(tmp_path: Path) -> None:
-    writer = SavepointWriter.new().set_keyed_state("op", "state", {1: ["a", "b"], 2: []}, kind="list")
+    writer = SavepointWriter.new(classes=None).set_keyed_state("op", "state", {1: ["a", "b"], 2: []}, kind="list")
     first = writer.write(str(tmp_path / "1"))
     frame = Savepoint.open(first, classes=None).keyed_state("op", "state").to_arrow().to_pandas()
     again = (
@@ -254,9 +261,11 @@ def test_elements_of_a_list_state_are_a_list_behind_pandas_too(tmp_path: Path) -
 
 
 def test_key_that_may_have_been_none_is_refused_behind_pandas(tmp_path: Path) -> None:
-    first = SavepointWriter.new().set_keyed_state("op", "state", {1: "a", None: "b"}).write(str(tmp_path / "1"))
+    first = (
+        SavepointWriter.new(classes=None).set_keyed_state("op", "state", {1: "a", None: "b"}).write(str(tmp_path / "1"))
+    )
     frame = Savepoint.open(first, classes=None).keyed_state("op", "state").to_arrow().to_pandas()
-    writer = SavepointWriter.new().set_keyed_state("op", "state", frame)
+    writer = SavepointWriter.new(classes=None).set_keyed_state("op", "state", frame)
     with pytest.raises(UnsupportedOperationError, match=r"column 'key': .*where one is missing"):
         writer.write(str(tmp_path / "2"))
 
@@ -265,11 +274,11 @@ def test_object_with_more_than_its_fields_is_refused_by_arrow_and_whole_in_panda
     value = Noted(1)
     value.note = "kept"  # type: ignore[attr-defined]
     assert value.doubled == 2
-    first = SavepointWriter.new().set_keyed_state("op", "state", {1: value}).write(str(tmp_path / "1"))
+    first = SavepointWriter.new(classes=None).set_keyed_state("op", "state", {1: value}).write(str(tmp_path / "1"))
     rows = Savepoint.open(first, classes=None).keyed_state("op", "state")
     with pytest.raises(UnsupportedOperationError, match=r"Noted has note beside .*to_pandas"):
         rows.to_arrow()
-    writer = SavepointWriter.new().set_keyed_state("op", "state", rows.to_pandas())
+    writer = SavepointWriter.new(classes=None).set_keyed_state("op", "state", rows.to_pandas())
     [entry] = Savepoint.open(writer.write(str(tmp_path / "2")), classes=None).keyed_state("op", "state")
     assert entry.value.note == "kept"
 
@@ -277,10 +286,10 @@ def test_object_with_more_than_its_fields_is_refused_by_arrow_and_whole_in_panda
 @pytest.mark.parametrize("values", [[1, None], [1, 2.5], [True, 1], [1 << 60, 0.5], [datetime(2026, 1, 1)] * 2])  # noqa: DTZ001
 def test_pandas_changes_no_value(tmp_path: Path, values: list[Any]) -> None:
     entries = [KeyedEntry(number, value, (0, 10)) for number, value in enumerate(values)]
-    writer = SavepointWriter.new().set_keyed_state("op", "window-contents", entries, kind="window-reduce")
+    writer = SavepointWriter.new(classes=None).set_keyed_state("op", "window-contents", entries, kind="window-reduce")
     first = writer.write(str(tmp_path / "1"))
     frame = Savepoint.open(first, classes=None).windows("op").to_pandas()
-    writer = SavepointWriter.new().set_keyed_state("op", "window-contents", frame, kind="window-reduce")
+    writer = SavepointWriter.new(classes=None).set_keyed_state("op", "window-contents", frame, kind="window-reduce")
     found = {
         entry.key: entry.value
         for entry in Savepoint.open(writer.write(str(tmp_path / "2")), classes=None).windows("op")
@@ -291,7 +300,7 @@ def test_pandas_changes_no_value(tmp_path: Path, values: list[Any]) -> None:
 def test_missing_values_of_a_pandas_frame_of_ones_own_are_none_and_its_moments_are_pythons(tmp_path: Path) -> None:
     frame = pd.DataFrame({"key": ["a", "b"], "value": pd.array([1, None], dtype="Int64")})
     frame["at"] = pd.to_datetime(["2026-01-02", None])
-    writer = SavepointWriter.new().set_keyed_state("op", "number", frame)
+    writer = SavepointWriter.new(classes=None).set_keyed_state("op", "number", frame)
     writer.set_keyed_state("op", "moment", frame, value="at")
     found = Savepoint.open(writer.write(str(tmp_path / "s")), classes=None)
     assert [(entry.key, repr(entry.value)) for entry in found.keyed_state("op", "number")] == [("a", "1")]
@@ -309,27 +318,27 @@ def test_key_that_does_not_say_what_it_was_is_refused_unless_a_function_says_it(
 ) -> None:
     table = pa.table({"key": column, "value": [1]})
     with pytest.raises(UnsupportedOperationError, match=f"column 'key' has {words}.*key="):
-        SavepointWriter.new().set_keyed_state("op", "state", table).write(str(tmp_path / "1"))
-    writer = SavepointWriter.new().set_keyed_state("op", "state", table, key=lambda row: str(row["key"]))
+        SavepointWriter.new(classes=None).set_keyed_state("op", "state", table).write(str(tmp_path / "1"))
+    writer = SavepointWriter.new(classes=None).set_keyed_state("op", "state", table, key=lambda row: str(row["key"]))
     assert [
         e.key for e in Savepoint.open(writer.write(str(tmp_path / "2")), classes=None).keyed_state("op", "state")
     ] == [str(column.to_pylist()[0])]
 
 
 def test_class_of_a_key_that_is_gone_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = SavepointWriter.new().set_keyed_state("op", "state", {Colour.RED: 1}).write(str(tmp_path / "1"))
+    first = SavepointWriter.new(classes=None).set_keyed_state("op", "state", {Colour.RED: 1}).write(str(tmp_path / "1"))
     table = Savepoint.open(first, classes=None).keyed_state("op", "state").to_arrow()
     monkeypatch.delattr(roads, "Colour")
     with pytest.raises(UnsupportedOperationError, match=r"was a .*roads\.Colour, and cannot be one here"):
-        SavepointWriter.new().set_keyed_state("op", "state", table).write(str(tmp_path / "2"))
+        SavepointWriter.new(classes=None).set_keyed_state("op", "state", table).write(str(tmp_path / "2"))
 
 
 def test_dict_whose_class_needs_more_than_its_items_is_no_other_dict(tmp_path: Path) -> None:
     value = defaultdict(int, a=1)
-    first = SavepointWriter.new().set_keyed_state("op", "state", {1: value}).write(str(tmp_path / "1"))
+    first = SavepointWriter.new(classes=None).set_keyed_state("op", "state", {1: value}).write(str(tmp_path / "1"))
     table = Savepoint.open(first, classes=None).keyed_state("op", "state").to_arrow()
     with pytest.raises(UnsupportedOperationError, match=r"was a collections\.defaultdict"):
-        SavepointWriter.new().set_keyed_state("op", "state", table).write(str(tmp_path / "2"))
+        SavepointWriter.new(classes=None).set_keyed_state("op", "state", table).write(str(tmp_path / "2"))
 
 
 @pytest.fixture(params=["UTC", "America/New_York"])
@@ -346,11 +355,11 @@ def test_moment_that_spark_gives_in_local_time_is_the_moment_that_it_was() -> No
     moment = datetime(2026, 7, 2, 3, 4, 5, 6, timezone(timedelta(hours=2)))
     struct = plain(moment)
     local = struct | {"at": datetime.fromtimestamp(moment.timestamp())}  # noqa: DTZ006 - as Spark does
-    assert (repr(restored(struct)), repr(restored(local))) == (repr(moment), repr(moment))
+    assert (repr(restored(struct, ALL_CLASSES)), repr(restored(local, ALL_CLASSES))) == (repr(moment), repr(moment))
 
 
 def test_key_that_a_given_schema_would_change_is_refused_and_a_value_is_not(tmp_path: Path) -> None:
-    first = SavepointWriter.new().set_keyed_state("op", "state", {0.1: 0.1}).write(str(tmp_path / "1"))
+    first = SavepointWriter.new(classes=None).set_keyed_state("op", "state", {0.1: 0.1}).write(str(tmp_path / "1"))
     rows = Savepoint.open(first, classes=None).keyed_state("op", "state")
     assert rows.to_arrow(pa.schema([("key", pa.float64()), ("value", pa.float32())])).num_rows == 1
     with pytest.raises(UnsupportedOperationError, match=r"column 'key'.*would come back as others"):
@@ -359,7 +368,7 @@ def test_key_that_a_given_schema_would_change_is_refused_and_a_value_is_not(tmp_
 
 def test_values_that_do_not_fit_the_schema_guessed_from_others_lose_nothing_in_silence(tmp_path: Path) -> None:
     entries = {number: {"a": number} if number else {"a": 0, "b": 1} for number in range(4)}
-    first = SavepointWriter.new().set_keyed_state("op", "state", entries).write(str(tmp_path / "1"))
+    first = SavepointWriter.new(classes=None).set_keyed_state("op", "state", entries).write(str(tmp_path / "1"))
     rows = Savepoint.open(first, classes=None).keyed_state("op", "state")
     with pytest.raises(UnsupportedOperationError, match="would come back as others"):
         list(rows.to_batches(batch_rows=1))
@@ -369,7 +378,7 @@ def test_values_that_do_not_fit_the_schema_guessed_from_others_lose_nothing_in_s
 def test_timers_of_the_other_clock_are_refused(story: Story, tmp_path: Path) -> None:
     timers = Savepoint.open(story.path, classes=None).timers("values", TimeDomain.PROCESSING_TIME)
     with pytest.raises(SavepointChangeError, match=r"other clock.*PROCESSING_TIME"):
-        SavepointWriter.new().set_timers("values", timers).write(str(tmp_path / "s"))
+        SavepointWriter.new(classes=None).set_timers("values", timers).write(str(tmp_path / "s"))
 
 
 def test_list_items_go_to_the_subtask_that_had_them_and_never_to_one_that_has_finished(tmp_path: Path) -> None:
@@ -377,7 +386,7 @@ def test_list_items_go_to_the_subtask_that_had_them_and_never_to_one_that_has_fi
         return [(item.subtask, item.value) for item in Savepoint.open(path, classes=None).list_state("op", "list")]
 
     given = [ListItem(2, "a"), ListItem(0, "b"), ListItem(2, "c"), "d", "e"]
-    writer = SavepointWriter.new(parallelism=3).set_list_state("op", "list", given)
+    writer = SavepointWriter.new(parallelism=3, classes=None).set_list_state("op", "list", given)
     first = writer.write(str(tmp_path / "1"))
     assert items(first) == [(0, "b"), (0, "d"), (1, "e"), (2, "a"), (2, "c")]
     writer = SavepointWriter.from_existing(first, classes=None)

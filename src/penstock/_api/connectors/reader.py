@@ -108,7 +108,7 @@ class SourceOutput(WatermarkOutput, Generic[T]):
         self.collect_all(self.records_of(batch), None if timestamps is None else _as_list(timestamps))
 
     def records_of(self, batch: pa.RecordBatch) -> list[T]:
-        """Return the records that a batch stands for; ours. Here they are dicts."""
+        """Return the records of a batch; ours. Here they are dicts."""
         return records_of(batch)
 
 

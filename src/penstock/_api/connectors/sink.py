@@ -141,7 +141,7 @@ class SinkWriterContext(Protocol):
 
 
 class BatchContext(Protocol):
-    """What a writer is told about a batch of columns; ours."""
+    """The context of a batch of columns for a writer; ours."""
 
     @property
     def timestamps(self) -> pa.Array[Any] | None:

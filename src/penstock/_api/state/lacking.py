@@ -1,4 +1,4 @@
-"""What cannot be asked of state: the errors that say so, on the driver and in tasks alike."""
+"""Errors for unsupported requests of state, on the driver and in tasks."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class StateTtlConfig:
     """
 
     class UpdateType(Enum):
-        """What renews a value."""
+        """The accesses that renew a value."""
 
         Disabled = 0
         """Nothing expires."""

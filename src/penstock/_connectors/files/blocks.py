@@ -1,4 +1,4 @@
-"""What the file sink writes at once: a block of records, or a batch of columns."""
+"""The units that the file sink writes: blocks of records, and batches of columns."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Followed(Enum):
-    """What there is under the name of a file that is followed."""
+    """The file that currently has the name of a followed file."""
 
     #: The file, perhaps grown or cut.
     THERE = auto()

@@ -1,4 +1,4 @@
-"""The command ``penstock clean``: lists what dead jobs left behind, and removes it when it is told to."""
+"""The command ``penstock clean``: lists the leftovers of dead jobs, and removes them on request."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def keep_own_log_small() -> None:
 def _watch(log: Path) -> None:
     while True:
         time.sleep(_LOOK_S)
-        with contextlib.suppress(OSError):  # a disk that is full, or somebody tidies up there
+        with contextlib.suppress(OSError):  # a full disk, or another process deletes files there
             limit_log(1, log)
 
 

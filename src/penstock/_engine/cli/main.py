@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from pathlib import Path
@@ -24,6 +25,8 @@ from penstock.errors import PenstockError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+#: How standard output fails: its reader has gone, its disk is full, its terminal was closed.
+_LOST = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 _SHELLS = ("bash", "zsh", "fish")
 
 
@@ -82,6 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _open_standard_streams()
     try:
         result = cast("int | UserProgram | None", cli.main(arguments, prog_name="penstock", standalone_mode=False))
+        sys.stdout.flush()  # else it would fail at the exit of the process, beyond reach
     except click.exceptions.NoArgsIsHelpError as error:
         say(error.ctx.get_help() if error.ctx else error.format_message())
         return ExitCode.USAGE
@@ -93,6 +97,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PenstockError as error:
         say(f"penstock: {error}")
         return exit_code_of(error)
+    except OSError as error:
+        if error.filename is not None or error.errno not in _LOST:
+            raise
+        _let_go_of_output()
+        if error.errno != errno.EPIPE:  # a reader that has gone wants to know nothing more
+            say(f"penstock: standard output cannot be written to: {error.strerror}.")
+        return ExitCode.FAILED
     # The program runs outside of click, which would take its interruptions for ours.
     return result.run() if isinstance(result, UserProgram) else result or ExitCode.OK
 
@@ -105,6 +116,13 @@ def _open_standard_streams() -> None:
     nowhere = Path(os.devnull)
     sys.stdout = sys.stdout or nowhere.open("w", encoding="utf-8")
     sys.stderr = sys.stderr or nowhere.open("w", encoding="utf-8")
+
+
+def _let_go_of_output() -> None:
+    """Have what is left of the output go nowhere: the interpreter tries to write it when it exits."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def _tell(error: click.ClickException) -> int:

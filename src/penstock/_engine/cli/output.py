@@ -18,7 +18,7 @@ from penstock.common.process import report
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Sequence
 
-#: What JSON leaves as it is and a terminal, or an encoder, does not.
+#: Characters that JSON leaves unescaped and a terminal or an encoder does not accept.
 _UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 #: Lines in a file or a pipe are not wrapped.

@@ -39,14 +39,14 @@ def full_address(address: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What opens a server, and by what it is known.
+    """The credentials for a server, and its certificate.
 
     Args:
         token: Its bearer token; None without one.
-        certificate: Its own certificate, as PEM, where it is known; then no other server is talked to, and this one by
-            any name.
-        client_files: The files of the certificate that it wants to be shown, and of its key.
-        authorities: PEM file with certificates that the server's comes from; the usual ones when left out.
+        certificate: The server's certificate as PEM, where it is known; then only this server is accepted, under any
+            name.
+        client_files: The files of the client's certificate and of its key, where the server requires one.
+        authorities: A PEM file with authorities for the server's certificate; the system's by default.
     """
 
     token: str | None = field(default=None, repr=False)
@@ -114,7 +114,7 @@ class RestClient:
         return cast("list[dict[str, Any]]", self.get("/jobs/overview")["jobs"])
 
     def get(self, path: str) -> dict[str, Any]:
-        """Return what stands at a path.
+        """Return the answer of a path.
 
         Raises:
             JobUnreachableError: Nothing answers.

@@ -106,7 +106,7 @@ def dispose_savepoint(
 def sign_savepoint(path: str, *, script: Path | None, settings: tuple[tuple[str, str], ...], as_json: bool) -> int:
     """Sign a savepoint or checkpoint as it is, with the key of the configuration.
 
-    For what was written before there was a key, or by somebody else: whoever wrote it is trusted from then on.
+    For savepoints from before there was a key, or of another user: their writer is trusted from then on.
     """
     from penstock._engine.savepoints.signing import sign
 

@@ -176,7 +176,7 @@ class RunEpoch:
     #: Whether the job stops with it.
     stop: StopMode
     dispatches: Mapping[tuple[int, int], SubtaskDispatch]
-    #: By edge: where its channels stand.
+    #: The channel status by edge.
     inputs: Mapping[int, EdgeStatus]
 
 

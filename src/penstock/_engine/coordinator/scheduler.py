@@ -14,7 +14,7 @@ from penstock._engine.protocol.control import TaskFailure
 if TYPE_CHECKING:
     from penstock._engine.protocol.metadata import ChainEntry
 
-#: What failed: a user's function in a task, or an exception on the driver.
+#: The failure: an error of a user's function in a task, or an exception on the driver.
 Cause: TypeAlias = TaskFailure | Exception
 
 

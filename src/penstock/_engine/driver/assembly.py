@@ -38,7 +38,7 @@ from penstock._engine.storage.s3 import is_s3_setting
 from penstock._engine.storage.scratch import ScratchDirectory
 from penstock._engine.storage.temporary import TemporaryStorage
 from penstock.common import option_table
-from penstock.common.redaction import learn_secrets, shown_text, shown_value
+from penstock.common.redaction import hiding, learn_secrets, shown_text, shown_value
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from penstock.common.configuration import Configuration
 
 
-_log = logging.getLogger(__name__)
+_log = hiding(logging.getLogger(__name__))
 
 #: Keys that say where REST listens, and who opens it with which secrets.
 _OF_REST = ("penstock.rest.", "rest.", "security.ssl.")

@@ -14,7 +14,7 @@ _FURTHER: Final = 10**9
 
 
 class CheckpointKind(StrEnum):
-    """What a checkpoint was made for.
+    """The purpose of a checkpoint.
 
     Source: org.apache.flink.runtime.rest.messages.checkpoints.CheckpointStatistics.RestAPICheckpointType.
     """

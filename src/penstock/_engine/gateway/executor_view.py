@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-#: The one that stands for all of Spark, where a subtask may run in any of them.
+#: The id that represents all of Spark, where a subtask may run in any executor.
 SPARK: Final = "spark"
 
 

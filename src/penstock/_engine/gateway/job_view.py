@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class TaskStatus(StrEnum):
-    """Where a subtask stands.
+    """The state of a subtask.
 
     Source: org.apache.flink.runtime.execution.ExecutionState.
     """
@@ -144,14 +144,14 @@ class JobView:
     error_text: str | None = None
     #: The numbers of committables that are not known to be published, by sink uid.
     pending_commits: Mapping[str, int] = field(default_factory=dict[str, int])
-    #: What the job has counted up to its last completed checkpoint, by name; and by vertex id and name.
+    #: The accumulators of the job up to its last completed checkpoint, by name; and by vertex id and name.
     accumulators: Mapping[str, StoredAccumulator] = field(default_factory=dict[str, "StoredAccumulator"])
     vertex_accumulators: Mapping[str, Mapping[str, StoredAccumulator]] = field(
         default_factory=dict[str, "dict[str, StoredAccumulator]"]
     )
     #: By operator uid: the records that came too late and were dropped, counted as accumulators are.
     late_records: Mapping[str, int] = field(default_factory=dict[str, int])
-    #: What the sinks' committers have given up for good, oldest first, of all runs that led here.
+    #: Committables that sinks' committers have given up in all runs of the job, oldest first.
     given_up: tuple[GivenUp, ...] = ()
     #: By source uid: the splits that readers have left unread that have finished.
     unread_splits: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -183,7 +183,7 @@ class JobView:
         return self.status.is_terminal_state()
 
     def task_status(self, vertex: int, subtask: int) -> TaskStatus:
-        """Return where a subtask stands, which follows from the job and from whether the subtask has finished.
+        """Return the state of a subtask, from the state of the job and whether the subtask has finished.
 
         Args:
             vertex: Position of the vertex in the plan.

@@ -51,7 +51,7 @@ class RegistryEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     run_id: str = ""
     #: The server's own certificate, as PEM; None where it speaks plain HTTP.
     certificate: str | None = None
-    #: What a client shows where it has to show a certificate: the files of it and of its key.
+    #: The files of a client's certificate and its key, where the server requires one.
     client_files: tuple[str, str | None] | None = None
 
     @staticmethod

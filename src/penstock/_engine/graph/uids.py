@@ -85,5 +85,5 @@ def _generated_uid(node: StreamNode, uids: dict[int, str], ranks: Counter[str], 
 
 
 def _tag(edge: StreamEdge) -> str | None:
-    """Return the side output at which an edge begins; a cast node stands for the operator before it."""
+    """Return the side output at which an edge begins; a cast node counts as the operator before it."""
     return edge.tag if edge.source.owner is None else edge.source.inputs[0].tag

@@ -126,6 +126,8 @@ class KeyedWindowOperator(WindowedOperator):
         windows = list(self.assigner.assign_windows(value, stamp, self._assigner_context))
         is_shared = len(windows) > 1 and self.contents.folds
         for window in windows:
+            if self.is_event_time and window.max_timestamp() > MAX_WATERMARK:
+                continue  # it would never fire
             actual = window if merging is None else merging.add(window, self._merge)
             if self._is_over(actual):
                 if merging is not None:
@@ -139,7 +141,7 @@ class KeyedWindowOperator(WindowedOperator):
             self._follow(result, actual, stands, out)
             self._set_cleanup(actual)
         self._keep(normal, merging)
-        if not was_taken and self.is_event_time and stamp + self.lateness_ms <= self.watermark:
+        if windows and not was_taken:
             self._set_aside(value, stamp, out)
 
     def _set_aside(self, value: Any, stamp: int, out: SideOutputs) -> None:

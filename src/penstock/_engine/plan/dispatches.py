@@ -36,7 +36,7 @@ MAX_INLINE_TOGETHER: Final = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """What every task gets."""
+    """The part of a dispatch that every task gets."""
 
     #: Says which attempt at which epoch it is; seals are good for one.
     epoch: str
@@ -50,7 +50,7 @@ class _Head:
 
 @dataclass(frozen=True, slots=True)
 class _Section:
-    """What all tasks of a level get; the parts of its slots stand behind it."""
+    """The part of a dispatch that all tasks of a level get; the parts of its slots follow it."""
 
     level: LevelDispatch
     #: Bytes of each part.

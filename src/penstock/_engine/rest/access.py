@@ -35,7 +35,7 @@ _CODES: Final = 16
 
 
 class Role(IntEnum):
-    """What a client may do; each role may do what those before it may."""
+    """The rights of a client; each role includes the rights of the lower ones."""
 
     #: Load the pages, which hold no figures.
     ANYBODY = 0
@@ -47,13 +47,13 @@ class Role(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class AccessPolicy:
-    """By which names the server is asked, and what the tokens are."""
+    """The names of the server, and the tokens of its clients."""
 
-    #: Names in the Host header, in small letters, beside numeric addresses and localhost.
+    #: Names accepted in the Host header, in lower case, in addition to numeric addresses and localhost.
     hosts: frozenset[str] = frozenset()
-    #: What operators send as a bearer token; None where everybody is one.
+    #: The bearer token of operators; None where every client is an operator.
     token: str | None = field(default=None, repr=False)
-    #: What readers send; None where there are none.
+    #: The bearer token of readers; None where there are none.
     read_only_token: str | None = field(default=None, repr=False)
 
     def role(self, authorization: str) -> Role:
@@ -70,7 +70,7 @@ class AccessPolicy:
 
 
 class FailureDelays:
-    """How long answers to wrong tokens are held back, by the address that they come from.
+    """The delays of answers to wrong tokens, by the address of the client.
 
     A right one is never held back: all users of a machine share one address.
 
@@ -95,7 +95,7 @@ class FailureDelays:
 
 
 class OneTimeCodes:
-    """Codes that stand in links: each gives the token once, and not for long. Safe to use from any thread.
+    """One-time codes in links: each returns the token once, for a short time. Safe to use from any thread.
 
     Args:
         clock: Returns the moment.

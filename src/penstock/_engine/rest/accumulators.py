@@ -1,4 +1,4 @@
-"""What user functions have counted, as answers show it: of a job, and of a vertex."""
+"""The accumulators of user functions in answers: of a job, and of a vertex."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class UserTaskAccumulator(msgspec.Struct):
-    """What has been counted under one name, for people: the name of its class, and its value as text.
+    """One accumulator as text: its name, the name of its class, and its value.
 
     Source: org.apache.flink.runtime.rest.messages.job.UserAccumulator.
     """

@@ -1,4 +1,4 @@
-"""What all REST handlers share: the jobs of this process, its operations and its settings."""
+"""The context that all REST handlers share: the jobs of this process, its operations and its settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RestContext:
-    """What all REST handlers share."""
+    """The context that all REST handlers share."""
 
     jobs: Jobs
     operations: Operations

@@ -95,7 +95,7 @@ class JobPlaces:
     control: JobControl
     #: Its checkpoints; None where they go with it.
     checkpoints: str | None
-    #: What it started from; None where it began anew, or from the newest checkpoint.
+    #: The checkpoint or savepoint that it started from; None for a fresh start, or for the newest checkpoint.
     origin: str | None
     #: How it reaches object stores.
     options: Mapping[str, str]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class IOMetricsInfo(msgspec.Struct, rename="kebab"):
-    """What was read and written since the job started here, and how the time was spent, in milliseconds."""
+    """Records and bytes read and written since the job started in this process, and its times in milliseconds."""
 
     read_bytes: int
     write_bytes: int
@@ -54,12 +54,12 @@ def status_counts(statuses: Iterable[TaskStatus]) -> dict[TaskStatus, int]:
 
 
 def vertex_statuses(job: JobView, vertex: int) -> list[TaskStatus]:
-    """Return where each subtask of a vertex stands."""
+    """Return the state of each subtask of a vertex."""
     return [job.task_status(vertex, subtask) for subtask in range(job.plan.vertices[vertex].parallelism)]
 
 
 def aggregate_status(statuses: Iterable[TaskStatus]) -> TaskStatus:
-    """Return where a vertex stands as a whole: the worst of its subtasks, and FINISHED when all of them are.
+    """Return the state of a vertex: the worst state of its subtasks, and FINISHED when all of them have finished.
 
     Source: org.apache.flink.runtime.executiongraph.ExecutionJobVertex.getAggregateJobVertexState.
     """

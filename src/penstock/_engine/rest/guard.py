@@ -1,4 +1,4 @@
-"""What every request has to pass before it reaches a handler: who asks, from where, and how much.
+"""Checks of every request before its handler runs: the client, its address, and the size of the request.
 
 A page in a browser must not steer a job: neither by a form or a script (Origin, Sec-Fetch-Site), nor by a name of its
 own that it lets stand for this machine (Host).

@@ -206,7 +206,7 @@ def serve(
         h11_max_incomplete_event_size=_MAX_HEAD,
     )
     config.load()
-    if settings.tls is not None:  # its files were read at the start: that they are replaced or gone does no harm
+    if settings.tls is not None:  # its files were read at the start; they may be replaced or deleted
         config.http_protocol_class = cast("Any", Handshakes(settings.tls.context, LimitedProtocol))
     server = uvicorn.Server(config)
     started(server)

@@ -21,7 +21,7 @@ Value = int | float | str
 
 
 def process_metrics(jobs: Iterable[JobControl], slots: int, executors: int) -> dict[str, Value]:
-    """Return the metrics of the process, which stands for Flink's job manager."""
+    """Return the metrics of the process, which acts as Flink's job manager."""
     running = sum(not control.view.is_over for control in jobs)
     return {
         "numRunningJobs": running,
@@ -110,7 +110,7 @@ def operator_metrics(job: JobView, vertex: int, subtask: SubtaskView) -> dict[tu
 
 
 def vertex_metrics(job: JobView, vertex: int) -> dict[str, Value]:
-    """Return the metrics of all subtasks of a vertex: the index of the subtask stands first."""
+    """Return the metrics of all subtasks of a vertex; names begin with the index of the subtask."""
     names = {operator.uid: flat(operator.name) for operator in job.plan.vertices[vertex].operators}
     found: dict[str, Value] = {}
     for index, subtask in enumerate(job.subtasks[vertex]):

@@ -26,7 +26,7 @@ _LOOK_S: Final = 0.5
 
 
 class OperationKind(StrEnum):
-    """What kind of operation a trigger id belongs to; a stop is asked for as a savepoint."""
+    """The kind of operation of a trigger id; clients ask for a stop as for a savepoint."""
 
     SAVEPOINT = "savepoint"
     CHECKPOINT = "checkpoint"
@@ -54,7 +54,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class OperationStatus:
-    """How an operation stands."""
+    """The status of an operation."""
 
     done: bool
     error: BaseException | None = None
@@ -109,7 +109,7 @@ class Operations:
         return chosen
 
     def outcome(self, kind: OperationKind, job_id: str, trigger_id: str) -> OperationStatus | None:
-        """Return how an operation stands, and count its outcome as read; None when it is not known."""
+        """Return the status of an operation, and count its outcome as read; None for an unknown operation."""
         with self._changed:
             self._forget()
             operation = self._operations.get((kind, job_id, trigger_id))
@@ -134,7 +134,7 @@ class Operations:
             return operation is not None
 
     def wait_until_read(self, timeout_s: float) -> bool:
-        """Wait until each outcome was read, is too old to be asked for, or its client is gone; tell whether that is so.
+        """Wait until each outcome was read, has expired, or its client has ended; return whether that is so.
 
         Args:
             timeout_s: How long to wait at most, in seconds.

@@ -27,10 +27,10 @@ _ESCAPES: Final = {ord("\\"): "\\\\", **{code: f"\\\\x{code:02x}" for code in (*
 
 
 class _Exposition:
-    """Collects samples by metric: all of one metric have to stand together."""
+    """Collects samples by metric, because all samples of a metric must be adjacent."""
 
     def __init__(self) -> None:
-        #: By metric: what stands before its samples, and the samples by their labels.
+        #: The head lines of each metric, and its samples by their labels.
         self._metrics: dict[str, tuple[str, dict[str, float]]] = {}
 
     def add(self, scope: str, labels: Mapping[str, str], metrics: Mapping[str, Value]) -> None:

@@ -50,16 +50,16 @@ class Route:
     #: With parameters in braces, without the version.
     path: str
     handler: Callable[[HandlerRequest], Any]
-    #: The type of the answer; `str` stands for plain text.
+    #: The type of the answer; `str` means plain text.
     answer: Any
     #: The status code of a success.
     code: int = 200
     #: The type of the body; None where there is none to be read.
     body: Any = None
     query: tuple[QueryParameter, ...] = ()
-    #: What else it answers, by status code.
+    #: The other answers, by status code.
     errors: Mapping[int, str] = field(default_factory=dict[int, str])
-    #: Who may ask; by default readers for what a GET shows, and operators for all else.
+    #: The role that a request needs; by default readers for GET, and operators for other methods.
     role: Role | None = None
 
     @property
@@ -94,7 +94,7 @@ class HandlerRequest:
         self.context = context
         self._path = {name: _parameter(name, text) for name, text in path.items()}
         self._query = {parameter.name: _query_value(parameter, query) for parameter in route.query}
-        #: What the route's `body` says; None without one.
+        #: The decoded body, of the type of the route's `body`; None without one.
         self.body: Any = None if route.body is None else _read(body, route.body)
 
     def id(self, name: str) -> str:

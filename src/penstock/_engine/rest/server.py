@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-#: What the server has for its last answers, in seconds.
+#: The time for the last answers of the server, in seconds.
 _CLOSING_S = 2.0
 _OPEN = f"{option_table.REST_TOKEN.key}: none"
 

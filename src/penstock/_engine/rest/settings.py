@@ -63,7 +63,7 @@ class RestSettings:
     job_store_ms: int
     #: For people: what is secret is hidden.
     configuration: Mapping[str, str]
-    #: What further jobs of the process must not contradict.
+    #: The settings that further jobs of the process must not contradict.
     shared: SharedSettings
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What the jobs of one process share, because one REST server serves them all."""
+"""The state that the jobs of one process share, because one REST server serves them all."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ _OPTIONS: Final[tuple[ConfigOption[Any], ...]] = (
 
 
 class SharedSettings:
-    """What the server has begun with.
+    """The settings of the running server, from the first job of the process.
 
     Args:
-        configuration: That of the first job.
+        configuration: The configuration of the first job.
     """
 
     def __init__(self, configuration: Configuration) -> None:
         self._chosen = {option.key: configuration.get(option) for option in _OPTIONS}
 
     def check_same(self, configuration: Configuration) -> None:
-        """Refuse a further job that would have the server listen elsewhere, or to others.
+        """Refuse a further job with other settings of the server.
 
         Raises:
             ConfigurationError: It sets a key otherwise; what it leaves out is as the server has it.

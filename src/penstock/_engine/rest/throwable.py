@@ -1,4 +1,4 @@
-"""What failed, in the one form that Flink's Java client reads: a serialized Java object.
+"""A failure in the form that Flink's Java client reads: a serialized Java object.
 
 The client takes `org.apache.flink.util.SerializedThrowable` out of a stream of Java's object serialization and ignores
 the readable members beside it. The stream is written here by hand, after the "Java Object Serialization Specification";

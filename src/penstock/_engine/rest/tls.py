@@ -26,12 +26,12 @@ _WAY_OUT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """What the server shows its clients, and asks of them."""
+    """The certificates of the server, and the requirements for its clients."""
 
     context: ssl.SSLContext
     #: The server's own certificate, as PEM: by this our command line knows the server again.
     certificate: str
-    #: What a client of this user can show, where clients have to show a certificate: the files of it and of its key.
+    #: The files of a certificate and its key for this user's clients, where clients must have a certificate.
     client_files: tuple[str, str | None] | None
 
 

@@ -27,7 +27,7 @@ from penstock._engine.storage.scratch import LOCK, is_dead
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: What `LocalStateDirectory` calls the directory of a run.
+#: The name that `LocalStateDirectory` gives to the directory of a run.
 _RUN: Final = re.compile(r"[0-9a-f]{32}")
 
 
@@ -56,7 +56,7 @@ def is_dead_directory(path: Path) -> bool:
 
 
 def remove_local_directory(path: Path) -> str | None:
-    """Remove a directory that `dead_local_directories` found; return why not, None when it is gone."""
+    """Remove a directory that `dead_local_directories` found; return why it could not be removed, else None."""
     for level in levels_of_user(path):
         reason = why_not_own(level)
         if reason is not None:

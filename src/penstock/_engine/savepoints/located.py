@@ -37,7 +37,7 @@ class LocatedCheckpoint:
     entry: ChainEntry
     #: Of the metadata.
     format: int
-    #: What values that are read may be of.
+    #: The classes that values may have.
     classes: AllowedClasses = ALL_CLASSES
 
     @property

@@ -1,4 +1,4 @@
-"""Signing what is there already: savepoints from before there was a key, or of somebody whom the user trusts."""
+"""Signs existing savepoints: from before there was a key, or of a writer whom the user trusts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _KEY: Final = option_table.STATE_SIGNING_KEY.key
 
 @dataclass(frozen=True, slots=True)
 class SignedCheckpoint:
-    """What was signed."""
+    """The result of signing."""
 
     path: str
     job_id: str
@@ -35,7 +35,7 @@ class SignedCheckpoint:
 
 
 def sign(path: str, options: Mapping[str, str]) -> SignedCheckpoint:
-    """Sign a savepoint or checkpoint as it is, whoever wrote it; its files are read, and nothing is unpickled.
+    """Sign an existing savepoint or checkpoint, whoever wrote it; its files are read, and nothing is unpickled.
 
     Args:
         path: Its directory or its metadata file.

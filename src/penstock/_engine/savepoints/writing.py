@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 #: Entries that are put before those that memory has no room for go to the disk.
 _SETTLE_ENTRIES: Final = 1 << 17
-#: What the types of kinds such as ``value[int]`` are, where a look at a value tells it whole.
+#: The Python types of kinds such as ``value[int]`` that a value can be checked against.
 _OF_TEXT: Final = {f"{kind.__name__}]": kind for kind in (int, str, float, bool, bytes)}
 
 

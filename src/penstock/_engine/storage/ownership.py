@@ -62,7 +62,7 @@ def foreign_link(path: str) -> str | None:
 
 
 def others_can_write(status: os.stat_result) -> bool:
-    """Tell whether somebody else than the owner can write; the group of one user alone does not count."""
+    """Return whether anyone but the owner can write; a group with one user does not count."""
     if status.st_mode & stat.S_IWOTH:
         return True
     return bool(status.st_mode & stat.S_IWGRP) and not _is_group_of_one(status.st_gid, status.st_uid)

@@ -187,7 +187,7 @@ class CsvSchemaBuilder:
         return self
 
     def set_null_value(self, null_value: str) -> CsvSchemaBuilder:
-        """Set the text that stands for None; without one, empty numbers are None, and empty text is text."""
+        """Set the text that means None; without it, empty numbers are None, and empty text is text."""
         return self._set(null_value=null_value)
 
     def set_use_header(self, use: bool = True) -> CsvSchemaBuilder:

@@ -1,4 +1,4 @@
-"""What helps to write a source's reader; the driver's side is :mod:`penstock.datastream.connectors.enumerator_base`.
+"""Base classes for a source's reader; the driver's side is :mod:`penstock.datastream.connectors.enumerator_base`.
 
 Two bases. :class:`SequentialSourceReader` reads split after split on the engine's thread: for sources that never keep
 it waiting. :class:`SourceReaderBase` lets threads fetch: each :class:`SplitReader` is driven by a fetcher of the

@@ -252,7 +252,7 @@ def dispatch(
 
 
 def edge_statuses(snapshot: JobSnapshot, graph: JobGraph) -> dict[int, EdgeStatus]:
-    """Return where the channels of each edge stand that has said something, for the dispatch of the next epoch."""
+    """Return the channel status of each edge that has one, for the dispatch of the next epoch."""
     known: dict[int, EdgeStatus] = {}
     for edge in graph.edges:
         senders = snapshot.vertices[edge.source].subtasks

@@ -34,7 +34,7 @@ _LONGEST_LOOK_MS: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class ReadBudget:
-    """What one source subtask may read in an epoch."""
+    """The read limits of one source subtask in an epoch."""
 
     records: int = FIRST_RECORDS
     bytes: int = FIRST_BYTES

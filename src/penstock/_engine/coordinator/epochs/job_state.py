@@ -178,7 +178,7 @@ class JobState:
         return told | {(ack.vertex, ack.subtask) for ack in self._last if ack.awaits_end}
 
     def inputs(self) -> dict[int, EdgeStatus]:
-        """Return where the channels of each edge stand when the next epoch begins."""
+        """Return the channel status of each edge at the start of the next epoch."""
         return edge_statuses(self.snapshot, self._topology.graph)
 
     def notifications(self, completed_checkpoint: int, *, going_on: bool) -> dict[Subtask, SubtaskDispatch]:

@@ -72,7 +72,7 @@ def _going_on(operator: OperatorMetadata) -> OperatorMetadata:
 
 
 def _reading_on(source: OperatorMetadata) -> OperatorMetadata:
-    """Begin with new readers, because the old ones were told that no more splits would follow.
+    """Begin with new readers, because the old readers were notified that no more splits follow.
 
     Their unread splits are assigned again.
     """

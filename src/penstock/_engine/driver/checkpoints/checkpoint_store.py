@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from dataclasses import replace
 from pathlib import Path
@@ -63,6 +64,14 @@ _DAMAGED_MARK: Final = (
 )
 
 
+#: Why what was just made for this user alone can be changed by others.
+_WILL_REFUSE: Final = (
+    "%s: %s, so 'latest' will not go on from what this job writes (penstock.state.private-files is false, or the file "
+    "system keeps no rights, as vfat and 9p do). Take another directory, set penstock.state.signing-key, or name the "
+    "checkpoint to start from"
+)
+
+
 class CheckpointStore:
     """Reads and writes in one checkpoint directory.
 
@@ -80,6 +89,7 @@ class CheckpointStore:
         self._options = options
         self._background = background
         self._clock = clock
+        self._looked_at_rights = False
 
     def list_jobs(self, instruction: do.ListJobs) -> ev.Event:
         """Look up the last started job of a name; without a start order, list all jobs by their newest entries."""
@@ -237,11 +247,24 @@ class CheckpointStore:
         path = metadata_path(entry.job_id, entry.checkpoint_id)
         try:
             if self._storage.put_if_absent(path, document_of(self._storage, entry)):
+                self._warn_of_others(path)
                 return ev.ChainEntryStored()
             existing = entry_of(self._storage, path, self._storage.read(path))
         except Exception as error:  # noqa: BLE001 - whatever went wrong, the entry may be there or not
             return ev.ChainEntryUncertain(error)
         return ev.ChainEntryTaken(existing)
+
+    def _warn_of_others(self, path: str) -> None:
+        """Say at the start, and not when it is needed, that `latest` will refuse what this job writes."""
+        if self._looked_at_rights or self._storage.keys:
+            return
+        self._looked_at_rights = True
+        with contextlib.suppress(CheckpointStorageError):
+            levels = path.split("/")
+            for end in range(1, len(levels) + 1):
+                if (exposed := self._storage.why_exposed("/".join(levels[:end]))) is not None:
+                    _log.warning(_WILL_REFUSE, *exposed)
+                    return
 
     def copy_state(self, instruction: do.CopyState) -> ev.Event:
         """Copy state files of another job or directory into this job's."""

@@ -41,7 +41,7 @@ class Claimant:
 
 
 def claim(storage: CheckpointStorage, path: str, claimant: Claimant, options: Mapping[str, str]) -> None:
-    """Claim a checkpoint or savepoint for a job; nothing happens where that is gone, or is the job's already.
+    """Claim a checkpoint or savepoint for a job, unless it was deleted or already belongs to the job.
 
     Args:
         storage: The directory that it is in.
@@ -92,7 +92,7 @@ def claimant_of(storage: CheckpointStorage, path: str, names: list[str]) -> Clai
 
 
 def has_ended(claimant: Claimant, options: Mapping[str, str]) -> bool:
-    """Tell whether a job has come to an end, or its directory is gone."""
+    """Return whether a job has ended, or its directory was deleted."""
     storage = open_storage(claimant.checkpoints, options)
     ids = checkpoint_ids(storage.names(claimant.job_id))
     entries = (readable_entry(storage, checkpoint_path(claimant.job_id, number)) for number in reversed(ids))

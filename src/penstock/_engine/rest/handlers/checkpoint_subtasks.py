@@ -34,7 +34,7 @@ class CheckpointDuration(msgspec.Struct):
 
 
 class CheckpointAlignment(msgspec.Struct):
-    """What barriers held up; there are none."""
+    """Times and bytes of barrier alignment; always 0, as there are no barriers."""
 
     buffered: int
     processed: int
@@ -43,7 +43,7 @@ class CheckpointAlignment(msgspec.Struct):
 
 
 class SubtaskCheckpointStatistics(msgspec.Struct):
-    """What one subtask added to a checkpoint; one that has not acknowledged has index and status alone."""
+    """The part of one subtask in a checkpoint; before its acknowledgement, only its index and status."""
 
     class_name: Literal["completed", "pending"] = msgspec.field(name="className")
     index: int
@@ -60,14 +60,14 @@ class SubtaskCheckpointStatistics(msgspec.Struct):
 
 
 class CheckpointDurationSummary(msgspec.Struct):
-    """How the times of the two parts were spread."""
+    """The distribution of the synchronous and asynchronous times."""
 
     sync: StatsSummaryInfo
     async_: StatsSummaryInfo = msgspec.field(name="async")
 
 
 class CheckpointAlignmentSummary(msgspec.Struct):
-    """How what barriers held up was spread."""
+    """The distribution of the figures of barrier alignment."""
 
     buffered: StatsSummaryInfo
     processed: StatsSummaryInfo
@@ -76,7 +76,7 @@ class CheckpointAlignmentSummary(msgspec.Struct):
 
 
 class SubtaskCheckpointSummary(msgspec.Struct):
-    """How the figures were spread over the subtasks of a vertex."""
+    """The distribution of the figures over the subtasks of a vertex."""
 
     checkpointed_size: StatsSummaryInfo
     state_size: StatsSummaryInfo
@@ -87,14 +87,14 @@ class SubtaskCheckpointSummary(msgspec.Struct):
 
 
 class TaskCheckpointStatisticsWithSubtaskDetails(TaskCheckpointStatistics):
-    """What each subtask of a vertex added to a checkpoint."""
+    """The part of each subtask of a vertex in a checkpoint."""
 
     summary: SubtaskCheckpointSummary
     subtasks: list[SubtaskCheckpointStatistics]
 
 
 def subtasks(request: HandlerRequest) -> TaskCheckpointStatisticsWithSubtaskDetails:
-    """What each subtask of a vertex added to a checkpoint."""
+    """The part of each subtask of a vertex in a checkpoint."""
     return subtask_details(request.job, request.number("checkpointid"), request.id("vertexid"))
 
 

@@ -26,7 +26,7 @@ _NOT_ADDRESSABLE = "<checkpoint-not-externally-addressable>"
 
 
 class CheckpointCounts(msgspec.Struct):
-    """How many there are."""
+    """The numbers of checkpoints by state."""
 
     restored: int
     total: int
@@ -36,7 +36,7 @@ class CheckpointCounts(msgspec.Struct):
 
 
 class StatsSummaryInfo(msgspec.Struct):
-    """How some figure was spread over the completed checkpoints."""
+    """The distribution of a figure over the completed checkpoints."""
 
     min: int
     max: int
@@ -49,7 +49,7 @@ class StatsSummaryInfo(msgspec.Struct):
 
 
 class CheckpointStatsSummary(msgspec.Struct):
-    """How the figures of completed checkpoints were spread."""
+    """The distributions of the figures of completed checkpoints."""
 
     checkpointed_size: StatsSummaryInfo
     state_size: StatsSummaryInfo
@@ -60,7 +60,7 @@ class CheckpointStatsSummary(msgspec.Struct):
 
 
 class TaskCheckpointStatistics(msgspec.Struct):
-    """What the subtasks of a vertex added to a checkpoint."""
+    """The part of a vertex in a checkpoint."""
 
     id: int
     status: str
@@ -116,7 +116,7 @@ class CheckpointStatistics(msgspec.Struct):
 
 
 class RestoredCheckpointStatistics(msgspec.Struct):
-    """What the job continued from last."""
+    """The checkpoint or savepoint that the job last continued from."""
 
     id: int
     restore_timestamp: int
@@ -149,7 +149,7 @@ class CheckpointRange(msgspec.Struct):
 class CheckpointExtras(PendingCommits):
     """Penstock's own members of the checkpoints."""
 
-    #: What the job's origin has completed behind the checkpoint that the job continued from.
+    #: Checkpoints that the origin of the job has completed after the checkpoint from which this job continued.
     published_again: CheckpointRange | None
 
 
@@ -171,7 +171,7 @@ class ExternalizedCheckpointInfo(msgspec.Struct):
 
 
 class CheckpointConfigInfo(msgspec.Struct):
-    """How a job makes checkpoints. Times in milliseconds."""
+    """The checkpoint settings of a job, with times in milliseconds."""
 
     mode: str
     interval: int
@@ -338,7 +338,7 @@ def find_checkpoint(job: JobView, checkpoint_id: int) -> CheckpointView:
 
 
 def config(request: HandlerRequest) -> CheckpointConfigInfo:
-    """How a job makes checkpoints."""
+    """The checkpoint settings of a job."""
     return checkpoint_config(request.job)
 
 

@@ -28,11 +28,11 @@ _REFRESH_MS: Final = 3000
 
 
 class EmptyResponseBody(msgspec.Struct):
-    """An answer without members: it was done."""
+    """An empty answer: the operation was done."""
 
 
 class DashboardFeatures(msgspec.Struct, rename="kebab"):
-    """What a web page may offer."""
+    """The features of the web page."""
 
     web_submit: bool = False
     web_cancel: bool = True
@@ -47,7 +47,7 @@ class PenstockVersion(msgspec.Struct):
 
 
 class DashboardConfiguration(msgspec.Struct, rename="kebab"):
-    """What a web page has to know first."""
+    """The settings of the web page."""
 
     refresh_interval: int
     timezone_name: str
@@ -135,7 +135,7 @@ class ClusterDataSetListResponseBody(msgspec.Struct, rename="camel"):
 
 
 def dashboard(_: HandlerRequest) -> DashboardConfiguration:
-    """What a web page has to know first: versions, and how often to ask."""
+    """The settings of the web page: versions, and the refresh interval."""
     offset = datetime.now().astimezone().utcoffset()
     return DashboardConfiguration(
         refresh_interval=_REFRESH_MS,
@@ -149,7 +149,7 @@ def dashboard(_: HandlerRequest) -> DashboardConfiguration:
 
 
 def overview(request: HandlerRequest) -> ClusterOverview:
-    """How many jobs there are in which state, and how many tasks can run at once."""
+    """The numbers of jobs by state, and of tasks that can run at once."""
     statuses = [control.view.status for control in request.context.jobs.all()]
     running = sum(not status.is_terminal_state() for status in statuses)
     return ClusterOverview(
@@ -198,7 +198,10 @@ def thread_dump(_: HandlerRequest) -> ThreadDumpInfo:
     frames = sys._current_frames()
     threads = [(thread.name, frames[thread.ident]) for thread in threading.enumerate() if thread.ident in frames]
     return ThreadDumpInfo(
-        [ThreadInfo(name, shown_text(f'"{name}"\n{"".join(traceback.format_stack(frame))}')) for name, frame in threads]
+        [
+            ThreadInfo(shown_text(name), shown_text(f'"{name}"\n{"".join(traceback.format_stack(frame))}'))
+            for name, frame in threads
+        ]
     )
 
 
@@ -224,7 +227,7 @@ ROUTES = (
     Route("GET", "/jobmanager/config", configuration, list[ConfigurationEntry]),
     Route("GET", "/jobmanager/environment", environment, EnvironmentInfo, role=Role.OPERATOR),
     Route("GET", "/jobmanager/logs", logs, LogListInfo),
-    # Lines of the program stand in it, and what is written in them.
+    # It contains lines of the program and their text.
     Route("GET", "/jobmanager/thread-dump", thread_dump, ThreadDumpInfo, role=Role.OPERATOR),
     Route("GET", "/jobs/{jobid}/jobmanager/config", job_configuration, list[ConfigurationEntry], errors=_UNKNOWN_JOB),
     Route(

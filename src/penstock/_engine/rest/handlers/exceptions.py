@@ -1,4 +1,4 @@
-"""What went wrong in a job: each failure with the user's exception, operator and line first."""
+"""The failures of a job, each with the user's exception, operator and line first."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ class JobExceptionHistory(msgspec.Struct):
 
 
 class JobExceptionsInfo(msgspec.Struct, rename="camel"):
-    """What went wrong in a job."""
+    """The failures of a job."""
 
     exception_history: JobExceptionHistory
 
 
 def exceptions(request: HandlerRequest) -> JobExceptionsInfo:
-    """What went wrong in a job, newest first; those failures included that the job continued after."""
+    """The failures of a job, newest first, including failures after which the job continued."""
     return job_exceptions(request.job, int(request.query("maxExceptions") or _MOST))
 
 

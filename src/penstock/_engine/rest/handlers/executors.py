@@ -21,7 +21,7 @@ _MIB = 1 << 20
 
 
 class ResourceProfileInfo(msgspec.Struct, rename="camel"):
-    """What a task manager can give; memory in MiB."""
+    """The resources of a task manager, with memory in MiB."""
 
     cpu_cores: float
     task_heap_memory: int
@@ -41,7 +41,7 @@ class HardwareDescription(msgspec.Struct, rename="camel"):
 
 
 class TaskExecutorMemoryConfiguration(msgspec.Struct, rename="camel"):
-    """How Flink would share out its memory; Spark has one part, in bytes."""
+    """The memory of a task manager by Flink's parts, in bytes; Spark has one part."""
 
     framework_heap: int
     task_heap: int
@@ -74,7 +74,7 @@ class TaskManagerInfo(msgspec.Struct, rename="camel"):
 
 
 class GarbageCollectorInfo(msgspec.Struct):
-    """One collector of Java's; none are told."""
+    """One garbage collector of Java; none are reported."""
 
     name: str
     count: int

@@ -47,7 +47,7 @@ class JobIdsWithStatusOverview(msgspec.Struct):
 
 
 class TaskCounts(msgspec.Struct):
-    """How many subtasks a job has, and in which states."""
+    """The numbers of a job's subtasks by state."""
 
     total: int
     created: int
@@ -68,11 +68,11 @@ class GivenUpCommittablesInfo(msgspec.Struct):
     #: The sink's name and uid.
     operator: str
     uid: str
-    #: The checkpoints that they are of: one, or several whose entries were put together.
+    #: The checkpoints of the committables: one, or several whose entries were merged.
     first_checkpoint_id: int
     last_checkpoint_id: int
     count: int
-    #: What the committer said of the first of them.
+    #: The committer's error for the first committable.
     reason: str
 
 
@@ -91,11 +91,11 @@ class JobProgressNumbers(msgspec.Struct):
     watermark: int
     #: Committables that are not yet known to be published, by the uid of the sink.
     pending_commits: dict[str, int]
-    #: Records that came too late and were dropped, by the name of the operator.
+    #: Dropped late records, by the name of the operator.
     late_records_dropped: dict[str, int] = {}
-    #: What sinks' committers have given up for good, oldest first, of all runs that led here.
+    #: Committables that sinks' committers have given up in all runs of the job, oldest first.
     given_up_committables: list[GivenUpCommittablesInfo] = []
-    #: Splits that readers have left unread that have finished, by the name of the source.
+    #: Splits that finished readers have left unread, by the name of the source.
     unread_splits: dict[str, int] = {}
     savepoint_directory: str | None = None
 
@@ -221,7 +221,7 @@ class QueueStatus(msgspec.Struct):
 
 
 class JobResult(msgspec.Struct, rename="kebab"):
-    """How a job ended."""
+    """The result of a job."""
 
     id: str
     application_id: str
@@ -235,7 +235,7 @@ class JobResult(msgspec.Struct, rename="kebab"):
 
 
 class JobExecutionResultResponseBody(msgspec.Struct, rename="kebab"):
-    """How a job ended, as soon as it has."""
+    """The result of a job, once it has ended."""
 
     status: QueueStatus
     job_execution_result: JobResult | msgspec.UnsetType = msgspec.UNSET
@@ -397,7 +397,7 @@ def status(request: HandlerRequest) -> JobStatusInfo:
 
 
 def execution_result(request: HandlerRequest) -> JobExecutionResultResponseBody:
-    """How a job ended, as soon as it has."""
+    """The result of a job, once it has ended."""
     control = request.context.jobs.find(request.id("jobid"))
     if control is None:
         raise HttpError(404, f"Could not find Flink job ({request.id('jobid')})")

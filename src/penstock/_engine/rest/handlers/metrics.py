@@ -52,7 +52,7 @@ def of_job(request: HandlerRequest) -> list[MetricValue]:
 
 
 def of_vertex(request: HandlerRequest) -> list[MetricValue]:
-    """Metrics of the subtasks of a vertex, and of their operators; the index of the subtask stands first."""
+    """Metrics of the subtasks of a vertex and of their operators; names begin with the index of the subtask."""
     place, _ = find_vertex(request.job, request.id("vertexid"))
     return chosen(request, vertex_metrics(request.job, place))
 

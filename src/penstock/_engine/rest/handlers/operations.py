@@ -1,4 +1,4 @@
-"""What takes a while: savepoints, stops, checkpoints, disposals. A POST begins one, a GET asks how it stands."""
+"""Asynchronous operations: savepoints, stops, checkpoints, disposals. A POST begins one, a GET returns its status."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TriggerId: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
 
 
 class SavepointTriggerRequestBody(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
-    """What a savepoint is to be."""
+    """The options of a savepoint."""
 
     target_directory: str | None = None
     cancel_job: bool | None = False
@@ -40,7 +40,7 @@ class SavepointTriggerRequestBody(msgspec.Struct, rename="kebab", forbid_unknown
 
 
 class StopWithSavepointRequestBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """How a job is to stop."""
+    """The options of a stop with a savepoint."""
 
     target_directory: str | None = None
     drain: bool | None = False
@@ -49,9 +49,9 @@ class StopWithSavepointRequestBody(msgspec.Struct, rename="camel", forbid_unknow
 
 
 class CheckpointTriggerRequestBody(msgspec.Struct, rename="camel"):
-    """What a checkpoint is to be."""
+    """The options of a checkpoint."""
 
-    #: Taken and ignored: a checkpoint holds what has changed.
+    #: Accepted and ignored: every checkpoint is incremental.
     checkpoint_type: Literal["CONFIGURED", "FULL", "INCREMENTAL"] | None = "CONFIGURED"
     trigger_id: TriggerId | None = None
 
@@ -63,7 +63,7 @@ class SavepointDisposalRequestBody(msgspec.Struct, rename="kebab"):
 
 
 class TriggerResponse(msgspec.Struct, rename="kebab"):
-    """The id to ask with how the operation stands."""
+    """The id with which a client asks for the status of the operation."""
 
     request_id: str
 
@@ -89,21 +89,21 @@ class SavepointDisposalResult(msgspec.Struct, rename="kebab"):
 
 
 class SavepointOperation(msgspec.Struct):
-    """How a savepoint, or a stop, stands."""
+    """The status of a savepoint or a stop."""
 
     status: QueueStatus
     operation: SavepointResult | None
 
 
 class CheckpointOperation(msgspec.Struct):
-    """How a checkpoint stands."""
+    """The status of a checkpoint."""
 
     status: QueueStatus
     operation: CheckpointResult | None
 
 
 class SavepointDisposalOperation(msgspec.Struct):
-    """How a disposal stands."""
+    """The status of a disposal."""
 
     status: QueueStatus
     operation: SavepointDisposalResult | None
@@ -176,7 +176,7 @@ def dispose(request: HandlerRequest) -> TriggerResponse:
 
 
 def delete_data_set(request: HandlerRequest) -> TriggerResponse:
-    """Delete a cached result of a batch job: there are none, so it is gone."""
+    """Delete a cached result of a batch job; there are none, so this always succeeds."""
     assert request.id("datasetid")
     gone: Future[None] = Future()
     gone.set_result(None)
@@ -187,7 +187,7 @@ def delete_data_set(request: HandlerRequest) -> TriggerResponse:
 
 
 def data_set_state(request: HandlerRequest) -> SavepointDisposalOperation:
-    """How the deletion of a cached result stands."""
+    """The status of the deletion of a cached result."""
     _state(request, OperationKind.DATA_SET)
     return SavepointDisposalOperation(_DONE, SavepointDisposalResult())
 
@@ -214,7 +214,7 @@ def _of_job(control: JobControl | None, job_id: str, begin: Callable[[JobControl
 
 
 def savepoint_state(request: HandlerRequest) -> SavepointOperation:
-    """How a savepoint, or a stop, stands."""
+    """The status of a savepoint or a stop."""
     done, result, cause = _state(request, OperationKind.SAVEPOINT)
     if not done:
         return SavepointOperation(_RUNNING, None)
@@ -222,7 +222,7 @@ def savepoint_state(request: HandlerRequest) -> SavepointOperation:
 
 
 def checkpoint_state(request: HandlerRequest) -> CheckpointOperation:
-    """How a checkpoint stands."""
+    """The status of a checkpoint."""
     done, result, cause = _state(request, OperationKind.CHECKPOINT)
     if not done:
         return CheckpointOperation(_RUNNING, None)
@@ -240,7 +240,7 @@ def leave_checkpoint(request: HandlerRequest) -> EmptyResponseBody:
 
 
 def disposal_state(request: HandlerRequest) -> SavepointDisposalOperation:
-    """How a disposal stands."""
+    """The status of a disposal."""
     done, _, cause = _state(request, OperationKind.DISPOSAL)
     if not done:
         return SavepointDisposalOperation(_RUNNING, None)

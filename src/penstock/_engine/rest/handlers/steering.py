@@ -24,7 +24,7 @@ class ParallelismBounds(msgspec.Struct, rename="camel"):
 
 
 class JobVertexResourceRequirements(msgspec.Struct):
-    """What a vertex needs."""
+    """The resource requirements of a vertex."""
 
     parallelism: ParallelismBounds
 

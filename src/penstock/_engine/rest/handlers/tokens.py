@@ -21,7 +21,7 @@ class TokenRequestBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class TokenResponse(msgspec.Struct):
-    """What clients send as a bearer token."""
+    """The bearer token of a client."""
 
     token: str
 

@@ -1,0 +1,58 @@
+"""What is packed is the same for the same files, and what is asked about dependencies is not taken for an answer."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import tarfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+ROOT = Path(__file__).parents[2]
+
+
+def chore(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "requirements" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def packed(names: list[str], time: int, user: int, mode: int) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        for name in names:
+            member = tarfile.TarInfo(name)
+            member.size, member.mtime, member.uid, member.mode = len(name), time, user, mode
+            archive.addfile(member, io.BytesIO(name.encode()))
+    return buffer.getvalue()
+
+
+def test_source_distribution_has_neither_times_nor_owners_of_who_packed_it() -> None:
+    same_for_all: Any = chore("package").same_for_all
+    one, other = packed(["a", "b"], 1, 1000, 0o664), packed(["b", "a"], 2, 0, 0o600)
+    assert one != other
+    assert same_for_all(one) == same_for_all(other)
+    with tarfile.open(fileobj=io.BytesIO(same_for_all(other)), mode="r:gz") as archive:
+        members = [(each.name, each.uid, each.mode) for each in archive.getmembers()]
+    assert members == [("a", 0, 0o644), ("b", 0, 0o644)]
+
+
+def test_each_dependency_of_users_has_a_lower_bound() -> None:
+    pins = chore("audit").lowest(ROOT / "pyproject.toml")
+    assert {"starlette==0.49.1", "h11==0.16"} <= set(pins)
+
+
+def test_audit_tells_advisories_and_packages_that_nobody_was_asked_about() -> None:
+    known = '{"name": "h11", "version": "0.14", "vulns": [{"id": "CVE-1", "fix_versions": ["0.16"]}]}'
+    unasked = '{"name": "rich", "skip_reason": "not found"}'
+    problems: Any = chore("audit").problems
+    assert problems(f'{{"dependencies": [{known}, {unasked}]}}') == [
+        "h11 0.14: CVE-1, mended in 0.16",
+        "rich: not found",
+    ]
