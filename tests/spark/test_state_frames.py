@@ -98,7 +98,7 @@ def test_keys_and_values_come_back_from_spark_as_they_were(
 def test_all_kinds_of_state_come_back_from_spark_as_they_were(
     of_all_types: Savepoint, spark: SparkHandle, tmp_path: Path
 ) -> None:
-    writer = SavepointWriter.new()
+    writer = SavepointWriter.new(classes=None)
     for uid, name in (kinds := {"reduce": "window-reduce", "sum": "window-aggregate"}).items():
         frame = of_all_types.windows(uid).to_spark(spark.session)
         writer.set_keyed_state(uid, "window-contents", frame, kind=name)
