@@ -34,7 +34,7 @@ from penstock._engine.graph.stream_graph import Chaining
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.metadata import ChainEntryKind, decode_chain_entry
 from penstock._engine.protocol.paths import MARK, START_ORDER, shared_path
-from penstock._engine.runtime import subtask
+from penstock._engine.runtime import subtask_state
 from penstock._engine.savepoints.disposal import dispose
 from penstock._engine.savepoints.leftovers import find_leftovers, remove_leftovers
 from penstock._engine.savepoints.survey import LeftoverPlaces
@@ -409,7 +409,7 @@ def experiments() -> Any:
     done: dict[str, Experiment] = {}
     root, patch = Path(tempfile.mkdtemp()), pytest.MonkeyPatch()
     patch.setattr(epochs, "MAX_INLINE_PROGRAM", 0)
-    patch.setattr(subtask, "_INLINE_OUTPUT_BYTES", 0)
+    patch.setattr(subtask_state, "_INLINE_OUTPUT_BYTES", 0)
 
     def of(actor: str) -> Experiment:
         if actor not in done:
