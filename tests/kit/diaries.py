@@ -19,7 +19,7 @@ from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
 from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.metadata import ChainEntryKind
-from penstock._engine.runtime import subtask
+from penstock._engine.runtime import chain, subtask
 from penstock.common.configuration import Configuration
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.errors import InternalError
@@ -126,7 +126,8 @@ class Diary:
                     setattr(operator, name, self._noting(getattr(operator, name), entry, letter))
             return operator
 
-        monkeypatch.setattr(subtask, "create_in_task", noted)
+        for module in (chain, subtask):
+            monkeypatch.setattr(module, "create_in_task", noted)
 
     def _noting(self, call: Callable[..., Any], entry: Entry, letter: str) -> Callable[..., Any]:
         def noting(*arguments: Any, **options: Any) -> Any:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from penstock.testing.clock import ManualClock as ManualClock
     from penstock.testing.connector_contexts import AsyncCall as AsyncCall
     from penstock.testing.connector_contexts import RecordingOutput as RecordingOutput
+    from penstock.testing.connector_contexts import TestBatchContext as TestBatchContext
     from penstock.testing.connector_contexts import TestCommitRequest as TestCommitRequest
     from penstock.testing.connector_contexts import TestCommitterContext as TestCommitterContext
     from penstock.testing.connector_contexts import TestEnumeratorContext as TestEnumeratorContext
@@ -54,8 +55,8 @@ if TYPE_CHECKING:
 _NAMES_OF_MODULES = {
     "clock": ("ManualClock",),
     "connector_contexts": (
-        *("AsyncCall", "RecordingOutput", "TestCommitRequest", "TestCommitterContext", "TestEnumeratorContext"),
-        *("TestReaderContext", "TestWriterContext"),
+        *("AsyncCall", "RecordingOutput", "TestBatchContext", "TestCommitRequest", "TestCommitterContext"),
+        *("TestEnumeratorContext", "TestReaderContext", "TestWriterContext"),
     ),
     "failing_storage": ("FailingStorage",),
     "harness": ("OperatorHarness",),
