@@ -2,7 +2,7 @@
 PYTHON ?= python3
 ARGS ?=
 
-.PHONY: help demo check test tools bench campaign behaviours changelog lock clean
+.PHONY: help demo check test tools bench campaign behaviours changelog lock audit package clean
 
 help:
 	@$(PYTHON) dev.py help $(ARGS)
@@ -24,5 +24,9 @@ changelog:
 	@$(PYTHON) dev.py changelog $(ARGS)
 lock:
 	@$(PYTHON) dev.py lock $(ARGS)
+audit:
+	@$(PYTHON) dev.py audit $(ARGS)
+package:
+	@$(PYTHON) dev.py package $(ARGS)
 clean:
 	@$(PYTHON) dev.py clean $(ARGS)
