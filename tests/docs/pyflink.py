@@ -101,7 +101,7 @@ def _refused() -> list[str]:
     lines = [
         "## Here by name, and refused",
         "",
-        "A program that uses one of these is told so by an `UnsupportedOperationError`.",
+        "A program that uses one of these gets an `UnsupportedOperationError`.",
         "",
         "| What | In its place |",
         "| --- | --- |",

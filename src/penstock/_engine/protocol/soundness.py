@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.state_handle import StateHandle
 
 _WORD: Final = 1 << 64
+#: Times that a calendar has. A machine's clock may be wrong by many years, and before 1970 as well.
+_EARLIEST_MS, _LATEST_MS = -(1 << 45), 1 << 47
 #: Flink's bound for max parallelism.
 _MOST_KEY_GROUPS: Final = 1 << 15
 #: A name that is no path to another directory, and has no control characters.
@@ -41,8 +43,9 @@ def _faults(entry: ChainEntry) -> Iterator[str]:
     for name in (entry.job_id, *([entry.run_id] if entry.run_id else []), *entry.runs):
         if not _NAME.fullmatch(name):
             yield f"the id {name[:80]!r} cannot be the name of a directory"
-    numbers = (entry.checkpoint_id, entry.created_ms, entry.begins, entry.parent.checkpoint_id if entry.parent else 0)
-    if not all(0 <= number < _WORD // 2 for number in numbers):
+    numbers = (entry.checkpoint_id, entry.begins, entry.parent.checkpoint_id if entry.parent else 0)
+    is_time = _EARLIEST_MS < entry.created_ms < _LATEST_MS
+    if not is_time or not all(0 <= number < _WORD // 2 for number in numbers):
         yield "a number is out of bounds"
     if entry.snapshot is not None:
         yield from _faults_of_snapshot(entry.snapshot)

@@ -113,7 +113,7 @@ def test_output_that_is_gone_or_damaged_ends_the_job_at_once(tmp_path: Path, dam
     loop.perform = watched
     driver.run(loop)
     assert driver.progress.restarts == 0
-    with pytest.raises(JobExecutionError, match=r"it is (gone|damaged)"):
+    with pytest.raises(JobExecutionError, match=r"it (is gone|was replaced)"):
         collected(driver)
 
 
