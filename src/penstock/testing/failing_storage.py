@@ -14,6 +14,7 @@ from penstock.errors import CheckpointStorageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from penstock._engine.protocol.signing import SigningKeys
     from penstock._engine.storage.checkpoint_storage import StoredFile
 
 __all__ = ["FailingStorage"]
@@ -68,7 +69,7 @@ class FailingStorage(CheckpointStorage):
     def __init__(self, storage: CheckpointStorage | str) -> None:
         self._storage = open_storage(storage) if isinstance(storage, str) else storage
         self.url: str = self._storage.url
-        self.keys = self._storage.keys
+        self.keys: SigningKeys = self._storage.keys
         self._faults: list[_Fault] = []
         self._lock = threading.Lock()
 

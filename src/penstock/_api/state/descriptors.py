@@ -31,7 +31,7 @@ class StateDescriptor:
     """
 
     def __init__(self, name: str, type_info: TypeInformation | None = None) -> None:
-        self.name = checked_name(name, type(self).__name__, "the name of a state")
+        self.name: str = checked_name(name, type(self).__name__, "the name of a state")
         self.type_info: TypeInformation = Types.PICKLED_BYTE_ARRAY() if type_info is None else type_info
         self.ttl_config: StateTtlConfig | None = None
 

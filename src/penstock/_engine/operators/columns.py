@@ -41,10 +41,10 @@ class ColumnBatch(Batch):
         timestamps: Any = None,
         watermarks: Watermarks = (),
     ) -> None:
-        self.columns = columns
-        self.layout = layout
-        self.timestamps = timestamps
-        self.watermarks = watermarks
+        self.columns: Any = columns
+        self.layout: RecordLayout = layout
+        self.timestamps: Any = timestamps
+        self.watermarks: Watermarks = watermarks
         #: The converted records and times, and the batch whose columns it shares: that one converts, this one copies.
         self._records: list[Any] | None = None
         self._stamps: list[int] | None = None
