@@ -127,7 +127,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 @pytest.mark.behaviour(180)
-def test_with_a_token_nobody_is_heard_without_it(control: FakeControl, waits: list[float]) -> None:
+def test_a_server_with_a_token_refuses_requests_without_it(control: FakeControl, waits: list[float]) -> None:
     api = Api(control, access=ACCESS)
     for headers in ({}, bearer("wrong"), {"authorization": f"Basic {TOKEN}"}, {"authorization": "ü"}, bearer("")):
         for path in ("/v1/jobs", "/metrics", "/nowhere", f"/v1/jobs/{JOB}/yarn-cancel"):
