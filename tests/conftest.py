@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
+from tests.kit import leaks
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -55,3 +56,15 @@ def no_thread_is_left_behind() -> Iterator[None]:
         thread.join(timeout=5)
     alive = [thread.name for thread in left if thread.is_alive()]
     assert not alive, f"threads are still running: {alive}"
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test that leaves threads, open files, sockets or processes; fixtures of wider scope may keep theirs."""
+    if not request.node.nodeid.startswith(leaks.FOLDERS):
+        yield
+        return
+    look = leaks.Look.now()
+    yield
+    left = look.left_for_good()
+    assert not left, f"the test leaves {', '.join(left)}"
