@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.connectors.test_file_sink_orphans import CrashError, SmallEpochs
 from tests.connectors.test_two_jobs import NUMBERS, Counted, _remainder, truth
-from tests.kit.by_hand import CLOCK, Threads
+from tests.kit.clock import CLOCK, Threads
 
 from penstock._connectors.files.staging import segment_name, sink_name
 from penstock._engine.coordinator import events as ev

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.connectors.test_file_sink_orphans import SmallEpochs
-from tests.kit.by_hand import CLOCK, Threads
+from tests.kit.clock import CLOCK, Threads
 
 from penstock._connectors.files.staging import list_segments
 from penstock._engine.coordinator import instructions as do

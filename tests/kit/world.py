@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Never
 from zlib import crc32
 
 import cloudpickle
+from tests.kit.settings import configured
 
 from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
 from penstock._engine.graph.job_graph import JobEdge, JobGraph, JobVertex, OperatorKind, OperatorNode, PartitionerKind
@@ -24,7 +25,6 @@ from penstock._engine.protocol.row_sums import MODULUS, row_weight
 from penstock._engine.protocol.rows import MAX_WATERMARK, subtask_target
 from penstock._engine.protocol.state_handle import StateHandle
 from penstock._engine.protocol.versioned import pack
-from penstock.common.configuration import Configuration
 from penstock.datastream.connectors import base
 from penstock.errors import EpochCancelledError
 
@@ -322,12 +322,8 @@ class World:
         return StateHandle(checkpoint_id, token, kind, None, data, len(data), 1, crc32(data), (0, 127))
 
     def driver(self, directory: str | None, **settings: str) -> tuple[JobDriver, JobLoop]:
-        """Make a driver in this world; settings are keys with '_' for '.'."""
-        configuration = Configuration()
-        if directory is not None:
-            configuration.set_string("execution.checkpointing.dir", directory)
-        for key, value in settings.items():
-            configuration.set_string(KEYS[key], value)
+        """Make a driver in this world, with settings by their short names."""
+        configuration = configured(**({} if directory is None else {"checkpoints": directory}), **settings)
         environment = RuntimeEnvironment(self, 2, Path("/dev/null/penstock-state"), (), self, self)
         return assemble(self.graph, configuration, None, environment)
 
@@ -368,28 +364,6 @@ def _ack(
         started_ms=0,
         ended_ms=10,
     )
-
-
-#: Short names for the keys that tests set.
-KEYS = {
-    "interval": "execution.checkpointing.interval",
-    "recover": "execution.state-recovery.path",
-    "claim": "execution.state-recovery.claim-mode",
-    "job_id": "penstock.job-id",
-    "restart": "restart-strategy.type",
-    "attempts": "restart-strategy.fixed-delay.attempts",
-    "delay": "restart-strategy.fixed-delay.delay",
-    "jitter": "restart-strategy.exponential-delay.jitter-factor",
-    "retained": "execution.checkpointing.num-retained",
-    "retention": "execution.checkpointing.externalized-checkpoint-retention",
-    "retries": "sink.committer.retries",
-    "savepoints": "execution.checkpointing.savepoint-dir",
-    "pause": "execution.checkpointing.min-pause",
-    "backlog": "execution.checkpointing.interval-during-backlog",
-    "failures": "web.exception-history-size",
-    "timeout": "execution.checkpointing.timeout",
-    "tolerable": "execution.checkpointing.tolerable-failed-checkpoints",
-}
 
 
 def published(target: str) -> Counter[int]:

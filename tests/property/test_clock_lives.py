@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.kit.by_hand import CLOCK, Threads, wait
+from tests.kit.clock import CLOCK, Threads, wait
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.kit.by_hand import Threads
+from tests.kit.driving import Driven
+from tests.kit.settings import configured
 
-from penstock._engine.coordinator import instructions as do
-from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
-from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.protocol.control import StopMode
-from penstock.common import Configuration, Types, WatermarkStrategy
+from penstock.common import Types, WatermarkStrategy
 from penstock.common.time import Time
 from penstock.common.watermark_strategy import TimestampAssigner
 from penstock.datastream import CheckpointedFunction, MapFunction, StreamExecutionEnvironment
@@ -95,20 +93,8 @@ def totals(env: StreamExecutionEnvironment, numbers: int) -> Any:
 
 
 def environment(parallelism: int = 2, **settings: str) -> StreamExecutionEnvironment:
-    configuration = Configuration()
-    for key, value in settings.items():
-        configuration.set_string(KEYS[key], value)
-    return StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(parallelism)
-
-
-KEYS = {
-    "recover": "execution.state-recovery.path",
-    "checkpoints": "execution.checkpointing.dir",
-    "max_parallelism": "pipeline.max-parallelism",
-    "ignore": "execution.state-recovery.ignore-unclaimed-state",
-    "retention": "execution.checkpointing.externalized-checkpoint-retention",
-    "inline": "execution.checkpointing.data-inline-threshold",
-}
+    env = StreamExecutionEnvironment.get_execution_environment(configured(**settings))
+    return env.set_parallelism(parallelism)
 
 
 def run(
@@ -129,24 +115,13 @@ def run(
         cancel_in: The number of the epoch in which somebody cancels the job.
     """
     SEEN.clear()
-    runner, threads = InProcessEpochRunner(seed=1), Threads()
-    graph = build_job_graph(env._stream_graph("totals"))
-    environment = RuntimeEnvironment(runner, 2, place / "state", (), threads, threads)
-    driver, loop = assemble(graph, Configuration(env._configuration), None, environment)
-    perform, epochs, answers = loop.perform, [], []
-
-    def watched(instruction: Any) -> None:
-        if isinstance(instruction, do.RunEpoch):
-            epochs.append(instruction)
-            if len(epochs) == stop_in:
-                answers.append(driver.savepoint(str(place / "savepoints"), stop))
-            if len(epochs) == cancel_in:
-                driver.cancel()
-        perform(instruction)
-
-    loop.perform = watched  # type: ignore[method-assign]
-    driver.run(loop)
-    runner.close()
+    driven = Driven(env, place / "state", InProcessEpochRunner(seed=1), name="totals")
+    driver, answers = driven.driver, list[Any]()
+    if stop_in is not None:
+        driven.at_epoch(stop_in, lambda: answers.append(driver.savepoint(str(place / "savepoints"), stop)))
+    if cancel_in is not None:
+        driven.at_epoch(cancel_in, driver.cancel)
+    driven.run()
     error = driver.result.exception()
     if error is not None and cancel_in is None:
         raise error

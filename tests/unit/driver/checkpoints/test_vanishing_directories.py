@@ -10,7 +10,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.kit.stories import Sheet, Story, shortened
+from tests.kit.driving import shares
+from tests.kit.stories import Sheet, Story
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
@@ -80,7 +81,7 @@ def test_local_state_that_vanishes_under_a_live_job_is_no_loss(tmp_path: Path, l
 
 class ShortEpochs(InProcessEpochRunner):
     def run(self, plan: EpochPlan) -> EpochOutcome:
-        return super().run(shortened(plan, 2))
+        return super().run(shares(plan, 2))
 
 
 def run_without_checkpoint_directory(place: Path, clean: Callable[[Path], None], *, fails: bool) -> tuple[Any, int]:

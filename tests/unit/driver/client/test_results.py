@@ -7,7 +7,7 @@ import io
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.kit.by_hand import CLOCK, Threads
+from tests.kit.clock import CLOCK, Threads
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
