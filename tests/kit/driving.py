@@ -1,4 +1,4 @@
-"""A job with its real driver in this process: what runs its epochs, and what looks at its steps."""
+"""A job with its real driver: what runs its epochs in this process, and what looks at its steps."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tests.kit.clock import CLOCK, Threads, wait
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
+from penstock._engine.driver.mailbox import SystemClock
 from penstock._engine.graph.chaining import build_job_graph
 from penstock.common.configuration import Configuration
 from penstock.testing.in_process import InProcessEpochRunner
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
     import pytest
 
+    from penstock._engine.driver.driver import JobDriver
+    from penstock._engine.driver.loop import JobLoop
+    from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.plan.epoch_plan import EpochOutcome, EpochPlan
     from penstock._engine.protocol.control import SubtaskAck
     from penstock.datastream import StreamExecutionEnvironment
@@ -74,6 +78,33 @@ class Epochs(InProcessEpochRunner):
         return [sum(ack.records_in for ack in acks if ack.vertex == vertex) for acks in self.acks]
 
 
+def assembled(
+    graph: JobGraph,
+    configuration: Configuration,
+    place: Path,
+    runner: Any,
+    threads: Any = None,
+    *,
+    slots: int = 2,
+    modules: tuple[str, ...] = (),
+) -> tuple[JobDriver, JobLoop]:
+    """Return the driver of a job and its loop.
+
+    Args:
+        graph: The job.
+        configuration: Its settings.
+        place: Where its subtasks have their local state.
+        runner: Runs its epochs.
+        threads: Time and threads of the driver, those of tests by default; a system's clock stands for real threads.
+        slots: How many tasks run side by side.
+        modules: Where tasks find modules of tests.
+    """
+    threads = threads or Threads()
+    background = None if isinstance(threads, SystemClock) else threads
+    environment = RuntimeEnvironment(runner, slots, place, modules, threads, background)
+    return assemble(graph, configuration, None, environment)
+
+
 class Driven:
     """One job with its driver: each step is noted, and what watches is called before it.
 
@@ -81,9 +112,9 @@ class Driven:
         env: The environment that the job was built in.
         place: Where its subtasks have their local state.
         runner: Runs its epochs.
-        slots: How many tasks run side by side.
-        modules: Where tasks find modules of tests.
+        threads: Time and threads of its driver.
         name: The job's.
+        options: Those of ``assembled``.
     """
 
     def __init__(
@@ -91,15 +122,14 @@ class Driven:
         env: StreamExecutionEnvironment,
         place: Path,
         runner: Any = None,
+        threads: Any = None,
         *,
-        slots: int = 2,
-        modules: tuple[str, ...] = (),
         name: str = "test",
+        **options: Any,
     ) -> None:
-        self.graph = build_job_graph(env._stream_graph(name))
-        self.runner, threads = runner or Epochs(), Threads()
-        environment = RuntimeEnvironment(self.runner, slots, place, modules, threads, threads)
-        self.driver, self.loop = assemble(self.graph, Configuration(env._configuration), None, environment)
+        self.graph, self.runner = build_job_graph(env._stream_graph(name)), runner or Epochs()
+        configuration = Configuration(env._configuration)
+        self.driver, self.loop = assembled(self.graph, configuration, place, self.runner, threads, **options)
         self.steps: list[do.Instruction] = []
         #: Called before each step.
         self.watchers: list[Callable[[do.Instruction], None]] = []

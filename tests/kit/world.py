@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Never
 from zlib import crc32
 
 import cloudpickle
+from tests.kit.driving import assembled
 from tests.kit.settings import configured
 
-from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
 from penstock._engine.graph.job_graph import JobEdge, JobGraph, JobVertex, OperatorKind, OperatorNode, PartitionerKind
 from penstock._engine.plan.epoch_plan import EpochOutcome, EpochProgress
 from penstock._engine.plan.levels import build_plan
@@ -321,11 +321,12 @@ class World:
         kind = "delta" if is_delta else "snapshot"
         return StateHandle(checkpoint_id, token, kind, None, data, len(data), 1, crc32(data), (0, 127))
 
-    def driver(self, directory: str | None, **settings: str) -> tuple[JobDriver, JobLoop]:
-        """Make a driver in this world, with settings by their short names."""
+    def driver(
+        self, directory: str | None, threads: SystemClock | None = None, **settings: str
+    ) -> tuple[JobDriver, JobLoop]:
+        """Make a driver in this world, with settings by their short names; its time and threads are the world's."""
         configuration = configured(**({} if directory is None else {"checkpoints": directory}), **settings)
-        environment = RuntimeEnvironment(self, 2, Path("/dev/null/penstock-state"), (), self, self)
-        return assemble(self.graph, configuration, None, environment)
+        return assembled(self.graph, configuration, Path("/dev/null/penstock-state"), self, threads or self)
 
 
 def one_row_to_each(plan: ExecutionPlan, sender: int) -> dict[int, int]:
