@@ -21,7 +21,6 @@ from penstock._engine.protocol.clocks import Moment
 from penstock.common import Configuration, Encoder, Types, WatermarkStrategy
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.file_system import FileSink, RollingPolicy
-from penstock.testing.in_process import InProcessEpochRunner
 from penstock.testing.sources import ListSource
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from penstock._engine.driver.loop import JobLoop
     from penstock._engine.graph.job_graph import JobGraph
     from penstock.datastream import DataStream
+    from penstock.testing.in_process import InProcessEpochRunner
 
 NUMBERS = 500
 #: What a reader reads in one epoch: there are four.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from tests.kit.driving import Driven, Epochs
+from tests.kit.driving import CrashError, Driven, Epochs
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.protocol.control import StopMode
@@ -62,10 +62,6 @@ def finished_in(snapshot: JobSnapshot) -> set[tuple[str, int]]:
         for index, part in enumerate(operator.subtasks)
         if part.finished
     }
-
-
-class CrashError(BaseException):
-    """Stands for SIGKILL: nothing may catch it."""
 
 
 # ---------------------------------------------------------------------------------------------------------- the diary

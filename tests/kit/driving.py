@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 InstructionT = TypeVar("InstructionT")
 
 
+class CrashError(BaseException):
+    """Stands for SIGKILL: nothing may catch it."""
+
+
 class EnoughError(Exception):
     """The test has seen all epochs that it wants to see."""
 

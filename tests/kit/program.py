@@ -57,9 +57,9 @@ class Program:
         source = kind(*lists, happened_in=str(events or tempfile.mkdtemp(dir=self._place, prefix="events-")))
         return self.env.from_source(source, timestamps or WatermarkStrategy.no_watermarks(), name)
 
-    def collect(self, stream: DataStream, name: str = "out", *, uid: str | None = None) -> None:
+    def collect(self, stream: DataStream, name: str = "out", *, uid: str | None = None, as_text: bool = False) -> None:
         """Have the records of a stream as an output; with a uid in a vertex of its own, so that it changes no chain."""
-        members = {"type_info": None, "as_text": False, "prefix": None}
+        members = {"type_info": None, "as_text": as_text, "prefix": None}
         node = stream._add(OperatorKind.COLLECT, name, members, keep_size=True)
         if uid is not None:
             node.uid, node.chaining = uid, Chaining.NEVER

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.driver.driver import JobDriver
     from penstock._engine.driver.loop import JobLoop
+    from penstock._engine.driver.mailbox import SystemClock
     from penstock._engine.plan.epoch_plan import EpochPlan
     from penstock._engine.plan.levels import ExecutionPlan
     from penstock._engine.protocol.control import SubtaskDispatch

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.kit import diaries
 from tests.kit.clock import CLOCK
-from tests.kit.diaries import CrashError, Ending, Run
+from tests.kit.diaries import Ending, Run
+from tests.kit.driving import CrashError
 from tests.property.starved_job import check, program
 
 from penstock.common.job_status import JobStatus

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.fault.job import HastyClock, assembled, counting_graph, is_truth
 from tests.fault.points import Points
-from tests.fault.support import CrashError, crash, run_here
+from tests.fault.support import crash, run_here
+from tests.kit.driving import CrashError
 from tests.unit.cli.conftest import Command, Done
 
 from penstock._engine.cli.main import main

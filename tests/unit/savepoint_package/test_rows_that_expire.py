@@ -71,7 +71,7 @@ def rows(path: str) -> dict[Any, Any]:
 def test_rows_keep_their_times_and_lists_are_whole(tmp_path: Path) -> None:
     env = environment(2, checkpoints=str(tmp_path / "checkpoints"))
     keeping(env)
-    path = run(env, tmp_path, stop_in=2)[1]
+    path = run(env, tmp_path, stop_in=2, records=3_000)[1]
     assert path is not None
     savepoint = Savepoint.open(path)
     held = {entry.key: entry.value for entry in savepoint.keyed_state("keeps", "all")}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.kit.driving import Driven
+from tests.kit.driving import Driven, Epochs
 from tests.kit.settings import configured
 
 from penstock._engine.protocol.control import StopMode
@@ -104,18 +104,21 @@ def run(
     stop_in: int | None = None,
     stop: StopMode = StopMode.SUSPEND,
     cancel_in: int | None = None,
+    records: int | None = None,
 ) -> tuple[JobDriver, str | None]:
     """Run a job to its end, or until it has stopped with a savepoint; return the driver and the savepoint.
 
     Args:
         env: Has the job.
         place: Where everything lies.
-        stop_in: The number of the epoch in which somebody asks for a savepoint.
+        stop_in: The number of the epoch in which a savepoint is asked for.
         stop: How the job is to stop then.
-        cancel_in: The number of the epoch in which somebody cancels the job.
+        cancel_in: The number of the epoch in which it is cancelled.
+        records: What each source subtask reads in an epoch; by default what there is time for.
     """
     SEEN.clear()
-    driven = Driven(env, place / "state", InProcessEpochRunner(seed=1), name="totals")
+    runner = InProcessEpochRunner(seed=1) if records is None else Epochs(records, seed=1)
+    driven = Driven(env, place / "state", runner, name="totals")
     driver, answers = driven.driver, list[Any]()
     if stop_in is not None:
         driven.at_epoch(stop_in, lambda: answers.append(driver.savepoint(str(place / "savepoints"), stop)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.kit.world import World, numbers_job, published
@@ -20,6 +20,9 @@ from penstock.errors import (
     JobExecutionError,
     SavepointError,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 # --------------------------------------------------------------------------------------------------------- what is kept
 
