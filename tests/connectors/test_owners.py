@@ -40,7 +40,7 @@ from penstock.common.job_status import JobStatus
 from penstock.datastream.connectors.file_system import FileSink, RollingPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from penstock.datastream import DataStream
 
@@ -393,25 +393,22 @@ ACTORS: dict[str, Callable[[Experiment], None]] = {
 
 
 @pytest.fixture(scope="module")
-def experiments() -> Any:
-    """Run each actor's experiment once, when its first cell is looked at."""
+def experiments() -> Iterator[dict[str, Experiment]]:
+    """Run each actor's experiment once."""
     done: dict[str, Experiment] = {}
     root, patch = Path(tempfile.mkdtemp()), pytest.MonkeyPatch()
     patch.setattr(epochs, "MAX_INLINE_PROGRAM", 0)
     patch.setattr(subtask_state, "_INLINE_OUTPUT_BYTES", 0)
 
-    def of(actor: str) -> Experiment:
-        if actor not in done:
-            place = root / str(len(done))
-            (place / "tmp").mkdir(parents=True)
-            patch.setattr(tempfile, "tempdir", str(place / "tmp"))
-            (place / "checkpoints").mkdir()
-            (place / "checkpoints" / MARK).write_text(f"{'ab' * 16}\n")
-            done[actor] = Experiment(place)
-            ACTORS[actor](done[actor])
-        return done[actor]
-
-    yield of
+    for actor, act in ACTORS.items():
+        place = root / str(len(done))
+        (place / "tmp").mkdir(parents=True)
+        patch.setattr(tempfile, "tempdir", str(place / "tmp"))
+        (place / "checkpoints").mkdir()
+        (place / "checkpoints" / MARK).write_text(f"{'ab' * 16}\n")
+        done[actor] = Experiment(place)
+        act(done[actor])
+    yield done
     patch.undo()
     for it in done.values():
         it.original.finish()
@@ -427,9 +424,9 @@ def test_table_has_a_column_for_each_actor() -> None:
 
 @pytest.mark.parametrize(("thing", "actor"), CELLS, ids=[f"{thing}-{actor}" for thing, actor in CELLS])
 def test_actor_deletes_what_the_table_says_and_nothing_else(
-    experiments: Callable[[str], Experiment], thing: str, actor: str
+    experiments: dict[str, Experiment], thing: str, actor: str
 ) -> None:
-    it, says = experiments(actor), CELLS[thing, actor]
+    it, says = experiments[actor], CELLS[thing, actor]
     assert thing in it.watch.kinds.values(), "there is such a thing in the experiment"
     others, own = (it.watch.deleted(thing, own=own, steps=it.steps) for own in (False, True))
     match says:
@@ -449,5 +446,5 @@ def test_actor_deletes_what_the_table_says_and_nothing_else(
 
 
 @pytest.mark.parametrize("actor", ACTORS)
-def test_original_loses_nothing_by_what_is_done_beside_it(experiments: Callable[[str], Experiment], actor: str) -> None:
-    assert experiments(actor).published_by_the_original() == truth("original")
+def test_original_loses_nothing_by_what_is_done_beside_it(experiments: dict[str, Experiment], actor: str) -> None:
+    assert experiments[actor].published_by_the_original() == truth("original")

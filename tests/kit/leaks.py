@@ -16,12 +16,6 @@ if TYPE_CHECKING:
 
 #: Tests may put another in its place. pathlib would be slow around each of ten thousand tests.
 _listdir = os.listdir
-#: Where each test is looked at. Add a folder once its tests pass with it.
-FOLDERS = (
-    "tests/unit/gateway/",
-    "tests/unit/protocol/",
-    "tests/unit/test_leaks.py",
-)
 #: Longest wait for what is ending by itself.
 PATIENCE_S = 5.0
 STANDARD_ERROR = 2
