@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import socket
+import sys
 import threading
 import time
 from dataclasses import dataclass
@@ -16,6 +18,10 @@ if TYPE_CHECKING:
 
 #: Tests may put another in its place. pathlib would be slow around each of ten thousand tests.
 _listdir = os.listdir
+#: Where each test is looked at.
+FOLDERS = tuple(
+    f"tests/{name}/" for name in ("unit", "lifecycle", "connectors", "hostile", "docs", "upgrade", "typing")
+)
 #: Longest wait for what is ending by itself.
 PATIENCE_S = 5.0
 STANDARD_ERROR = 2
@@ -47,7 +53,7 @@ class Look:
         left = [f"thread {thread.name}" for thread in now.threads - self.threads]
         for number, _, _ in now.descriptors - self.descriptors:
             name = _name_of(number)
-            left += [] if name.startswith(KEPT) else [f"descriptor {number} of {name}"]
+            left += [] if name.startswith(KEPT) or _leads_to_spark(number) else [f"descriptor {number} of {name}"]
         return left + [f"process {child} ({_command_of(child)})" for child in now.processes - self.processes]
 
     def left_for_good(self) -> list[str]:
@@ -75,6 +81,18 @@ def _name_of(number: int) -> str:
         return str(Path("/dev/fd", str(number)).readlink())
     except OSError:  # not a link everywhere
         return "something"
+
+
+def _leads_to_spark(number: int) -> bool:
+    """Tell whether a descriptor is a connection to the session's JVM, which Py4J keeps for the next call."""
+    context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
+    if context is None or context._gateway is None or not _name_of(number).startswith("socket:"):
+        return False
+    with socket.socket(fileno=os.dup(number)) as connection, contextlib.suppress(OSError):
+        return connection.family == socket.AF_INET and connection.getpeername()[1] == (
+            context._gateway.gateway_parameters.port
+        )
+    return False
 
 
 def _command_of(process: int) -> str:
