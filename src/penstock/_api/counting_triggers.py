@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 __all__ = ["ContinuousEventTimeTrigger", "ContinuousProcessingTimeTrigger", "CountTrigger", "Min"]
 
 
-class _Sum(ReduceFunction[int]):
+class _Added(ReduceFunction[int]):
     """Returns the sum of two numbers."""
 
     def reduce(self, value1: int, value2: int) -> int:
         return value1 + value2
 
 
-class Min(ReduceFunction[Any]):
-    """The smaller of two values.
+class Smaller(ReduceFunction[Any]):
+    """Returns the smaller of two values.
 
     Source: ``pyflink.datastream.window.Min``.
 
     Example:
-        >>> Min().reduce(3, 2)
+        >>> Smaller().reduce(3, 2)
         2
     """
 
@@ -55,7 +55,7 @@ class CountTrigger(Trigger[Any, Any]):
     def __init__(self, window_size: int) -> None:
         check_positive("The number of records of a CountTrigger", window_size)
         self._window_size = window_size
-        self._count = ReducingStateDescriptor("count", _Sum(), Types.LONG())
+        self._count = ReducingStateDescriptor("count", _Added(), Types.LONG())
 
     @staticmethod
     def of(window_size: int) -> CountTrigger:
@@ -99,7 +99,7 @@ class _ContinuousTrigger(Trigger[Any, Any]):
     def __init__(self, interval: int) -> None:
         check_positive(f"The interval of a {type(self).__name__} in milliseconds", interval)
         self.interval = interval
-        self._next = ReducingStateDescriptor("fire-time", Min(), Types.LONG())
+        self._next = ReducingStateDescriptor("fire-time", Smaller(), Types.LONG())
 
     def can_merge(self) -> bool:
         return True
@@ -274,5 +274,8 @@ show(
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
     CountTrigger,
-    Min,
+    Smaller,
 )
+
+#: PyFlink's name; the engine has another class of that name.
+Min = Smaller

@@ -7,6 +7,7 @@ from penstock._api.counting_triggers import (
     ContinuousProcessingTimeTrigger,
     CountTrigger,
     Min,
+    Smaller,
 )
 from penstock._api.evictors import (
     CountEvictor,
@@ -90,6 +91,7 @@ __all__ = [
     "SessionWindowTimeGapExtractor",
     "SlidingEventTimeWindows",
     "SlidingProcessingTimeWindows",
+    "Smaller",
     "TimeEvictor",
     "TimeWindow",
     "TimeWindowSerializer",
