@@ -53,7 +53,7 @@ class Look:
         left = [f"thread {thread.name}" for thread in now.threads - self.threads]
         for number, _, _ in now.descriptors - self.descriptors:
             name = _name_of(number)
-            left += [] if name.startswith(KEPT) or _leads_to_spark(number) else [f"descriptor {number} of {name}"]
+            left += [] if name.startswith(KEPT) or _is_of_spark(number) else [f"descriptor {number} of {name}"]
         return left + [f"process {child} ({_command_of(child)})" for child in now.processes - self.processes]
 
     def left_for_good(self) -> list[str]:
@@ -83,16 +83,22 @@ def _name_of(number: int) -> str:
         return "something"
 
 
-def _leads_to_spark(number: int) -> bool:
-    """Tell whether a descriptor is a connection to the session's JVM, which Py4J keeps for the next call."""
+def _is_of_spark(number: int) -> bool:
+    """Tell whether a descriptor is a connection that a session of Spark keeps as long as it lives.
+
+    Py4J keeps those to the JVM for the next call; the JVM keeps one to the server of accumulators.
+    """
     context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
-    if context is None or context._gateway is None or not _name_of(number).startswith("socket:"):
+    session = getattr(context, "_active_spark_context", None)
+    if context is None or session is None or not _name_of(number).startswith("socket:"):
         return False
-    with socket.socket(fileno=os.dup(number)) as connection, contextlib.suppress(OSError):
-        return connection.family == socket.AF_INET and connection.getpeername()[1] == (
-            context._gateway.gateway_parameters.port
-        )
-    return False
+    with socket.socket(fileno=os.dup(number)) as connection:
+        try:
+            own, other = connection.getsockname(), connection.getpeername()
+        except OSError:  # it is not connected
+            return False
+    is_for_calls = connection.family == socket.AF_INET and other[1] == context._gateway.gateway_parameters.port
+    return is_for_calls or own == session._accumulatorServer.server_address
 
 
 def _command_of(process: int) -> str:
