@@ -21,6 +21,13 @@ BLOCK = 6
 TWICE = {
     ("_api/connectors/committer.py", "_api/connectors/sink.py"): "a committer is told of its place as a writer is",
     ("_api/functions/co.py", "_api/functions/process.py"): "each kind of function has contexts of its own, as in Flink",
+    ("_api/counting_triggers.py", "_api/triggers.py"): "a trigger has a method for each kind of time, as in Flink",
+    ("_api/evictors.py", "_api/triggers.py"): "the signatures of methods of windows",
+    (
+        "_builders/windowed.py",
+        "_builders/windowed_all.py",
+    ): "the same calls with other classes of functions, as in Flink",
+    ("datastream/__init__.py", "datastream/functions.py"): "lists of names",
     ("_builders/results.py", "testing/harness.py"): "the signature of __exit__",
     ("_builders/stream.py",): "a keyed stream has the signatures of a stream",
     ("_builders/pipeline.py",): "the arguments of an operator, declared and handed on",
@@ -43,6 +50,7 @@ ALIKE = {
     ("_api/state/ttl.py",): "a builder has a method for each setting",
     ("_api/state/ttl.py", "_engine/operators/context.py"): "methods that give a field",
     ("_api/triggers.py",): "as in Flink, there is a trigger for each kind of time; each sees the other's calls",
+    ("_api/triggers.py", "_api/unaligned_windows.py"): "a trigger has a method for each kind of time, as in Flink",
     ("_connectors/files/local.py", "_engine/storage/local.py"): "a connector does not import the engine",
     ("_engine/operators/broadcast.py", "_engine/state/kinds/typed.py"): "maps that hand calls on",
     (
