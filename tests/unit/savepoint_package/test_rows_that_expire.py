@@ -71,7 +71,7 @@ def rows(path: str) -> dict[Any, Any]:
 def test_rows_keep_their_times_and_lists_are_whole(tmp_path: Path) -> None:
     env = environment(2, checkpoints=str(tmp_path / "checkpoints"))
     keeping(env)
-    path = run(env, tmp_path, stop_in=2, records=3_000)[1]
+    path = run(env, tmp_path, stop_in=2)[1]
     assert path is not None
     savepoint = Savepoint.open(path)
     held = {entry.key: entry.value for entry in savepoint.keyed_state("keeps", "all")}
@@ -97,7 +97,7 @@ def test_rows_keep_their_times_and_lists_are_whole(tmp_path: Path) -> None:
     }
     env = environment(3, recover=shorter, checkpoints=str(tmp_path / "after"))
     keeping(env)
-    run(env, tmp_path, records=3_000)
+    run(env, tmp_path)
     last = {key: (count, entries) for key, count, entries in jobs.SEEN}
     cut = {key: len(values) - len(values[:200]) for key, values in held.items()}
     assert last == {key: (NUMBERS // 3 - cut[key], NUMBERS // 3) for key in range(3)}

@@ -16,12 +16,14 @@ from penstock.datastream.connectors.number_seq import NumberSequenceSource
 from penstock.datastream.functions import KeyedBroadcastProcessFunction, KeyedProcessFunction
 from penstock.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from penstock.datastream.window import TumblingEventTimeWindows
-from penstock.testing.in_process import InProcessEpochRunner
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock._engine.driver.driver import JobDriver
+
+#: What each source subtask reads in each epoch of a job that is to stop or to be cancelled.
+EPOCH_RECORDS = 1_000
 
 LIMITS = MapStateDescriptor("limits")
 #: What functions saw; they are found by name, so this is the one list of this process.
@@ -104,9 +106,10 @@ def run(
     stop_in: int | None = None,
     stop: StopMode = StopMode.SUSPEND,
     cancel_in: int | None = None,
-    records: int | None = None,
 ) -> tuple[JobDriver, str | None]:
     """Run a job to its end, or until it has stopped with a savepoint; return the driver and the savepoint.
+
+    How far a job is when it stops does not depend on the machine: until then each epoch reads `EPOCH_RECORDS`.
 
     Args:
         env: Has the job.
@@ -114,10 +117,10 @@ def run(
         stop_in: The number of the epoch in which a savepoint is asked for.
         stop: How the job is to stop then.
         cancel_in: The number of the epoch in which it is cancelled.
-        records: What each source subtask reads in an epoch; by default what there is time for.
     """
     SEEN.clear()
-    runner = InProcessEpochRunner(seed=1) if records is None else Epochs(records, seed=1)
+    stops = stop_in is not None or cancel_in is not None  # after so many records, on any machine
+    runner = Epochs(EPOCH_RECORDS if stops else None, seed=1, clock=None)
     driven = Driven(env, place / "state", runner, name="totals")
     driver, answers = driven.driver, list[Any]()
     if stop_in is not None:
@@ -145,7 +148,7 @@ def cancelled_job(place: Path, *, epochs: int = 1, **settings: str) -> Path:
     """Run the job of `totals` for some epochs, cancel it, and return its directory with the checkpoint it keeps."""
     kept = {"checkpoints": str(place / "checkpoints"), "retention": "RETAIN_ON_CANCELLATION"}
     env = environment(**kept, **settings)
-    totals(env, 10_000_000)  # more than so many epochs read on any machine
+    totals(env, 2 * EPOCH_RECORDS * (epochs + 2))  # more than its two readers read until then
     run(env, place, cancel_in=epochs + 1)
     [job] = (place / "checkpoints").glob("?" * 32)
     return job
