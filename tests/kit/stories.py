@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from penstock._engine.driver.driver import JobDriver
     from penstock._engine.plan.epoch_plan import EpochOutcome, EpochPlan
     from penstock._engine.spark.session import SparkHandle
-    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+    from penstock._engine.storage.checkpoint_storage import FileStorage
     from penstock.common.job_status import JobStatus
     from penstock.datastream import DataStream
 
@@ -118,9 +118,7 @@ class Chapter:
         return self.answers[0].result(0)
 
 
-def _taking(
-    chapter: Chapter, names: dict[str, str], storage: CheckpointStorage
-) -> Callable[[do.DeliverOutputs], ev.Event]:
+def _taking(chapter: Chapter, names: dict[str, str], storage: FileStorage) -> Callable[[do.DeliverOutputs], ev.Event]:
     """Return what takes the outputs of a job for a chapter."""
 
     def take(instruction: do.DeliverOutputs) -> ev.Event:
