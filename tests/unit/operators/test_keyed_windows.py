@@ -24,7 +24,6 @@ from penstock.datastream.window import (
     GlobalWindow,
     MergingWindowAssigner,
     ProcessingTimeTrigger,
-    TimestampedValue,
     TimeWindow,
     Trigger,
     TriggerResult,
@@ -304,12 +303,12 @@ def test_tumbling_windows_with_a_trigger_are_windows_of_their_keys(tmp_path: Pat
 class LastTwo(Evictor):
     """The function sees the last two; of them the last one stays."""
 
-    def evict_before(self, elements: Iterable[TimestampedValue], size: int, window: Any) -> list[TimestampedValue]:
+    def evict_before(self, elements: list[Any], size: int, window: Any, ctx: Any) -> list[Any]:
         found = list(elements)
         assert len(found) == size
         return found[-2:]
 
-    def evict_after(self, elements: Iterable[TimestampedValue], size: int, window: Any) -> list[TimestampedValue]:
+    def evict_after(self, elements: list[Any], size: int, window: Any, ctx: Any) -> list[Any]:
         return list(elements)[-1:]
 
 
