@@ -170,7 +170,8 @@ class FailsAfter(MapFunction):
         self.place, self.at = place, at
 
     def map(self, value: int) -> int:
-        if value == self.at and (self.place / "state-0").exists():
+        if value == self.at and not (self.place / "failed").exists():
+            (self.place / "failed").touch()
             shutil.rmtree(self.place / "state-0")
             raise OSError("once")
         return value
