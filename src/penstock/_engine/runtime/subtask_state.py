@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.control import JobDispatch, OperatorAck
     from penstock._engine.protocol.state_handle import StateHandle, StatePart
     from penstock._engine.state.memory_store import MemoryStore
-    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+    from penstock._engine.storage.checkpoint_storage import FileStorage
     from penstock._engine.storage.local_state import LocalStateDirectory
 
 #: Operator state with a union list above this size is a file: every subtask gets the handles of all subtasks.
@@ -39,7 +39,7 @@ class SubtaskState:
         vertex: JobVertex,
         subtask: int,
         job: JobDispatch,
-        storage: CheckpointStorage,
+        storage: FileStorage,
         local: LocalStateDirectory,
     ) -> None:
         self._vertex = vertex
