@@ -20,6 +20,7 @@ from penstock._engine.rest.settings import RestSettings, metrics_are_wanted
 from penstock._engine.savepoints.disposal import dispose
 from penstock._engine.storage.opening import open_storage, storage_options
 from penstock.common import option_table
+from penstock.common.process import tend_standard_streams
 from penstock.common.redaction import hiding
 from penstock.errors import CheckpointStorageError
 
@@ -46,6 +47,7 @@ def submit(job_graph: JobGraph, configuration: Configuration, main_classes: byte
         CheckpointStorageError: The checkpoint directory cannot be used.
         SparkSetupError: Spark cannot start on this machine.
     """
+    tend_standard_streams()
     set_up_log(configuration)
     noted = None
     if (supervised := resumption()) is not None:
@@ -54,7 +56,6 @@ def submit(job_graph: JobGraph, configuration: Configuration, main_classes: byte
     server = _rest_server(configuration)
 
     # Imported here: a program that only builds jobs never loads Spark.
-    from penstock._engine.spark.directories import user_directory
     from penstock._engine.spark.epoch import SparkEpochRunner
     from penstock._engine.spark.executors import executors_of
     from penstock._engine.spark.session import get_session
@@ -69,7 +70,6 @@ def submit(job_graph: JobGraph, configuration: Configuration, main_classes: byte
     environment = RuntimeEnvironment(
         runner=SparkEpochRunner(spark),
         slots=spark.slots,
-        state_directory=user_directory() / "state",
         python_path=folders,
     )
     if server is not None:

@@ -106,7 +106,7 @@ class LocalStateError(RestoreError):
     def __str__(self) -> str:
         return (
             f"Keyed state cannot be kept in {self.path}: {self.reason}. It needs a directory of this user's own on a "
-            "local disk; set SPARK_LOCAL_DIRS or spark.local.dir on the executors to one."
+            "local disk; let TMPDIR of the executors on that host name one."
         )
 
 
