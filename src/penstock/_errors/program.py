@@ -208,3 +208,11 @@ class UnsupportedOperationError(JobGraphError):
 
     def __str__(self) -> str:
         return f"{self.operation} is not supported: {self.reason}."
+
+
+class AbsentImportError(UnsupportedOperationError, ImportError):
+    """A program imports a name of PyFlink's that Penstock does not have."""
+
+
+class AbsentAttributeError(UnsupportedOperationError, AttributeError):
+    """A program uses an attribute of PyFlink's that Penstock does not have."""

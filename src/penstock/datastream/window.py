@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock._absent import explain
 from penstock._api.triggers import (
     EventTimeTrigger,
     Evictor,
@@ -35,3 +36,5 @@ __all__ = [
     "Window",
     "WindowAssigner",
 ]
+
+explain(__name__)

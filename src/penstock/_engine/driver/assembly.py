@@ -72,6 +72,8 @@ class RuntimeEnvironment:
     #: The real clock and threads by default.
     clock: Clock | None = None
     background: BackgroundExecutor | None = None
+    #: The working directory of tasks on this machine; empty where they keep their own.
+    working_directory: str = ""
 
 
 def assemble(
@@ -116,6 +118,7 @@ def assemble(
             storage_url=storage.url,
             local_directory=str(local_state.path),
             python_path=environment.python_path,
+            working_directory=environment.working_directory,
             configuration=_for_tasks(configuration),
         ),
         main_classes=main_classes,

@@ -51,6 +51,7 @@ class EpochPlanner:
     local_directory: str
     python_path: tuple[str, ...]
     configuration: dict[str, str]
+    working_directory: str = ""
     #: Of the run: who can write into the checkpoint storage does not know it.
     dispatch_key: bytes = field(default_factory=partial(secrets.token_bytes, 32), repr=False)
 
@@ -70,6 +71,7 @@ class EpochPlanner:
             dispatch_key=self.dispatch_key,
             local_directory=self.local_directory,
             python_path=self.python_path,
+            working_directory=self.working_directory,
             configuration=self.configuration,
         )
 
