@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Self
 
 from penstock._api.slot_sharing_group import SLOTS_ARE_TASKS
 from penstock._engine.graph.stream_graph import Chaining, StreamNode
-from penstock._errors.text import clean_name
 from penstock.common.config_check import say_if_without_effect, say_without_effect
 from penstock.common.names import checked_name
 from penstock.common.option_table import BUFFER_TIMEOUT, MAX_PARALLELISM, PARALLELISM
@@ -26,7 +25,7 @@ class OperatorSettings:
 
     def name(self, name: str) -> Self:
         """Set the operator's name, as logs, metrics, plans and errors show it: on one line, 500 characters at most."""
-        self._operator_for("name").name = clean_name(shown_name(name))
+        self._operator_for("name").name = shown_name(name)
         return self
 
     def uid(self, uid: str) -> Self:

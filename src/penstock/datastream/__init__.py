@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from penstock.datastream.checkpoint_storage import JobManagerCheckpointStorage as JobManagerCheckpointStorage
     from penstock.datastream.checkpointing_mode import CheckpointingMode as CheckpointingMode
     from penstock.datastream.data_stream import (
+        AllWindowedStream as AllWindowedStream,
+    )
+    from penstock.datastream.data_stream import (
         BroadcastConnectedStream as BroadcastConnectedStream,
     )
     from penstock.datastream.data_stream import (
@@ -44,6 +47,9 @@ if TYPE_CHECKING:
     )
     from penstock.datastream.functions import (
         AggregateFunction as AggregateFunction,
+    )
+    from penstock.datastream.functions import (
+        AllWindowFunction as AllWindowFunction,
     )
     from penstock.datastream.functions import (
         BroadcastProcessFunction as BroadcastProcessFunction,
@@ -86,6 +92,9 @@ if TYPE_CHECKING:
     )
     from penstock.datastream.functions import (
         Partitioner as Partitioner,
+    )
+    from penstock.datastream.functions import (
+        ProcessAllWindowFunction as ProcessAllWindowFunction,
     )
     from penstock.datastream.functions import (
         ProcessFunction as ProcessFunction,
@@ -144,16 +153,29 @@ _NAMES_OF_MODULES = {
     "checkpoint_storage": ("CheckpointStorage", "FileSystemCheckpointStorage", "JobManagerCheckpointStorage"),
     "checkpointing_mode": ("CheckpointingMode",),
     "data_stream": (
-        *("BroadcastConnectedStream", "BroadcastStream", "ConnectedStreams", "DataStream", "DataStreamSink"),
-        *("KeyedStream", "WindowedStream"),
+        *("AllWindowedStream", "BroadcastConnectedStream", "BroadcastStream", "ConnectedStreams", "DataStream"),
+        *("DataStreamSink", "KeyedStream", "WindowedStream"),
     ),
     "execution_mode": ("RuntimeExecutionMode",),
     "externalized_checkpoint_retention": ("ExternalizedCheckpointRetention",),
     "functions": (
-        *("AggregateFunction", "BroadcastProcessFunction", "CheckpointListener", "CheckpointedFunction"),
+        *(
+            "AggregateFunction",
+            "AllWindowFunction",
+            "BroadcastProcessFunction",
+            "CheckpointListener",
+            "CheckpointedFunction",
+        ),
         *("CoFlatMapFunction", "CoMapFunction", "CoProcessFunction", "FilterFunction", "FlatMapFunction"),
         *("KeySelector", "KeyedBroadcastProcessFunction", "KeyedCoProcessFunction", "KeyedProcessFunction"),
-        *("MapFunction", "Partitioner", "ProcessFunction", "ProcessWindowFunction", "ReduceFunction"),
+        *(
+            "MapFunction",
+            "Partitioner",
+            "ProcessAllWindowFunction",
+            "ProcessFunction",
+            "ProcessWindowFunction",
+            "ReduceFunction",
+        ),
         *("RuntimeContext", "WindowFunction"),
     ),
     "output_tag": ("OutputTag",),
