@@ -56,7 +56,6 @@ def submit(job_graph: JobGraph, configuration: Configuration, main_classes: byte
 
     # Imported here: a program that only builds jobs never loads Spark.
     from penstock._engine.spark.dependencies import bring
-    from penstock._engine.spark.directories import user_directory
     from penstock._engine.spark.epoch import SparkEpochRunner
     from penstock._engine.spark.executors import executors_of
     from penstock._engine.spark.session import get_session
@@ -76,7 +75,6 @@ def submit(job_graph: JobGraph, configuration: Configuration, main_classes: byte
     environment = RuntimeEnvironment(
         runner=SparkEpochRunner(spark),
         slots=spark.slots,
-        state_directory=user_directory() / "state",
         python_path=(*folders, *brought.python_path),
         working_directory=brought.working_directory,
     )

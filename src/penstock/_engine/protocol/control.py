@@ -148,8 +148,6 @@ class JobDispatch:
     storage_url: str
     #: The key that seals dispatches in the checkpoint storage. It is random, and sent through Spark only.
     dispatch_key: bytes = field(repr=False)
-    #: Directory on the executor's local disk for state; the task creates it.
-    local_directory: str = ""
     #: Entries of sys.path that a worker on the driver's machine adds, so that the user's modules import.
     python_path: tuple[str, ...] = ()
     #: The effective configuration of the job that tasks read (plain strings).

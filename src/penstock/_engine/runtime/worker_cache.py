@@ -20,11 +20,14 @@ from penstock._engine.plan.levels import ExecutionPlan, build_plan
 from penstock._engine.protocol.control import HISTORY
 from penstock._engine.protocol.signing import check_digest
 from penstock._engine.runtime.failures import OperatorError
+from penstock._engine.storage.local_state import LocalStateDirectory
 from penstock._engine.storage.opening import open_storage
 from penstock.common.redaction import hiding
+from penstock.errors import CheckpointStorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.protocol.control import JobDispatch, LevelDispatch, SubtaskDispatch, TaskDispatch
@@ -43,10 +46,14 @@ class WorkerCache:
 
     Args:
         clock: The clocks of the subtasks; by default those of the machine.
+        state_directory: The directory of local state; by default that of this process's user on its host.
     """
 
-    def __init__(self, clock: TaskClock | None = None) -> None:
+    def __init__(self, clock: TaskClock | None = None, state_directory: Path | None = None) -> None:
         self.clock = clock or TaskClock()
+        self.state_directory = state_directory
+        #: By run: a worker may serve several jobs in turn.
+        self._local_states: dict[str, LocalStateDirectory] = {}
         self._plans: dict[str, ExecutionPlan] = {}
         #: The subtasks of one run and attempt, by vertex and subtask.
         self._subtasks: dict[tuple[int, int], SubtaskRuntime] = {}
@@ -100,11 +107,24 @@ class WorkerCache:
                 close_needless(runtime)
 
     def storage(self, job: JobDispatch) -> FileStorage:
-        """Return the job's checkpoint storage."""
+        """Return the job's checkpoint storage.
+
+        Raises:
+            CheckpointStorageError: It cannot be opened, or this host does not have it.
+        """
         storage = self._storages.get(job.storage_url)
         if storage is None:
-            storage = self._storages[job.storage_url] = open_storage(job.storage_url, self._storage_options)
+            storage = open_storage(job.storage_url, self._storage_options)
+            if (reason := storage.why_absent()) is not None:
+                raise CheckpointStorageError(storage.full_path(""), reason)
+            self._storages[job.storage_url] = storage
         return storage
+
+    def local_state(self, run_id: str) -> LocalStateDirectory:
+        """Return the directory in which a run keeps state on this host."""
+        if run_id not in self._local_states:
+            self._local_states[run_id] = LocalStateDirectory(run_id, self.state_directory)
+        return self._local_states[run_id]
 
     def take(self, subtask: SubtaskDispatch) -> SubtaskRuntime | None:
         """Remove and return a subtask's entry; None when the epoch cannot continue with it."""
@@ -130,6 +150,8 @@ class WorkerCache:
             self._plans.clear()
             self._storages.clear()
             self._run = ""
+        if (local_state := self._local_states.pop(run_id, None)) is not None:
+            local_state.leave()
 
     def close(self, turn_to: Callable[[SubtaskRuntime], None] = lambda _: None) -> None:
         """Close all subtasks in the cache."""

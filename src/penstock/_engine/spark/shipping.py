@@ -22,6 +22,8 @@ from penstock.errors import LocalDirectoryError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from pyspark.sql import SparkSession
+
     from penstock._engine.spark.session import SparkHandle
 
 log = logging.getLogger(__name__)
@@ -34,7 +36,12 @@ _TIME: Final = (1980, 1, 1, 0, 0, 0)
 
 def is_local(spark: SparkHandle) -> bool:
     """Return whether all workers of a session are on this machine."""
-    master = spark.session.sparkContext.master or ""
+    return runs_here(spark.session)
+
+
+def runs_here(session: SparkSession) -> bool:
+    """Return whether all workers of a session of Spark are on this machine."""
+    master = session.sparkContext.master or ""
     return master == "local" or master.startswith("local[")
 
 
