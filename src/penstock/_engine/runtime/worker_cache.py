@@ -27,7 +27,6 @@ from penstock.errors import CheckpointStorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
     from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.protocol.control import JobDispatch, LevelDispatch, SubtaskDispatch, TaskDispatch
