@@ -20,6 +20,7 @@ from penstock._engine.rest.settings import RestSettings, metrics_are_wanted
 from penstock._engine.savepoints.disposal import dispose
 from penstock._engine.storage.opening import open_storage, storage_options
 from penstock.common import option_table
+from penstock.common.process import tend_standard_streams
 from penstock.common.redaction import hiding
 from penstock.common.task_options import LOCAL_SLOTS, PYTHON_EXECUTABLE
 from penstock.errors import CheckpointStorageError
@@ -47,6 +48,7 @@ def submit(job_graph: JobGraph, configuration: Configuration, main_classes: byte
         CheckpointStorageError: The checkpoint directory cannot be used.
         SparkSetupError: Spark cannot start on this machine.
     """
+    tend_standard_streams()
     set_up_log(configuration)
     noted = None
     if (supervised := resumption()) is not None:
