@@ -327,7 +327,9 @@ class World:
     ) -> tuple[JobDriver, JobLoop]:
         """Make a driver in this world, with settings by their short names; its time and threads are the world's."""
         configuration = configured(**({} if directory is None else {"checkpoints": directory}), **settings)
-        return assembled(self.graph, configuration, Path("/dev/null/penstock-state"), self, threads or self)
+        has_disk = directory is not None and directory.startswith("/")
+        state = Path(str(directory)).parent / "state" if has_disk else Path("/dev/null/penstock-state")
+        return assembled(self.graph, configuration, state, self, threads or self)
 
 
 def one_row_to_each(plan: ExecutionPlan, sender: int) -> dict[int, int]:

@@ -42,7 +42,6 @@ TWICE = {
     ("common/_typeinfo/composite.py",): "rows and tuples, which are read in one way and written in another",
     ("datastream/__init__.py", "datastream/connectors/__init__.py"): "packages that load what is asked for",
     ("datastream/__init__.py", "testing/__init__.py"): "packages that load what is asked for",
-    ("datastream/connectors/__init__.py", "testing/__init__.py"): "packages that load what is asked for",
 }
 #: Pairs of modules that may have blocks of one shape, with other names, beside those that have them line by line.
 ALIKE = {

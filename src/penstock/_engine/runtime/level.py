@@ -18,10 +18,11 @@ from penstock._engine.runtime.row_buffer import ExchangeRow, RowBuffer, rows_of
 from penstock._engine.runtime.subtask import SubtaskRuntime
 from penstock._engine.runtime.task_log import TaskLog
 from penstock._engine.runtime.worker_cache import CACHE, close_needless
-from penstock.errors import InternalError
+from penstock.errors import InternalError, LocalStateError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
 
     import pyarrow as pa
 
@@ -90,7 +91,7 @@ class LevelTask:
             runtime = cache.take(part)
             is_new = runtime is None
             if runtime is None:
-                runtime = SubtaskRuntime(self._plan, task.job, self._at, cache.storage(task.job), cache.clock)
+                runtime = SubtaskRuntime(self._plan, task.job, self._at, cache)
             self._subtasks[subtask_target(*self._at)] = runtime
             self._turn_to(runtime)
             if part.is_notification:
@@ -298,6 +299,14 @@ def run_level(
     cache.turn_to_run(run, storage_options)
     dispatch = unpack(dispatches, run, place, lambda: cache.storage(run).read_range)
     yield from LevelTask(dispatch, cache).run(batches)
+
+
+def meeting_place(run_id: str, cache: WorkerCache = CACHE) -> Path | None:
+    """Return a directory in which the last tasks of a run on this host see each other; None if it cannot be made."""
+    try:
+        return cache.local_state(run_id).hold() / "last-tasks"
+    except LocalStateError:
+        return None
 
 
 def close_all(run_id: str, cache: WorkerCache = CACHE) -> pa.RecordBatch:

@@ -14,9 +14,9 @@ from tests.kit.driving import Driven, Epochs
 from tests.kit.stories import Sheet, Story
 
 from penstock._engine.driver.driver import JobDriver
-from penstock._engine.driver.epochs.local_state import LocalStateDirectory
 from penstock._engine.driver.mailbox import SystemClock
 from penstock._engine.spark.directories import RunDirectory
+from penstock._engine.storage.local_state import LocalStateDirectory
 from penstock._engine.storage.scratch import DirectoryLock, ScratchDirectory
 from penstock.common.job_status import JobStatus
 from penstock.datastream import MapFunction
@@ -153,7 +153,8 @@ class FailsAfter(MapFunction):
         self.place, self.at = place, at
 
     def map(self, value: int) -> int:
-        if value == self.at and (self.place / "state-0").exists():
+        if value == self.at and not (self.place / "failed").exists():
+            (self.place / "failed").touch()
             shutil.rmtree(self.place / "state-0")
             raise OSError("once")
         return value
@@ -219,7 +220,7 @@ def test_cleaners_that_honour_locks_pass_over_temporary_checkpoints(
 
 
 def test_cleaners_that_honour_locks_pass_over_local_state(tmp_path: Path) -> None:
-    directory = LocalStateDirectory(tmp_path / "state", "run")
+    directory = LocalStateDirectory("run", tmp_path / "state")
     directory.hold()
     assert is_passed_over(directory.path)
     directory.remove()
