@@ -20,7 +20,7 @@ from penstock._engine.protocol.rows import (
     subtask_target,
 )
 from penstock._engine.runtime.blocks import cut, encode_batch, fragments
-from penstock._engine.runtime.routing import OutputBuffer, make_router
+from penstock._engine.runtime.routing import ColumnRouter, OutputBuffer, make_router
 from penstock._engine.runtime.row_buffer import ExchangeRow
 
 if TYPE_CHECKING:
@@ -100,16 +100,17 @@ class EdgeWriter:
 
     @property
     def takes_columns(self) -> bool:
-        """Whether it can send columns as columns; `Router.takes` decides for each batch."""
-        return self._router.takes_columns
+        """Whether it can send columns as columns; `ColumnRouter.takes` decides for each batch."""
+        return isinstance(self._router, ColumnRouter)
 
     def write(self, batch: Batch) -> None:
         """Send a batch: records to their receivers, watermarks to all receivers."""
         self.records_out += len(batch)
         if isinstance(batch, ColumnBatch):
             few = len(batch.watermarks) * _RECORDS_PER_WATERMARK <= len(batch) or len(batch.watermarks) <= 1
-            if few and self._router.takes(batch):
-                self._write_columns(batch)
+            router = self._router
+            if few and isinstance(router, ColumnRouter) and router.takes(batch):
+                self._write_columns(batch, router)
                 return
         self._write_rows(batch.rows())
 
@@ -131,7 +132,7 @@ class EdgeWriter:
             self._router.route(batch.records[start:], None if stamps is None else stamps[start:])
         self._send_full(self._block_records)
 
-    def _write_columns(self, batch: ColumnBatch) -> None:
+    def _write_columns(self, batch: ColumnBatch, router: ColumnRouter) -> None:
         if len(batch):
             self._take_form(columns=batch.form)
             self._record_bytes = batch.columns.nbytes / len(batch)
@@ -139,7 +140,7 @@ class EdgeWriter:
         for start, stop, watermark in batch.segments():
             if start < stop:
                 whole = start == 0 and stop == len(batch)
-                self._router.route_columns(batch if whole else batch.slice(start, stop))
+                router.route_columns(batch if whole else batch.slice(start, stop))
             if watermark is not None:
                 self._add_watermark(watermark)
         self._send_full(self._column_records)
