@@ -159,6 +159,8 @@ class JobDispatch:
     earlier_runs: tuple[str, ...] = ()
     #: The digest of the program at `program_path`: a file with another digest is not run.
     program_digest: bytes | None = None
+    #: The working directory of workers on the driver's machine; empty for the one that they were started in.
+    working_directory: str = ""
 
 
 @dataclass(frozen=True, slots=True)
