@@ -120,8 +120,9 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     if unanswered:
         sys.stderr.write(
-            f"NOT AUDITED: there was no answer about {unanswered} versions. The index in use may have packages alone, or "
-            "there is no network. They are above the advisories of requirements/advisories.toml; newer ones are unknown.\n"
+            f"NOT AUDITED: there was no answer about {unanswered} versions. The index in use may have packages alone, "
+            "or there is no network. They are above the advisories of requirements/advisories.toml; newer ones are "
+            "unknown.\n"
         )
     return 3 if unanswered and "--where-answered" not in arguments else 0
 
