@@ -124,3 +124,10 @@ def at_exit(function: Callable[P, Any], *args: P.args, **kwargs: P.kwargs) -> Ca
 
     atexit.register(run)
     return run
+
+
+def available_cores() -> int:
+    """Return the number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
