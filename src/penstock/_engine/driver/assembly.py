@@ -72,6 +72,8 @@ class RuntimeEnvironment:
     #: The real clock and threads by default.
     clock: Clock | None = None
     background: BackgroundExecutor | None = None
+    #: The working directory of tasks on this machine; empty where they keep their own.
+    working_directory: str = ""
 
 
 def assemble(
@@ -115,6 +117,7 @@ def assemble(
             slots=environment.slots,
             storage_url=storage.url,
             python_path=environment.python_path,
+            working_directory=environment.working_directory,
             configuration=_for_tasks(configuration),
         ),
         main_classes=main_classes,

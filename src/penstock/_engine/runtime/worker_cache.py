@@ -12,7 +12,8 @@ import logging
 import os
 import pickle
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.operators.clocks import TaskClock
 from penstock._engine.plan.levels import ExecutionPlan, build_plan
@@ -26,7 +27,6 @@ from penstock.errors import CheckpointStorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
     from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.protocol.control import JobDispatch, LevelDispatch, SubtaskDispatch, TaskDispatch
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from penstock._engine.storage.checkpoint_storage import FileStorage
 
 _log = hiding(logging.getLogger(__name__))
+
+#: Where this process was started, and where it is now as far as jobs have changed that.
+_START_DIRECTORY: Final = str(Path.cwd())
+_directory = [_START_DIRECTORY]
 
 
 class WorkerCache:
@@ -80,9 +84,7 @@ class WorkerCache:
         if task.level.job_attempt != self._job_attempt:
             self.close()
             self._job_attempt = task.level.job_attempt
-        for entry in job.python_path:
-            if entry not in sys.path:
-                sys.path.append(entry)
+        _turn_to_places(job)
         program = job.program
         name = job.program_path or hashlib.sha256(program or b"").hexdigest()
         plan = self._plans.get(name)
@@ -190,6 +192,17 @@ def close_needless(runtime: SubtaskRuntime) -> None:
     except Exception as error:  # noqa: BLE001 - a function of the user's
         name = error.node.name if isinstance(error, OperatorError) else runtime.vertex.name
         _log.warning("%s (%d) failed to close; the job is not affected", name, runtime.place[1], exc_info=True)
+
+
+def _turn_to_places(job: JobDispatch) -> None:
+    """Let functions import what was brought for a job, and open the files in its working directory."""
+    for entry in map(os.path.abspath, job.python_path):
+        if entry not in sys.path:
+            sys.path.append(entry)
+    directory = job.working_directory or _START_DIRECTORY
+    if _directory[0] != directory:
+        os.chdir(directory)
+        _directory[0] = directory
 
 
 def load_program(program: bytes) -> ExecutionPlan:

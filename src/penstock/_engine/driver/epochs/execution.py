@@ -49,6 +49,7 @@ class EpochPlanner:
     storage_url: str
     python_path: tuple[str, ...]
     configuration: dict[str, str]
+    working_directory: str = ""
     #: Of the run: who can write into the checkpoint storage does not know it.
     dispatch_key: bytes = field(default_factory=partial(secrets.token_bytes, 32), repr=False)
 
@@ -67,6 +68,7 @@ class EpochPlanner:
             storage_url=self.storage_url,
             dispatch_key=self.dispatch_key,
             python_path=self.python_path,
+            working_directory=self.working_directory,
             configuration=self.configuration,
         )
 
