@@ -458,7 +458,9 @@ class KeyedStream(FieldAggregations[T], DataStream[T], Generic[T, K]):
 
     def _reduce(self, name: str, func: object) -> DataStream[T]:
         members = {"function": held_reduce(func, self._type_info), "key_selector": self._key_selector}
-        return self._transform(OperatorKind.REDUCE, name, members, self._type_info, conform=False)
+        operator = self._add(OperatorKind.REDUCE, name, members)
+        operator.combinable = getattr(func, "combinable", True)
+        return self._output_of(operator, self._type_info, conform=False)
 
     # ------------------------------------------------------------------------------------------------------- windows
 

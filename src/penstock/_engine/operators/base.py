@@ -93,6 +93,8 @@ class OperatorContext:
     read_state: Callable[[StateHandle], bytes]
     #: See `Operator`.
     object_reuse: bool = False
+    #: The directory of the run on the local disk; whoever uses it makes it.
+    local_directory: str = ""
 
 
 class Operator(ABC):
@@ -158,6 +160,10 @@ class Operator(ABC):
 
     def fire_left_timers(self) -> Iterable[Output]:
         """Fire the remaining processing-time timers when a job drains and is configured to; new timers do not fire."""
+        return NOTHING
+
+    def prepare_snapshot(self) -> Iterable[Output]:
+        """Emit what has to be sent before the snapshot of an epoch after which the operator continues."""
         return NOTHING
 
     def end_input(self, input_index: int) -> Iterable[Output]:
