@@ -458,9 +458,7 @@ class KeyedStream(FieldAggregations[T], DataStream[T], Generic[T, K]):
 
     def _reduce(self, name: str, func: object) -> DataStream[T]:
         members = {"function": held_reduce(func, self._type_info), "key_selector": self._key_selector}
-        operator = self._add(OperatorKind.REDUCE, name, members)
-        operator.combinable = getattr(func, "combinable", True)
-        return self._output_of(operator, self._type_info, conform=False)
+        return self._transform(OperatorKind.REDUCE, name, members, self._type_info, conform=False)
 
     # ------------------------------------------------------------------------------------------------------- windows
 

@@ -28,7 +28,7 @@ from penstock._engine.coordinator.life.termination import JobTermination
 from penstock._engine.coordinator.phases import Phase, StartPhase
 from penstock._engine.coordinator.reactions import CALL_ANSWERS, LIFE, bound
 from penstock._engine.coordinator.restore.origin import adopt_checkpoint
-from penstock._engine.coordinator.schedulers import scheduler_factory
+from penstock._engine.coordinator.schedulers import SCHEDULERS
 from penstock._engine.protocol.metadata import ChainEntryKind, handles_of
 from penstock.common.job_status import JobStatus
 from penstock.errors import FencedError, InternalError, PenstockError
@@ -62,7 +62,7 @@ class JobCoordinator:
         self._history = EventHistory()
         self._start = JobStart(settings, identity, topology.graph)
         self._state = JobState(topology, settings, slots)
-        factory = scheduler_factory(topology.graph.job_type)
+        factory = SCHEDULERS[topology.graph.job_type]
         self._requests = PendingRequests(
             self._context,
             cancel=self._cancel,
@@ -76,10 +76,10 @@ class JobCoordinator:
         )
         self._commits = CommitScheduler(self._context, self._state, settings.committer_retries, fail=self.fail)
         self._scheduler: Scheduler = factory.make(
-            self._context,
-            self._state,
-            settings,
-            self,
+            context=self._context,
+            state=self._state,
+            settings=settings,
+            life=self,
             requests=self._requests,
             savepoints=self._savepoints,
             stop=self._stop,

@@ -11,7 +11,6 @@ from penstock._engine.coordinator.reactions import LIFE, table_of
 from penstock._engine.coordinator.stages.reactions import STAGES
 from penstock._engine.coordinator.stages.stage_scheduler import StageScheduler
 from penstock._engine.graph.job_graph import JobType
-from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -43,15 +42,3 @@ SCHEDULERS: Final[dict[JobType, SchedulerFactory]] = {
         StageScheduler, STAGES, "is not a streaming job: a batch job commits once, at its end, and has no savepoints"
     ),
 }
-
-
-def scheduler_factory(job_type: JobType) -> SchedulerFactory:
-    """Return what makes the scheduler of a job.
-
-    Raises:
-        UnsupportedOperationError: There is none for jobs of this type.
-    """
-    factory = SCHEDULERS.get(job_type)
-    if factory is None:
-        raise UnsupportedOperationError(f"a job of type {job_type}", "this version has no scheduler for it")
-    return factory

@@ -294,11 +294,6 @@ class JobState:
                     found.append(OperatorOutput(uid, ack.subtask, part.outputs, part.outputs_path, part.outputs_digest))
         return tuple(found)
 
-    @property
-    def has_unread_sources(self) -> bool:
-        """Whether a source has not finished."""
-        return any(vertex in self._source_vertices for vertex, _ in unfinished(self.snapshot))
-
     # ------------------------------------------------------------------------------------------------------- the pace
 
     @property
@@ -326,6 +321,17 @@ class JobState:
             if subtask.next_timer_ms is not None and not subtask.finished
         ]
         return max(0, min([pause_ms, *timers]))
+
+    def wait_for_splits_ms(self) -> int:
+        """Return the pause before sources run again in a batch job: 0 as long as they have read something or may."""
+        reading = [ack for ack in self._last if ack.vertex in self._source_vertices]
+        if not self._sources_left or self._work_at_hand(reading) or any(ack.records_in for ack in reading):
+            return 0
+        return self._planner.idle()
+
+    @property
+    def _sources_left(self) -> bool:
+        return any(vertex in self._source_vertices for vertex, _ in unfinished(self.snapshot))
 
     def _work_at_hand(self, reading: list[SubtaskAck]) -> bool:
         more = any(part.more_available for ack in reading for part in ack.operators.values())

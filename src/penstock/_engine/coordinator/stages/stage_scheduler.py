@@ -16,8 +16,8 @@ from penstock._engine.coordinator.checkpoints.snapshots import unfinished
 from penstock._engine.coordinator.commits.commits import commits_of
 from penstock._engine.coordinator.epochs.acceptance import void_reason
 from penstock._engine.coordinator.epochs.job_state import PendingCheckpoint
-from penstock._engine.coordinator.phases import RUNNING, Phase
-from penstock._engine.coordinator.scheduler import Scheduler
+from penstock._engine.coordinator.epochs.source_scheduler import SourceScheduler
+from penstock._engine.coordinator.phases import Phase
 from penstock._engine.coordinator.stages.results import StageResults
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.metadata import ChainEntryKind
@@ -30,11 +30,7 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.context import CoordinatorContext
     from penstock._engine.coordinator.epochs.acceptance import Subtask
     from penstock._engine.coordinator.epochs.job_state import JobState
-    from penstock._engine.coordinator.life.requests import PendingRequests
-    from penstock._engine.coordinator.life.savepoint_copies import SavepointCopies
-    from penstock._engine.coordinator.life.stop import StopWithSavepoint
     from penstock._engine.coordinator.scheduler import JobLife
-    from penstock._engine.coordinator.settings import JobSettings
     from penstock._engine.protocol.metadata import ChainEntry, JobSnapshot
 
 #: A void or lost stage runs again at once, this often in a row; after that it is a failure of the job.
@@ -43,40 +39,30 @@ MAX_STAGE_ATTEMPTS: Final = 10
 _WITHOUT_LIMIT_MS: Final = 1 << 40
 
 
-class StageScheduler(Scheduler):
+class StageScheduler(SourceScheduler):
     """Runs the stages of one job.
 
     Args:
         context: The coordinator's context.
         state: The job's state. Between two stages it is ahead of the last checkpoint.
-        settings: The settings of the job.
         life: The life of the job.
-        requests: The open requests; a batch job accepts none.
-        savepoints: As for `requests`.
-        stop: As for `requests`.
         commits: The commits.
         output: Delivers printed and collected records to the program.
+        unused: What belongs to checkpoints and savepoints on request, of which there are none.
     """
 
     def __init__(
         self,
         context: CoordinatorContext,
         state: JobState,
-        settings: JobSettings,
         life: JobLife,
         *,
-        requests: PendingRequests,
-        savepoints: SavepointCopies,
-        stop: StopWithSavepoint,
         commits: CommitScheduler,
         output: OutputDelivery,
+        **unused: object,
     ) -> None:
-        del settings, requests, savepoints, stop
-        self._context = context
-        self._state = state
-        self._life = life
-        self._commits = commits
-        self._output = output
+        del unused
+        super().__init__(context, state, life, commits, output)
         self._results = StageResults(context, state.topology.graph)
         #: The state at the last checkpoint, to which a restart returns; None before the first start.
         self._checkpoint: JobSnapshot | None = None
@@ -101,13 +87,6 @@ class StageScheduler(Scheduler):
         self._accepted = self._pending = None
         self._tries = 0
 
-    def interrupt(self) -> None:
-        """Cancel the running stage; the chain entry that is being written may still be stored."""
-        if self._context.epoch_running:
-            self._context.emit(do.CancelEpoch())
-        if self._context.entry is None:
-            self.reset()
-
     # --------------------------------------------------------------------------------------------------- the beginning
 
     def recover(self) -> None:
@@ -126,63 +105,24 @@ class StageScheduler(Scheduler):
         elif not self._state.ledger:
             self._open()
 
-    def _open(self) -> None:
-        self._context.go(Phase.OPENING)
-        openings = {uid: source.opening for uid, source in self._state.sources.items()}
-        self._context.call(
-            do.StartEnumerators({uid: opening for uid, opening in openings.items() if opening is not None})
-        )
-
     # --------------------------------------------------------------------------------------------------- between stages
-
-    def splits_assigned(self, event: ev.SplitsAssigned) -> None:
-        """Note the splits that an enumerator assigned outside of a call; this ends a pause."""
-        self._assigned(event)
-        if self._context.phase is Phase.PAUSED and event.assigned:
-            self._run()
-
-    def _assigned(self, event: ev.SplitsAssigned | ev.EnumeratorsCalled) -> None:
-        if self._context.phase in RUNNING:
-            for uid, by_subtask in event.assigned.items():
-                self._state.sources[uid].assigned(by_subtask)
-
-    def _settle(self) -> None:
-        """Deliver the readers' events to the enumerators."""
-        self._context.go(Phase.SETTLING)
-        deliveries = {uid: source.deliver() for uid, source in self._state.sources.items()}
-        heard = {uid: delivery for uid, delivery in deliveries.items() if delivery is not None}
-        if heard:
-            self._context.call(do.CallEnumerators(0, heard))
-        else:
-            self._next_stage()
 
     def enumerators_called(self, event: ev.EnumeratorsCalled) -> None:
         """Continue once the enumerators have started or have heard their readers."""
-        self._assigned(event)
+        self.assigned(event.assigned)
         if self._context.phase is Phase.OPENING:
-            self._settle()
+            self._settle(0)
         else:
-            self._next_stage()
+            self._next()
 
-    def _next_stage(self) -> None:
+    def _next(self) -> None:
         """Run the next stage, now or when its sources have splits, or find that all of them have run."""
-        if self._state.snapshot.finished:
-            if self._state.snapshot is self._checkpoint:
-                self._finish()
-            else:
-                self._put_entry()
-            return
-        pause_ms = self._state.pause_ms(self._context.now) if self._state.has_unread_sources else 0
-        if pause_ms:
-            self._context.go(Phase.PAUSED)
-            self._context.alarm(pause_ms, self.hurry)
+        if not self._state.snapshot.finished:
+            self._run_after(self._state.wait_for_splits_ms())
+        elif self._state.snapshot is self._checkpoint:
+            self._finish()
         else:
-            self._run()
-
-    def hurry(self) -> None:
-        """Look for splits now."""
-        if self._context.phase is Phase.PAUSED:
-            self._run()
+            self._put_entry()
 
     # --------------------------------------------------------------------------------------------------------- a stage
 
@@ -239,7 +179,7 @@ class StageScheduler(Scheduler):
         self._state.completed(accepted, snapshot, self._context.chain.next_id)
         self._results.add(accepted.acks)
         self._context.emit(do.PublishProgress(self._state.progress, accepted.acks, snapshot))
-        self._settle()
+        self._settle(0)
 
     def stage_lost(self, event: ev.EpochLost) -> None:
         """Run a stage again that Spark lost."""
@@ -306,18 +246,6 @@ class StageScheduler(Scheduler):
         self._pending = None
         if lost is not None and pending is not None and lost.same_write(entry):
             self._complete(lost, pending)
-
-    def commits_moved(self) -> None:
-        """Continue with what waited for a commit."""
-        match self._context.phase:
-            case Phase.RECOVERING if not self._state.ledger:
-                self._open()
-            case Phase.FINISHING:
-                self.check_finished()
-            case _ if self._context.is_stopping:
-                self._life.check_stopped()
-            case _:
-                pass
 
     # --------------------------------------------------------------------------------------------------------- the end
 
