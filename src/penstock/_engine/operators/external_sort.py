@@ -34,8 +34,9 @@ _RECORD_BYTES: Final = 120
 _KEY_BYTES: Final = 400
 #: The number of records of a batch whose size is taken for that of the others.
 _SAMPLE: Final = 8
-#: The estimated bytes of a frame of a run: readers hold one of each run.
+#: The estimated bytes of a frame of a run, at most, and as a part of the memory: the merge holds one of each run.
 _FRAME_BYTES: Final = 256 << 10
+_FRAMES: Final = 64
 #: More runs are merged into one, because each is an open file.
 _MOST_RUNS: Final = 64
 
@@ -77,6 +78,7 @@ class ExternalSorter:
 
     def __init__(self, memory_bytes: int, directory: Path, most_runs: int = _MOST_RUNS) -> None:
         self._memory_bytes = memory_bytes
+        self._frame_bytes = min(_FRAME_BYTES, memory_bytes // _FRAMES)
         self._most_runs = most_runs
         self._parent = directory
         self._directory: Path | None = None
@@ -166,7 +168,7 @@ class ExternalSorter:
             for part in parts:
                 frame.append(part)
                 size += len(part.records) * _estimated(part.records)
-                if size >= _FRAME_BYTES:
+                if size >= self._frame_bytes:
                     _write_frame(file.write, frame)
                     frame, size = [], 0
             if frame:

@@ -44,7 +44,7 @@ class ResultRow(NamedTuple):
     payload: bytes
 
 
-class _Section(msgspec.Struct, frozen=True, array_like=True):
+class _ResultSection(msgspec.Struct, frozen=True, array_like=True):
     """The rows for one receiver in a file: where they begin, their bytes, those after decompression, the digest."""
 
     start: int
@@ -53,7 +53,7 @@ class _Section(msgspec.Struct, frozen=True, array_like=True):
     digest: bytes
 
 
-class _Row(msgspec.Struct, frozen=True, array_like=True):
+class _StoredRow(msgspec.Struct, frozen=True, array_like=True):
     channel: int
     kind: int
     payload: bytes
@@ -74,13 +74,13 @@ class ResultWriter:
         self._job = job
         self._subtask = subtask
         self._token = token
-        self._rows: dict[int, list[_Row]] = {}
+        self._rows: dict[int, list[_StoredRow]] = {}
         self._bytes = 0
         self._files: list[tuple[int, int]] = []
 
     def add(self, row: ExchangeRow) -> None:
         """Add one row."""
-        self._rows.setdefault(row.target, []).append(_Row(row.channel, row.kind, row.payload))
+        self._rows.setdefault(row.target, []).append(_StoredRow(row.channel, row.kind, row.payload))
         self._bytes += len(row.payload)
         if self._bytes >= FILE_BYTES:
             self._write()
@@ -92,11 +92,11 @@ class ResultWriter:
         return tuple(self._files)
 
     def _write(self) -> None:
-        body, index = bytearray(), dict[int, _Section]()
+        body, index = bytearray(), dict[int, _ResultSection]()
         for target, rows in sorted(self._rows.items()):
             raw = encode(rows)
             section: bytes = cast("Any", pa).compress(raw, codec=_CODEC, asbytes=True)
-            index[target] = _Section(len(body), len(section), len(raw), sha256(section).digest())
+            index[target] = _ResultSection(len(body), len(section), len(raw), sha256(section).digest())
             body += section
         path = result_path(self._job.job_id, self._job.run_id, self._subtask, self._token, len(self._files))
         tail = seal(encode(index), self._job.dispatch_key, path)
@@ -145,17 +145,19 @@ class ResultReader:
                 if split_channel(row.channel)[0] == edge:
                     yield ResultRow(row.channel, result.token, row.kind, row.payload)
 
-    def _index(self, path: str, size: int, index_size: int) -> dict[int, _Section]:
+    def _index(self, path: str, size: int, index_size: int) -> dict[int, _ResultSection]:
         tail = self._storage.read_range(path, size - index_size, index_size)
-        return decode(unseal(tail, self._job.dispatch_key, path, self._storage.full_path(path)), dict[int, _Section])
+        return decode(
+            unseal(tail, self._job.dispatch_key, path, self._storage.full_path(path)), dict[int, _ResultSection]
+        )
 
-    def _section(self, path: str, section: _Section) -> list[_Row]:
+    def _section(self, path: str, section: _ResultSection) -> list[_StoredRow]:
         data = self._storage.read_range(path, section.start, section.size)
         if sha256(data).digest() != section.digest:
             reason = "it was damaged or replaced (its bytes do not match their digest)"
             raise CorruptCheckpointError(self._storage.full_path(path), reason)
         raw: bytes = cast("Any", pa).decompress(data, section.raw_size, codec=_CODEC, asbytes=True)
-        return decode(raw, list[_Row])
+        return decode(raw, list[_StoredRow])
 
 
 def _turn(edge: JobEdge) -> tuple[bool, int, int]:
