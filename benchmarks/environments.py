@@ -39,6 +39,9 @@ def prepare(system: str) -> Environment:
     """Return the environment of a system, making it when it is not there yet or its pins have changed."""
     if system == "penstock":
         return _penstock()
+    if system == "plain":
+        python = Path(sys.executable)
+        return Environment(python, {}, f"plain Python {_python_version(python)}")
     folder = CACHE / f"venv-{system}"
     python = folder / "bin" / "python"
     pins = HERE / f"requirements-{system}.txt"

@@ -1,4 +1,4 @@
-"""Compare Penstock with PyFlink, Bytewax and bare PySpark on the same four jobs: see README.md beside this file.
+"""Compare Penstock with PyFlink, Bytewax, bare PySpark and plain Python on the same four jobs: see README.md here.
 
 python benchmarks/run.py                     everything, about an hour and a half on two cores
 python benchmarks/run.py --quick             every program once with few records, about two minutes after set-up
@@ -19,7 +19,7 @@ from rich.console import Console
 from tables import markdown, print_table, write_json
 from workloads import WORKLOADS, Sizes, Truth, Workload
 
-SYSTEMS = ("penstock", "pyflink", "bytewax", "pyspark")
+SYSTEMS = ("penstock", "pyflink", "bytewax", "pyspark", "plain")
 PYFLINK_MODES = ("process", "thread")
 BYTEWAX_LAYOUTS = ("1", "2-threads", "2-processes")
 BYTEWAX_BATCHES = (1_000, 10_000, 100_000)

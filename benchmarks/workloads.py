@@ -85,6 +85,7 @@ WORKLOADS = (
         (Bar("pyflink", 60), Bar("bytewax", 3)),
         {
             "penstock": Sizes(40_000_000, 500_000_000, 1_000_000),
+            "plain": Sizes(40_000_000, 400_000_000, 1_000_000),
             "pyflink-process": Sizes(500_000, 3_000_000, 20_000),
             "pyflink-thread": Sizes(500_000, 4_000_000, 20_000),
             "bytewax": Sizes(20_000_000, 200_000_000, 1_000_000),
@@ -96,9 +97,10 @@ WORKLOADS = (
         "b",
         "keyed_reduce",
         "map → key_by → reduce, 1,000 keys",
-        (Bar("pyflink", 60), Bar("bytewax", 2)),
+        (Bar("pyflink", 60), Bar("bytewax", 2), Bar("plain", 0.7)),
         {
             "penstock": Sizes(4_000_000, 40_000_000, 500_000),
+            "plain": Sizes(4_000_000, 40_000_000, 500_000),
             "pyflink-process": Sizes(100_000, 600_000, 20_000),
             "pyflink-thread": Sizes(100_000, 600_000, 20_000),
             "bytewax": Sizes(2_000_000, 16_000_000, 500_000),
@@ -110,9 +112,10 @@ WORKLOADS = (
         "c",
         "keyed_state",
         "ValueState counter, 1,000,000 keys",
-        (Bar("pyflink", 20), Bar("bytewax", 5)),
+        (Bar("pyflink", 20), Bar("bytewax", 5), Bar("plain", 0.4)),
         {
             "penstock": Sizes(2_000_000, 20_000_000, 100_000),
+            "plain": Sizes(2_000_000, 30_000_000, 100_000),
             "pyflink-process": Sizes(10_000, 40_000, 5_000),
             "pyflink-thread": Sizes(100_000, 600_000, 20_000),
             "bytewax": Sizes(1_000_000, 3_000_000, 50_000),
@@ -123,9 +126,10 @@ WORKLOADS = (
         "d",
         "windows",
         "tumbling event-time windows, 10,000 keys",
-        (Bar("pyflink", 60), Bar("bytewax", 10)),
+        (Bar("pyflink", 60), Bar("bytewax", 10), Bar("plain", 0.7)),
         {
             "penstock": Sizes(2_000_000, 30_000_000, 200_000),
+            "plain": Sizes(2_000_000, 30_000_000, 200_000),
             "pyflink-process": Sizes(100_000, 200_000, 20_000),
             "pyflink-thread": Sizes(100_000, 400_000, 20_000),
             "bytewax": Sizes(1_000_000, 3_000_000, 100_000),

@@ -11,6 +11,7 @@
     │   ├── EmptyJobError                   nothing to execute
     │   ├── ForwardParallelismError         forward() between different parallelisms
     │   ├── KeyEncodingError                a key without a canonical encoding
+    │   ├── KeyRequiredError                a stream without keys is asked for what belongs to a key
     │   ├── PathError                       a path or URL cannot be, or is probably not the one that was meant
     │   ├── StateDescriptorError            a state declared as another kind than it was written as
     │   ├── UncopyableRecordError           a record that can neither be pickled nor copied
@@ -76,7 +77,8 @@
     │   ├── TimestampError                  a timestamp, a watermark or a timer that is no time of 64 bits
     │   ├── UnpicklableAccumulatorError     an accumulator that cannot be written to a checkpoint
     │   ├── UnpicklableStateError           a value in keyed state that cannot be written to a checkpoint
-    │   └── UnreadableOutputError           what was printed or collected cannot be read back
+    │   ├── UnreadableOutputError           what was printed or collected cannot be read back
+    │   └── WindowResultError               a window assigner, a trigger or an evictor returned what it cannot
     ├── CommandError                    fix the call: the command penstock could not do it
     │   ├── CommandTimeoutError             what was asked for takes longer, and continues
     │   ├── JobRestartingError        a supervised job has no process at this moment
@@ -130,6 +132,7 @@ from penstock._errors.program import (
     ForwardParallelismError,
     JobGraphError,
     KeyEncodingError,
+    KeyRequiredError,
     PathError,
     StateDescriptorError,
     UncopyableRecordError,
@@ -137,7 +140,7 @@ from penstock._errors.program import (
     UnpicklableFunctionError,
     UnsupportedOperationError,
 )
-from penstock._errors.records import AggregationError, TimestampError
+from penstock._errors.records import AggregationError, TimestampError, WindowResultError
 from penstock._errors.root import InternalError, PenstockError, RetryableError
 from penstock._errors.run import (
     AccumulatorSizeError,
@@ -226,6 +229,7 @@ __all__ = [
     "JobRunError",
     "JobUnreachableError",
     "KeyEncodingError",
+    "KeyRequiredError",
     "LocalDirectoryError",
     "LocalStateError",
     "LoopbackError",
@@ -276,6 +280,7 @@ __all__ = [
     "UnsupportedJavaError",
     "UnsupportedOperationError",
     "UntrustedClassError",
+    "WindowResultError",
 ]
 
 # Pickles and messages name the public module, so that the private ones may move.

@@ -42,7 +42,7 @@ STARVED_LIVES = 50
 CLOCK_LIVES = 200
 TTL_LIVES = 2_000
 ORDERS = 1_500
-FUZZED_FILES = 10_000
+FUZZED = 10_000
 #: Half of them open a dozen files each.
 FUZZED_LIMIT_S = 3 * 3600
 RESTORED_JOBS_ON_SPARK = 100
@@ -196,10 +196,14 @@ def cases(seed: int) -> list[Case]:
         {"HYPOTHESIS_PROFILE": "campaign", "PENSTOCK_COORDINATOR_EXAMPLES": str(ORDERS)},
     )
     fuzzed = Case(
-        "fuzzed-files",
-        "altered metadata, state files, savepoints, entries of the registry, settings: errors of ours, nothing outside",
-        [*pytest, f"--hypothesis-seed={seed}", "tests/hostile/test_fuzzed_files.py"],
-        {"PENSTOCK_FUZZ_EXAMPLES": str(FUZZED_FILES)},
+        "fuzzed",
+        "odd requests by each role, metadata, state files, savepoints, registry, settings: no 5xx, nothing outside",
+        [
+            *pytest,
+            f"--hypothesis-seed={seed}",
+            *(f"tests/hostile/test_fuzzed_{each}.py" for each in ("requests", "files")),
+        ],
+        {"HYPOTHESIS_PROFILE": "campaign", "PENSTOCK_FUZZ_EXAMPLES": str(FUZZED)},
         FUZZED_LIMIT_S,
     )
     mutants = Case(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,8 +13,9 @@ from zlib import crc32
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.hostile.fuzzing import fuzzed, inside, odd_text, odd_values
 from tests.unit.savepoints.jobs import savepoint_of
 
 from penstock._engine.gateway.registry import JobRegistry
@@ -39,51 +39,8 @@ from penstock.savepoint import Savepoint, SavepointWriter
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-#: A few hundred here, ten thousand in the campaign.
-EXAMPLES = int(os.environ.get("PENSTOCK_FUZZ_EXAMPLES", "200"))
-fuzzed = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
-#: Each of these opens dozens of files.
-fuzzed_directories = settings(max_examples=EXAMPLES // 4, deadline=None, suppress_health_check=list(HealthCheck))
-
-# ------------------------------------------------------------------------------------------------------ what is touched
-
-_TOUCHES = {"open", "os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.truncate"}
-_COMMANDS = {"os.system", "subprocess.Popen", "os.exec", "os.fork", "os.posix_spawn", "socket.connect"}
-_touched: list[str] | None = None
-
-
-def _hear(event: str, arguments: tuple[Any, ...]) -> None:
-    if _touched is None:
-        return
-    if event in _COMMANDS:
-        _touched.append(event)
-    elif event in _TOUCHES:
-        _touched.extend(os.fsdecode(one) for one in arguments[:2] if isinstance(one, (str, bytes)) and one != "r")
-
-
-sys.addaudithook(_hear)  # for good: what it does is switched on and off
-
-
-@contextmanager
-def inside(*roots: Path) -> Generator[None]:
-    """Fail where anything but files below some directories is opened, made or removed, or a command is run."""
-    global _touched  # noqa: PLW0603 - an audit hook stays for good
-    _touched = []
-    try:
-        yield
-    finally:
-        touched, _touched = _touched, None
-    allowed = (
-        *map(str, roots),
-        sys.prefix,
-        sys.base_prefix,
-        str(Path(__file__).parents[2]),
-        "/dev/",
-        "/proc/",
-        "/usr/",
-    )
-    strange = [path for path in touched if path[:1] in {"/", "."} and not os.path.realpath(path).startswith(allowed)]
-    assert not [path for path in [*strange, *(_COMMANDS & set(touched))] if not path.startswith(allowed)]
+#: Examples here; the first of tests that open dozens of files each.
+FEW, MANY = 50, 200
 
 
 @contextmanager
@@ -94,26 +51,6 @@ def ours() -> Generator[None]:
     except PenstockError as error:
         text = str(error)
         assert not set(text) & set("\x1b\x00\x07")
-
-
-# -------------------------------------------------------------------------------------------------------------- inputs
-
-odd_text = st.one_of(
-    st.sampled_from(["", ".", "..", "../x", "/etc/passwd", "a/../../b", "\x1b[2J", "\x00", "a" * 300, "\u202e"]),
-    st.text(max_size=12),
-)
-odd_values = st.recursive(
-    st.one_of(
-        st.none(),
-        st.booleans(),
-        st.integers(),
-        st.sampled_from([-1, 0, 1, 2**31, 2**63, 2**64, 10**30, -(2**63)]),
-        st.floats(allow_nan=False, allow_infinity=False),
-        odd_text,
-    ),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(odd_text, inner, max_size=3),
-    max_leaves=4,
-)
 
 
 @pytest.fixture(scope="module")
@@ -191,7 +128,7 @@ def look_into(path: str) -> None:
         dispose(path)
 
 
-@fuzzed_directories
+@fuzzed(FEW)
 @given(data=st.data())
 def test_metadata(data: st.DataObject, whole: Path) -> None:
     record = json.loads((whole / "_metadata").read_bytes())["record"]
@@ -206,7 +143,7 @@ def test_metadata(data: st.DataObject, whole: Path) -> None:
         assert {one.name.partition("-")[0] for one in Path(place).iterdir()} <= {"savepoint"}
 
 
-@fuzzed
+@fuzzed(MANY)
 @given(
     st.binary(max_size=200)
     | st.text(max_size=200).map(str.encode)
@@ -218,7 +155,7 @@ def test_bytes_in_place_of_metadata(data: bytes) -> None:
             decode_chain_entry(document, "a")
 
 
-@fuzzed
+@fuzzed(MANY)
 @given(data=st.data())
 def test_metadata_that_is_accepted_can_be_written_again(data: st.DataObject, whole: Path) -> None:
     record = json.loads((whole / "_metadata").read_bytes())["record"]
@@ -234,7 +171,7 @@ columns = st.one_of(
 )
 
 
-@fuzzed
+@fuzzed(MANY)
 @given(data=st.data())
 def test_state_files(data: st.DataObject) -> None:
     writer = StateFileWriter()
@@ -301,7 +238,7 @@ def unreadable(path: Path) -> None:
 DAMAGES = [emptied, linked, a_pipe, a_directory, very_large, unreadable, Path.unlink]
 
 
-@fuzzed_directories
+@fuzzed(FEW)
 @given(data=st.data())
 def test_directories_of_savepoints(data: st.DataObject, whole: Path) -> None:
     with tempfile.TemporaryDirectory() as place:
@@ -329,7 +266,7 @@ def test_directories_of_savepoints(data: st.DataObject, whole: Path) -> None:
     assert Path("/etc/hostname").exists()
 
 
-@fuzzed
+@fuzzed(MANY)
 @given(data=st.data())
 def test_entries_of_the_registry(data: st.DataObject) -> None:
     entry = {"job_id": "0" * 32, "name": "job", "address": "http://a", "pid": 1, "host": os.uname().nodename}
@@ -348,7 +285,7 @@ settings_given = st.dictionaries(
 )
 
 
-@fuzzed
+@fuzzed(MANY)
 @given(settings_given, st.one_of(st.binary(max_size=60), odd_values.map(lambda one: json.dumps(one).encode())))
 def test_configuration(values: dict[str, str], file: bytes) -> None:
     with tempfile.TemporaryDirectory() as place:

@@ -264,6 +264,7 @@ KEYS = {
     "retention": "execution.checkpointing.externalized-checkpoint-retention",
     "restart": "restart-strategy.type",
     "job_id": "penstock.job-id",
+    "inline": "execution.checkpointing.data-inline-threshold",
     "reopen": "penstock.restart-finished-sources",
     "fire": "penstock.drain.fire-processing-time-timers",
 }

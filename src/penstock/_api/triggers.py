@@ -1,23 +1,20 @@
-"""Triggers, which decide when windows fire, and evictors, which remove records from a firing window."""
+"""Triggers, which decide when windows fire (``pyflink.datastream.window``); more are in `continuous_triggers`."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penstock._shelf import show
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from penstock._api.state.descriptors import StateDescriptor
     from penstock._api.state.kinds import State
     from penstock._api.window import TimeWindow
     from penstock.metrics.metricbase import MetricGroup
 
-__all__ = ["EventTimeTrigger", "Evictor", "ProcessingTimeTrigger", "TimestampedValue", "Trigger", "TriggerResult"]
+__all__ = ["EventTimeTrigger", "NeverTrigger", "ProcessingTimeTrigger", "PurgingTrigger", "Trigger", "TriggerResult"]
 
 T = TypeVar("T")
 W = TypeVar("W")
@@ -36,7 +33,7 @@ class TriggerResult(Enum):
     FIRE = (True, False)
     """Emit the result, and keep the contents."""
     PURGE = (False, True)
-    """Its contents go."""
+    """Drop the contents, and emit nothing."""
 
     def is_fire(self) -> bool:
         """Tell whether the result is emitted."""
@@ -241,67 +238,88 @@ class ProcessingTimeTrigger(Trigger[Any, Any]):
         ctx.delete_processing_time_timer(window.max_timestamp())
 
 
-@dataclass(frozen=True, slots=True)
-class TimestampedValue(Generic[T]):
-    """A record of a window, and its timestamp.
+class NeverTrigger(Trigger[Any, Any]):
+    """Never fires: the default of :class:`~penstock.datastream.window.GlobalWindows`.
 
-    Attributes:
-        value: The record.
-        timestamp: In milliseconds since the epoch; -2**63 if it has none.
-
-    Source: org.apache.flink.streaming.runtime.operators.windowing.TimestampedValue.
+    Source: org.apache.flink.streaming.api.windowing.assigners.GlobalWindows.NeverTrigger.
     """
 
-    value: T
-    timestamp: int
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def on_merge(self, window: Any, ctx: Trigger.OnMergeContext) -> None:
+        pass
+
+    def clear(self, window: Any, ctx: Trigger.TriggerContext) -> None:
+        pass
 
 
-class Evictor(ABC, Generic[T, W]):
-    """Removes records from a firing window, as in Flink's Java API; PyFlink has none.
+class PurgingTrigger(Trigger[T, W]):
+    """Drops the contents of a window each time another trigger fires it.
 
-    Windows with an evictor keep all of their records, also if these are reduced.
+    Args:
+        nested_trigger: The other trigger.
 
-    Source: org.apache.flink.streaming.api.windowing.evictors.Evictor.
+    Raises:
+        TypeError: It is no Trigger.
+
+    Source: org.apache.flink.streaming.api.windowing.triggers.PurgingTrigger.
 
     Example:
-        >>> class LastOnly(Evictor):
-        ...     def evict_before(self, elements, size, window):
-        ...         return list(elements)[-1:]
-        >>> LastOnly().evict_before([TimestampedValue("a", 1), TimestampedValue("b", 2)], 2, None)
-        [TimestampedValue(value='b', timestamp=2)]
+        >>> from penstock.datastream.window import CountTrigger
+        >>> PurgingTrigger.of(CountTrigger.of(100)).can_merge()
+        True
     """
 
-    def evict_before(
-        self, elements: Iterable[TimestampedValue[T]], size: int, window: W
-    ) -> Iterable[TimestampedValue[T]]:
-        """Return the records that stay, before the window's function sees them.
+    def __init__(self, nested_trigger: Trigger[T, W]) -> None:
+        if not isinstance(nested_trigger, Trigger):  # pyright: ignore[reportUnnecessaryIsInstance]
+            msg = f"PurgingTrigger takes a Trigger, not {nested_trigger!r}."
+            raise TypeError(msg)
+        self.nested_trigger = nested_trigger
 
-        Args:
-            elements: The records in the order of their arrival.
-            size: How many they are.
-            window: The window.
-        """
-        return elements
+    @staticmethod
+    def of(nested_trigger: Trigger[T, W]) -> PurgingTrigger[T, W]:
+        """Return one around another trigger."""
+        return PurgingTrigger(nested_trigger)
 
-    def evict_after(
-        self, elements: Iterable[TimestampedValue[T]], size: int, window: W
-    ) -> Iterable[TimestampedValue[T]]:
-        """Return the records that stay, after the window's function has seen them.
+    def on_element(self, element: T, timestamp: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return _purging(self.nested_trigger.on_element(element, timestamp, window, ctx))
 
-        Args:
-            elements: The records in the order of their arrival.
-            size: How many they are.
-            window: The window.
-        """
-        return elements
+    def on_event_time(self, time: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return _purging(self.nested_trigger.on_event_time(time, window, ctx))
+
+    def on_processing_time(self, time: int, window: W, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return _purging(self.nested_trigger.on_processing_time(time, window, ctx))
+
+    def clear(self, window: W, ctx: Trigger.TriggerContext) -> None:
+        self.nested_trigger.clear(window, ctx)
+
+    def can_merge(self) -> bool:
+        return self.nested_trigger.can_merge()
+
+    def on_merge(self, window: W, ctx: Trigger.OnMergeContext) -> None:
+        self.nested_trigger.on_merge(window, ctx)
+
+    def __repr__(self) -> str:
+        return f"PurgingTrigger({self.nested_trigger!r})"
+
+
+def _purging(result: TriggerResult) -> TriggerResult:
+    return TriggerResult.FIRE_AND_PURGE if result is TriggerResult.FIRE else result
 
 
 show(
     "penstock.datastream.window",
     EventTimeTrigger,
-    Evictor,
+    NeverTrigger,
     ProcessingTimeTrigger,
-    TimestampedValue,
+    PurgingTrigger,
     Trigger,
     TriggerResult,
 )

@@ -1,27 +1,26 @@
-"""Windows, and the assigners that assign records to them (``pyflink.datastream.window``)."""
+"""Windows, and what all window assigners have in common (``pyflink.datastream.window``)."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from penstock._api.triggers import EventTimeTrigger, ProcessingTimeTrigger
 from penstock._shelf import show
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from penstock._api.functions.basic import RuntimeContext
     from penstock._api.triggers import Trigger
-    from penstock.common.time import Time
+    from penstock.common.serializer import TypeSerializer
 
 __all__ = [
     "CountWindow",
     "GlobalWindow",
     "MergingWindowAssigner",
     "TimeWindow",
-    "TumblingEventTimeWindows",
     "Window",
     "WindowAssigner",
 ]
@@ -30,8 +29,10 @@ T = TypeVar("T")
 W = TypeVar("W")
 W2 = TypeVar("W2")
 
-_NO_TIMESTAMP = -(1 << 63)
-_MAX_TIMESTAMP = (1 << 63) - 1
+#: The timestamp of a record that has none.
+NO_TIMESTAMP: Final = -(1 << 63)
+#: The last possible time.
+MAX_TIMESTAMP: Final = (1 << 63) - 1
 
 
 class Window(ABC):
@@ -129,7 +130,7 @@ class CountWindow(Window):
 
     def max_timestamp(self) -> int:
         """Return the end of time: no watermark ends it."""
-        return _MAX_TIMESTAMP
+        return MAX_TIMESTAMP
 
 
 class GlobalWindow(Window):
@@ -147,7 +148,7 @@ class GlobalWindow(Window):
 
     def max_timestamp(self) -> int:
         """Return the end of time."""
-        return _MAX_TIMESTAMP
+        return MAX_TIMESTAMP
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, GlobalWindow)
@@ -180,7 +181,9 @@ class WindowAssigner(ABC, Generic[T, W]):
             """Return where the assigner runs."""
 
     @abstractmethod
-    def assign_windows(self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext) -> list[W]:
+    def assign_windows(
+        self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
+    ) -> Collection[W]:
         """Return the windows of a record.
 
         Args:
@@ -196,6 +199,13 @@ class WindowAssigner(ABC, Generic[T, W]):
             env: The environment of the job, where there is one.
         """
         return EventTimeTrigger() if self.is_event_time() else ProcessingTimeTrigger()
+
+    def get_window_serializer(self) -> TypeSerializer[W] | None:
+        """Return the serializer of windows of a class of the program's own; the library's windows need none.
+
+        Windows are told apart by their bytes: those of equal windows must be equal.
+        """
+        return None
 
     @abstractmethod
     def is_event_time(self) -> bool:
@@ -243,77 +253,12 @@ class MergingWindowAssigner(WindowAssigner[T, W]):
         """
 
 
-class TumblingEventTimeWindows(WindowAssigner[Any, TimeWindow]):
-    """Windows of one size, side by side in event time.
-
-    Args:
-        size: The size of a window in milliseconds.
-        offset: Where one window starts, in milliseconds since the epoch.
-
-    Raises:
-        ValueError: The offset is not smaller than the size.
-
-    Source: org.apache.flink.streaming.api.windowing.assigners.TumblingEventTimeWindows.
-
-    Example:
-        >>> from penstock.common.time import Time
-        >>> TumblingEventTimeWindows.of(Time.days(1), Time.hours(-8))
-        TumblingEventTimeWindows(86400000, -28800000)
-    """
-
-    def __init__(self, size: int, offset: int) -> None:
-        if abs(offset) >= size:
-            msg = f"The offset of tumbling windows must be smaller than their size, but it is {offset} of {size} ms."
-            raise ValueError(msg)
-        self.size_ms = size
-        self.offset_ms = offset
-
-    @staticmethod
-    def of(size: Time, offset: Time | None = None) -> TumblingEventTimeWindows:
-        """Make windows.
-
-        Args:
-            size: The size of a window.
-            offset: Where one window starts, counted from midnight of January 1st 1970 in UTC; there when left out.
-                Days in another time zone need one: ``Time.hours(-8)`` for UTC+8.
-
-        Raises:
-            ValueError: The offset is not smaller than the size.
-        """
-        return TumblingEventTimeWindows(size.to_milliseconds(), 0 if offset is None else offset.to_milliseconds())
-
-    def assign_windows(
-        self, element: Any, timestamp: int, context: WindowAssigner.WindowAssignerContext
-    ) -> list[TimeWindow]:
-        """Return the one window of a record.
-
-        Raises:
-            ValueError: The record has no timestamp.
-        """
-        if timestamp == _NO_TIMESTAMP:
-            msg = (
-                "A record without a timestamp has no event-time window. Give the stream timestamps before the window: "
-                "assign_timestamps_and_watermarks(...) with a strategy that has a timestamp assigner."
-            )
-            raise ValueError(msg)
-        start = TimeWindow.get_window_start_with_offset(timestamp, self.offset_ms, self.size_ms)
-        return [TimeWindow(start, start + self.size_ms)]
-
-    def is_event_time(self) -> bool:
-        """Tell that the windows go by timestamps."""
-        return True
-
-    def __repr__(self) -> str:
-        return f"TumblingEventTimeWindows({self.size_ms}, {self.offset_ms})"
-
-
 show(
     "penstock.datastream.window",
     CountWindow,
     GlobalWindow,
     MergingWindowAssigner,
     TimeWindow,
-    TumblingEventTimeWindows,
     Window,
     WindowAssigner,
 )

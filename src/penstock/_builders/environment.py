@@ -20,7 +20,6 @@ from penstock._engine.graph.job_graph import JobType, OperatorKind
 from penstock._engine.graph.pickling import dumps_value, main_classes, script_directory
 from penstock._engine.graph.stream_graph import StreamGraph, StreamNode
 from penstock._engine.graph.uids import assign_uids
-from penstock._errors.text import clean_name
 from penstock._shelf import show
 from penstock.common import option_table
 from penstock.common.config_loading import effective_configuration
@@ -391,7 +390,7 @@ class StreamExecutionEnvironment:
         if not nodes:
             raise EmptyJobError(job_name)
         return StreamGraph(
-            job_name=clean_name(shown_name(job_name)),
+            job_name=shown_name(job_name),
             nodes=nodes,
             parallelism=config.get(option_table.PARALLELISM),
             max_parallelism=config.get(option_table.MAX_PARALLELISM),
@@ -431,7 +430,7 @@ class StreamExecutionEnvironment:
     ) -> DataStream[Any]:
         bounded = source.get_boundedness() is Boundedness.BOUNDED
         members = {"source": source, "watermark_strategy": watermark_strategy}
-        node = self._pipeline.add_source(clean_name(shown_name(f"Source: {name}")), members, bounded=bounded)
+        node = self._pipeline.add_source(shown_name(f"Source: {name}"), members, bounded=bounded)
         type_info = Types.PICKLED_BYTE_ARRAY() if type_info is None else type_info
         edge = self._pipeline.output(node, type_info, conform=conform)
         return DataStream(self, self._pipeline, (edge,), type_info, node)

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Function)
 
 
-class _Wrapping(Function, Generic[F]):
+class Wrapping(Function, Generic[F]):
+    """A function that a function of another kind stands for."""
+
     #: Whether a pair of a tag and a value that comes out of it always means a side output, as with process functions.
     parts_tagged: ClassVar[bool] = False
     #: Whether the function yields records, and does not return one.
@@ -41,14 +43,14 @@ class _Wrapping(Function, Generic[F]):
         self.function.close()
 
 
-class KeyedMap(_Wrapping[MapFunction[Any, Any]], KeyedProcessFunction[Any, Any, Any]):
+class KeyedMap(Wrapping[MapFunction[Any, Any]], KeyedProcessFunction[Any, Any, Any]):
     """A MapFunction on a keyed stream."""
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
         return (self.function.map(value),)
 
 
-class KeyedFlatMap(_Wrapping[FlatMapFunction[Any, Any]], KeyedProcessFunction[Any, Any, Any]):
+class KeyedFlatMap(Wrapping[FlatMapFunction[Any, Any]], KeyedProcessFunction[Any, Any, Any]):
     """A FlatMapFunction on a keyed stream."""
 
     yields = True
@@ -57,14 +59,14 @@ class KeyedFlatMap(_Wrapping[FlatMapFunction[Any, Any]], KeyedProcessFunction[An
         return self.function.flat_map(value)
 
 
-class KeyedFilter(_Wrapping[FilterFunction[Any]], KeyedProcessFunction[Any, Any, Any]):
+class KeyedFilter(Wrapping[FilterFunction[Any]], KeyedProcessFunction[Any, Any, Any]):
     """A FilterFunction on a keyed stream."""
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any] | None:
         return (value,) if self.function.filter(value) else None
 
 
-class KeyedCoMap(_Wrapping[CoMapFunction[Any, Any, Any]], KeyedCoProcessFunction[Any, Any, Any, Any]):
+class KeyedCoMap(Wrapping[CoMapFunction[Any, Any, Any]], KeyedCoProcessFunction[Any, Any, Any, Any]):
     """A CoMapFunction on keyed streams."""
 
     def process_element1(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterable[Any] | None:
@@ -76,7 +78,7 @@ class KeyedCoMap(_Wrapping[CoMapFunction[Any, Any, Any]], KeyedCoProcessFunction
         return None if result is None else (result,)
 
 
-class KeyedCoFlatMap(_Wrapping[CoFlatMapFunction[Any, Any, Any]], KeyedCoProcessFunction[Any, Any, Any, Any]):
+class KeyedCoFlatMap(Wrapping[CoFlatMapFunction[Any, Any, Any]], KeyedCoProcessFunction[Any, Any, Any, Any]):
     """A CoFlatMapFunction on keyed streams."""
 
     yields = True
@@ -88,7 +90,7 @@ class KeyedCoFlatMap(_Wrapping[CoFlatMapFunction[Any, Any, Any]], KeyedCoProcess
         return self.function.flat_map2(value)
 
 
-class KeyedCoProcess(_Wrapping[CoProcessFunction[Any, Any, Any]], KeyedCoProcessFunction[Any, Any, Any, Any]):
+class KeyedCoProcess(Wrapping[CoProcessFunction[Any, Any, Any]], KeyedCoProcessFunction[Any, Any, Any, Any]):
     """A CoProcessFunction on keyed streams; its context is the one of the key then, as in Flink."""
 
     parts_tagged = True

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from penstock._engine.graph.stream_graph import Chaining, StreamNode
-from penstock._errors.text import clean_name
 from penstock.common.names import checked_name
 from penstock.common.option_table import MAX_PARALLELISM, PARALLELISM
 from penstock.common.redaction import shown_name
@@ -24,7 +23,7 @@ class OperatorSettings:
 
     def name(self, name: str) -> Self:
         """Set the operator's name, as logs, metrics, plans and errors show it: on one line, 500 characters at most."""
-        self._operator_for("name").name = clean_name(shown_name(name))
+        self._operator_for("name").name = shown_name(name)
         return self
 
     def uid(self, uid: str) -> Self:

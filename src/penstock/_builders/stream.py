@@ -23,7 +23,7 @@ from penstock._builders.field_aggregations import FieldAggregations
 from penstock._builders.held_functions import held_key, held_reduce
 from penstock._builders.keyed_functions import KeyedFilter, KeyedFlatMap, KeyedMap
 from penstock._builders.outputs import StreamOutputs
-from penstock._builders.windowed import WindowedStream
+from penstock._builders.windowing import AllWindowing, KeyedWindowing
 from penstock._engine.graph.job_graph import OperatorKind, PartitionerKind
 from penstock._engine.graph.pickling import dumps_members
 from penstock._engine.graph.stream_graph import Partitioning, StreamEdge, StreamNode
@@ -35,14 +35,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from penstock._api.state.descriptors import MapStateDescriptor
-    from penstock._api.window import WindowAssigner
     from penstock.common.watermark_strategy import WatermarkStrategy
 
 T = TypeVar("T")
 U = TypeVar("U")
 K = TypeVar("K")
 K2 = TypeVar("K2")
-W = TypeVar("W")
 
 _SETTINGS = {
     "name": "Set name",
@@ -60,7 +58,7 @@ _SETTINGS = {
 }
 
 
-class DataStream(StreamOutputs[T]):
+class DataStream(AllWindowing[T], StreamOutputs[T]):
     """A stream of records, made by the environment or out of another stream.
 
     Every method that takes a function takes a Function object or a plain callable. The function is pickled at the call,
@@ -324,6 +322,9 @@ class DataStream(StreamOutputs[T]):
 
     # ----------------------------------------------------------------------------------------------------- machinery
 
+    def _origin_name(self) -> str:
+        return " and ".join(str(edge.source) for edge in self._edges)
+
     def _check_stream(self, method: str, stream: object) -> None:
         """Raise unless the value is a stream of this environment."""
         if not isinstance(stream, DataStream):
@@ -364,7 +365,7 @@ class DataStream(StreamOutputs[T]):
         return tuple(replace(edge, partitioning=Partitioning(kind, payload)) for edge in self._edges)
 
 
-class KeyedStream(FieldAggregations[T], DataStream[T], Generic[T, K]):
+class KeyedStream(FieldAggregations[T], KeyedWindowing[T, K], DataStream[T], Generic[T, K]):
     """A stream that ``key_by`` made: records of one key are together, and functions may keep state for each key.
 
     Source: org.apache.flink.streaming.api.datastream.KeyedStream.
@@ -459,19 +460,6 @@ class KeyedStream(FieldAggregations[T], DataStream[T], Generic[T, K]):
     def _reduce(self, name: str, func: object) -> DataStream[T]:
         members = {"function": held_reduce(func, self._type_info), "key_selector": self._key_selector}
         return self._transform(OperatorKind.REDUCE, name, members, self._type_info, conform=False)
-
-    # ------------------------------------------------------------------------------------------------------- windows
-
-    def window(self, window_assigner: WindowAssigner[Any, W]) -> WindowedStream[T, K, W]:
-        """Group the records of each key into windows.
-
-        Args:
-            window_assigner: Says which windows a record belongs to.
-
-        Raises:
-            TypeError: The assigner is no WindowAssigner.
-        """
-        return WindowedStream(self, window_assigner)
 
     # ------------------------------------------------------------------------------- what a keyed stream does not have
 

@@ -6,20 +6,15 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from penstock._api.functions.basic import AggregateFunction, ReduceFunction
 from penstock._api.functions.windows import ProcessWindowFunction, WindowFunction
-from penstock._api.output_tag import OutputTag
-from penstock._api.triggers import Evictor, Trigger
-from penstock._api.window import MergingWindowAssigner, WindowAssigner
 from penstock._builders.checks import check_function
 from penstock._builders.held_functions import held_aggregate, held_reduce
-from penstock._engine.graph.job_graph import OperatorKind
+from penstock._builders.window_settings import WindowSettings
 from penstock._shelf import show
-from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock._builders.environment import StreamExecutionEnvironment
-    from penstock._builders.stream import DataStream, KeyedStream
+    from penstock._builders.stream import DataStream
     from penstock.common.typeinfo import TypeInformation
 
 T = TypeVar("T")
@@ -30,7 +25,7 @@ R = TypeVar("R")
 OUT = TypeVar("OUT")
 
 
-class WindowedStream(Generic[T, K, W]):
+class WindowedStream(WindowSettings[T, W], Generic[T, K, W]):
     """The records of each key in windows.
 
     A window fires when its trigger says so: by default when the watermark passes its end, and at the end of the input.
@@ -55,91 +50,6 @@ class WindowedStream(Generic[T, K, W]):
         >>> windows.reduce(lambda a, b: (a[0], a[1] + b[1])).get_name()
         'Window'
     """
-
-    def __init__(self, keyed_stream: KeyedStream[T, K], window_assigner: WindowAssigner[Any, W]) -> None:
-        if not isinstance(window_assigner, WindowAssigner):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"window_assigner must be a WindowAssigner, not {window_assigner!r}."
-            raise TypeError(msg)
-        self._keyed_stream = keyed_stream
-        self._window_assigner = window_assigner
-        self._allowed_lateness_ms = 0
-        self._late_tag: OutputTag | None = None
-        self._trigger: Trigger[Any, Any] | None = None
-        self._evictor: Evictor[Any, Any] | None = None
-
-    def get_execution_environment(self) -> StreamExecutionEnvironment:
-        """Return the environment that the stream belongs to."""
-        return self._keyed_stream.get_execution_environment()
-
-    def get_input_type(self) -> TypeInformation:
-        """Return the type of the records."""
-        return self._keyed_stream.get_type()
-
-    def trigger(self, trigger: Trigger[T, W]) -> WindowedStream[T, K, W]:
-        """Have the windows fire when something else says so than their own default.
-
-        Args:
-            trigger: Says so.
-
-        Raises:
-            TypeError: It is no Trigger.
-            UnsupportedOperationError: The windows merge, and it does not know what to do then.
-        """
-        if not isinstance(trigger, Trigger):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"trigger must be a Trigger, not {trigger!r}."
-            raise TypeError(msg)
-        if isinstance(self._window_assigner, MergingWindowAssigner) and not trigger.can_merge():
-            raise UnsupportedOperationError(
-                f"trigger({trigger!r})", "its can_merge() is False, and these windows merge"
-            )
-        self._trigger = trigger
-        return self
-
-    def evictor(self, evictor: Evictor[T, W]) -> WindowedStream[T, K, W]:
-        """Have records taken out of windows that fire; of Flink's Java API, PyFlink has none.
-
-        Args:
-            evictor: Says which. The windows keep all of their records then, also where these are reduced.
-
-        Raises:
-            TypeError: It is no Evictor.
-        """
-        if not isinstance(evictor, Evictor):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"evictor must be an Evictor, not {evictor!r}."
-            raise TypeError(msg)
-        self._evictor = evictor
-        return self
-
-    def allowed_lateness(self, time_ms: int) -> WindowedStream[T, K, W]:
-        """Keep windows open for late records, each of which fires its window again.
-
-        Args:
-            time_ms: How long after a window's end, in milliseconds of the watermark; records that are later still are
-                dropped, or go to the late side output.
-
-        Raises:
-            ValueError: It is negative.
-        """
-        if time_ms < 0:
-            msg = f"allowed_lateness cannot be negative: {time_ms} ms."
-            raise ValueError(msg)
-        self._allowed_lateness_ms = time_ms
-        return self
-
-    def side_output_late_data(self, output_tag: OutputTag) -> WindowedStream[T, K, W]:
-        """Send records that are too late to a side output in place of dropping them.
-
-        Args:
-            output_tag: The output; ``get_side_output`` of the resulting stream returns it.
-
-        Raises:
-            TypeError: The tag is no OutputTag.
-        """
-        if not isinstance(output_tag, OutputTag):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"output_tag must be an OutputTag, not {output_tag!r}."
-            raise TypeError(msg)
-        self._late_tag = output_tag
-        return self
 
     @overload
     def reduce(
@@ -176,6 +86,7 @@ class WindowedStream(Generic[T, K, W]):
             UnpicklableFunctionError: A function captured something that cannot be pickled.
         """
         check_function("reduce_function", reduce_function, ReduceFunction)
+        _check_result(window_function)
         if window_function is None and output_type is None:
             output_type = self.get_input_type()
         held = held_reduce(reduce_function, self.get_input_type())
@@ -219,6 +130,7 @@ class WindowedStream(Generic[T, K, W]):
             UnpicklableFunctionError: A function captured something that cannot be pickled.
         """
         check_function("aggregate_function", aggregate_function, AggregateFunction, or_callable=False)
+        _check_result(window_function)
         held = held_aggregate(aggregate_function, accumulator_type)
         return self._build("aggregate", held, window_function, output_type)
 
@@ -256,23 +168,11 @@ class WindowedStream(Generic[T, K, W]):
         check_function("process_window_function", process_window_function, ProcessWindowFunction, or_callable=False)
         return self._build("elements", None, process_window_function, output_type)
 
-    def _build(
-        self, strategy: str, function: object, window_function: object, output_type: TypeInformation | None
-    ) -> DataStream[Any]:
-        if window_function is not None:
-            check_function("window_function", window_function, WindowFunction, ProcessWindowFunction, or_callable=False)
-        members = {
-            "key_selector": self._keyed_stream._key_selector,
-            "assigner": self._window_assigner,
-            "allowed_lateness_ms": self._allowed_lateness_ms,
-            "late_tag": None if self._late_tag is None else self._late_tag.tag_id,
-            "strategy": strategy,
-            "function": function,
-            "window_function": window_function,
-            "trigger": self._trigger,
-            "evictor": self._evictor,
-        }
-        return self._keyed_stream._transform(OperatorKind.WINDOW, "Window", members, output_type)
+
+def _check_result(window_function: object) -> None:
+    """Raise TypeError unless a function of the results is of its kind, where there is one."""
+    if window_function is not None:
+        check_function("window_function", window_function, WindowFunction, ProcessWindowFunction, or_callable=False)
 
 
 show("penstock.datastream.data_stream", WindowedStream)

@@ -208,3 +208,15 @@ class UnsupportedOperationError(JobGraphError):
 
     def __str__(self) -> str:
         return f"{self.operation} is not supported: {self.reason}."
+
+
+@declared
+class KeyRequiredError(JobGraphError, AttributeError):
+    """The program asks a stream without keys for something that belongs to the records of a key."""
+
+    call: str  #: what was asked for, such as ``window``
+    stream: str  #: the operator that the stream comes from
+    hint: str  #: what to use in its place
+
+    def __str__(self) -> str:
+        return f"{self.call}() works on the records of a key, and the output of {self.stream} has none: {self.hint}."

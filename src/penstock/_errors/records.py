@@ -35,3 +35,16 @@ class AggregationError(JobRunError, TypeError):
             "values, nor have values of types that Python does not compare, or add. Filter such records out, or map "
             "the field to a value of one type."
         )
+
+
+@declared
+class WindowResultError(JobRunError, TypeError):
+    """A window assigner, a trigger or an evictor of the program's returned something that it cannot return."""
+
+    call: str  #: what returned it, such as ``assign_windows() of Sessions``
+    operator: str  #: the name of the operator
+    result: str  #: the result's repr, shortened
+    wanted: str  #: what it is to return
+
+    def __str__(self) -> str:
+        return f"{self.call} in {self.operator!r} returned {self.result}; it must return {self.wanted}."

@@ -177,7 +177,7 @@ class StateClassError(RestoreError):
 
 @declared
 class UntrustedClassError(RestoreError):
-    """A savepoint that is only looked into has a value of a class that was not named: bringing it back runs code."""
+    """A savepoint or data frame has a value of a class that was not named: making the value would run code."""
 
     name: str  #: what its pickle names, with the module
     state: str | None = None  #: the state, where it is known
@@ -185,9 +185,10 @@ class UntrustedClassError(RestoreError):
     def __str__(self) -> str:
         what = "A value" if self.state is None else f"State {self.state!r}"
         return (
-            f"{what} is not read: it names {self.name}, and unpickling runs its code. If that is a class of your "
-            f"program, allow it: Savepoint.open(path, classes=[{self.name.rpartition('.')[2]}]), or by that name as "
-            "text. Who trusts everybody that could write the savepoint allows all with classes=None."
+            f"{what} is not read: it names {self.name}, and making the value would run its code. If that is a class of "
+            f"your program, allow it with classes=[{self.name!r}], or the class itself, where you begin: in "
+            "Savepoint.open, SavepointWriter.from_existing or SavepointWriter.new. classes=None allows all that is "
+            "named, functions as well: for a savepoint or data frame that only people whom you trust could write."
         )
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 import yaml
 
+from penstock._errors.text import clean_name
 from penstock.common.config_values import LIST, flow_yaml, load_yaml
 
 if TYPE_CHECKING:
@@ -38,9 +39,10 @@ _NO_SECRETS: Final = frozenset({"penstock.rest.private-key", WORDS_KEY})
 _LEAST_LENGTH: Final = 8
 
 _PRIVATE_KEY: Final = re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?(?:-----END \1-----|\Z)", re.DOTALL)
-#: What stands before the @ of a URL: a name with a password; or a token, where it is long.
+_FRAME: Final = re.compile(r"-----(?:BEGIN|END) [A-Z ]+-----")
+#: What stands before the @ of a URL: a name with a password; or a token, where it has the length of one.
 _USER_INFO: Final = re.compile(
-    r"(?i)\b([a-z][a-z0-9+.-]{0,20}://)(?:[^\s/@:'\"]*:(?!\d+/)(?:[^\s/'\"]*|[^\s@'\"]*)|[^\s/@:'\"]{20,})@"
+    r"(?i)\b([a-z][a-z0-9+.-]{0,20}://)(?:[^\s/@:'\"]*:(?!\d+/)(?:[^\s/'\"]*|[^\s@'\"]*)|[^\s/@:'\"]{16,})@"
 )
 _KEY: Final = re.compile(r"[\w.-]+")
 _VALUE: Final = (
@@ -97,9 +99,9 @@ class Redaction:
 
     def text(self, text: str) -> str:
         """Return a text as it may be shown: without known secrets, and without what has the form of one."""
+        text = _PRIVATE_KEY.sub(HIDDEN, text)  # first: no secret is told by its frame any more where a part is gone
         for secret in self._values:
             text = text.replace(secret, HIDDEN)
-        text = _PRIVATE_KEY.sub(HIDDEN, text)
         text = _USER_INFO.sub(rf"\1{HIDDEN}@", text)
         return self._assigned.sub(_without_value, text)
 
@@ -150,8 +152,11 @@ class Redaction:
             for each in cast("list[object]", nested):
                 yield from self._secrets(key, each)
         elif self._is_secret(key):
-            yield from {str(nested), *str(nested).split()}  # some keys take several
+            yield from {str(nested), *_FRAME.sub(" ", str(nested)).split()}  # some keys take several
         else:
+            yield from (
+                line for match in _PRIVATE_KEY.finditer(str(nested)) for line in _FRAME.sub("", match[0]).split()
+            )
             yield from (match["value"].strip("\"'") for match in self._assigned.finditer(str(nested)))
             yield from (part for match in _USER_INFO.finditer(str(nested)) for part in _user_info(match[0]))
 
@@ -207,14 +212,20 @@ def shown_text(text: str) -> str:
     return _PROCESS.text(text)
 
 
-def shown_name(name: str) -> str:
-    """Return a name without what has the form of a secret: the same in each process, as jobs are found by their names.
+def shown_name(name: str, key: str = "") -> str:
+    r"""Return a name as it can be shown everywhere: on one line, not endless, without what has the form of a secret.
+
+    It is the same in each process, as jobs are found by their names.
+
+    Args:
+        name: The name.
+        key: Of what it is the value, as those of labels are.
 
     Example:
-        >>> shown_name("to smtp://joe:abc@host")
-        'to smtp://******@host'
+        >>> shown_name("to smtp://joe:abc@host\n"), shown_name("abc", "password")
+        ('to smtp://******@host\\n', '******')
     """
-    return _BY_FORM.text(name)
+    return clean_name(_BY_FORM.value(key, name) if key else _BY_FORM.text(name))
 
 
 def hiding(logger: logging.Logger) -> logging.Logger:

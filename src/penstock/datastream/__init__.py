@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from penstock.datastream.checkpoint_config import CheckpointConfig as CheckpointConfig
     from penstock.datastream.checkpointing_mode import CheckpointingMode as CheckpointingMode
     from penstock.datastream.data_stream import (
+        AllWindowedStream as AllWindowedStream,
+    )
+    from penstock.datastream.data_stream import (
         BroadcastConnectedStream as BroadcastConnectedStream,
     )
     from penstock.datastream.data_stream import (
@@ -39,6 +42,9 @@ if TYPE_CHECKING:
     )
     from penstock.datastream.functions import (
         AggregateFunction as AggregateFunction,
+    )
+    from penstock.datastream.functions import (
+        AllWindowFunction as AllWindowFunction,
     )
     from penstock.datastream.functions import (
         BroadcastProcessFunction as BroadcastProcessFunction,
@@ -81,6 +87,9 @@ if TYPE_CHECKING:
     )
     from penstock.datastream.functions import (
         Partitioner as Partitioner,
+    )
+    from penstock.datastream.functions import (
+        ProcessAllWindowFunction as ProcessAllWindowFunction,
     )
     from penstock.datastream.functions import (
         ProcessFunction as ProcessFunction,
@@ -134,16 +143,29 @@ _NAMES_OF_MODULES = {
     "checkpoint_config": ("CheckpointConfig",),
     "checkpointing_mode": ("CheckpointingMode",),
     "data_stream": (
-        *("BroadcastConnectedStream", "BroadcastStream", "ConnectedStreams", "DataStream", "DataStreamSink"),
-        *("KeyedStream", "WindowedStream"),
+        *("AllWindowedStream", "BroadcastConnectedStream", "BroadcastStream", "ConnectedStreams", "DataStream"),
+        *("DataStreamSink", "KeyedStream", "WindowedStream"),
     ),
     "execution_mode": ("RuntimeExecutionMode",),
     "externalized_checkpoint_retention": ("ExternalizedCheckpointRetention",),
     "functions": (
-        *("AggregateFunction", "BroadcastProcessFunction", "CheckpointListener", "CheckpointedFunction"),
+        *(
+            "AggregateFunction",
+            "AllWindowFunction",
+            "BroadcastProcessFunction",
+            "CheckpointListener",
+            "CheckpointedFunction",
+        ),
         *("CoFlatMapFunction", "CoMapFunction", "CoProcessFunction", "FilterFunction", "FlatMapFunction"),
         *("KeySelector", "KeyedBroadcastProcessFunction", "KeyedCoProcessFunction", "KeyedProcessFunction"),
-        *("MapFunction", "Partitioner", "ProcessFunction", "ProcessWindowFunction", "ReduceFunction"),
+        *(
+            "MapFunction",
+            "Partitioner",
+            "ProcessAllWindowFunction",
+            "ProcessFunction",
+            "ProcessWindowFunction",
+            "ReduceFunction",
+        ),
         *("RuntimeContext", "WindowFunction"),
     ),
     "output_tag": ("OutputTag",),

@@ -35,11 +35,17 @@ from penstock._api.functions.co import (
     KeyedCoProcessFunction,
 )
 from penstock._api.functions.process import KeyedProcessFunction, ProcessFunction
-from penstock._api.functions.windows import ProcessWindowFunction, WindowFunction
+from penstock._api.functions.windows import (
+    AllWindowFunction,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    WindowFunction,
+)
 from penstock.datastream.timerservice import TimerService
 
 __all__ = [
     "AggregateFunction",
+    "AllWindowFunction",
     "BaseBroadcastProcessFunction",
     "BroadcastProcessFunction",
     "CheckpointListener",
@@ -59,6 +65,7 @@ __all__ = [
     "KeyedStateStore",
     "MapFunction",
     "Partitioner",
+    "ProcessAllWindowFunction",
     "ProcessFunction",
     "ProcessWindowFunction",
     "ReduceFunction",

@@ -2,36 +2,106 @@
 
 from __future__ import annotations
 
+from penstock._api.counting_triggers import (
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
+    CountTrigger,
+    Min,
+    Smaller,
+)
+from penstock._api.evictors import (
+    CountEvictor,
+    DeltaEvictor,
+    DeltaFunction,
+    Evictor,
+    TimeEvictor,
+    TimestampedValue,
+)
+from penstock._api.session_windows import (
+    DynamicEventTimeSessionWindows,
+    DynamicProcessingTimeSessionWindows,
+    EventTimeSessionWindows,
+    ProcessingTimeSessionWindows,
+    SessionWindowTimeGapExtractor,
+)
+from penstock._api.time_windows import (
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+)
 from penstock._api.triggers import (
     EventTimeTrigger,
-    Evictor,
+    NeverTrigger,
     ProcessingTimeTrigger,
-    TimestampedValue,
+    PurgingTrigger,
     Trigger,
     TriggerResult,
+)
+from penstock._api.unaligned_windows import (
+    CountSlidingWindowAssigner,
+    CountTumblingWindowAssigner,
+    EndOfStreamTrigger,
+    EndOfStreamWindows,
+    GlobalWindows,
 )
 from penstock._api.window import (
     CountWindow,
     GlobalWindow,
     MergingWindowAssigner,
     TimeWindow,
-    TumblingEventTimeWindows,
     Window,
     WindowAssigner,
 )
+from penstock._api.window_serializers import (
+    CountWindowSerializer,
+    GlobalWindowSerializer,
+    TimeWindowSerializer,
+    long_to_int_with_bit_mixing,
+    mod_inverse,
+)
 
 __all__ = [
+    "ContinuousEventTimeTrigger",
+    "ContinuousProcessingTimeTrigger",
+    "CountEvictor",
+    "CountSlidingWindowAssigner",
+    "CountTrigger",
+    "CountTumblingWindowAssigner",
     "CountWindow",
+    "CountWindowSerializer",
+    "DeltaEvictor",
+    "DeltaFunction",
+    "DynamicEventTimeSessionWindows",
+    "DynamicProcessingTimeSessionWindows",
+    "EndOfStreamTrigger",
+    "EndOfStreamWindows",
+    "EventTimeSessionWindows",
     "EventTimeTrigger",
     "Evictor",
     "GlobalWindow",
+    "GlobalWindowSerializer",
+    "GlobalWindows",
     "MergingWindowAssigner",
+    "Min",
+    "NeverTrigger",
+    "ProcessingTimeSessionWindows",
     "ProcessingTimeTrigger",
+    "PurgingTrigger",
+    "SessionWindowTimeGapExtractor",
+    "SlidingEventTimeWindows",
+    "SlidingProcessingTimeWindows",
+    "Smaller",
+    "TimeEvictor",
     "TimeWindow",
+    "TimeWindowSerializer",
     "TimestampedValue",
     "Trigger",
     "TriggerResult",
     "TumblingEventTimeWindows",
+    "TumblingProcessingTimeWindows",
     "Window",
     "WindowAssigner",
+    "long_to_int_with_bit_mixing",
+    "mod_inverse",
 ]

@@ -12,7 +12,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from penstock._errors.text import clean_name
+from penstock.common.redaction import shown_name
 from penstock.metrics.metricbase import Counter, Distribution, Meter, Metric, MetricGroup
 
 if TYPE_CHECKING:
@@ -177,8 +177,8 @@ class InMemoryMetricGroup(MetricGroup):
 
     def add_group(self, name: str, extra: str | None = None) -> InMemoryMetricGroup:
         """Return the group of a name inside this one; with ``extra``, the group of that value of the variable."""
-        name = clean_name(name)
-        extra = extra if extra is None else clean_name(extra)
+        name = shown_name(name)
+        extra = extra if extra is None else shown_name(extra, name)
         scope = (*self._scope, name) if extra is None else (*self._scope, name, extra)
         variables = self._variables if extra is None else {**self._variables, name: extra}
         return InMemoryMetricGroup(self.clock, scope, (*self._labels, name), variables, self._registry)
@@ -189,7 +189,7 @@ class InMemoryMetricGroup(MetricGroup):
 
     def gauge(self, name: str, obj: Callable[[], float]) -> None:
         """Have a function called for each snapshot; a later function of the same name takes the place of this one."""
-        identifier = self._identifier(clean_name(name))
+        identifier = self._identifier(shown_name(name))
         if identifier in self._registry and isinstance(self._registry[identifier].metric, InMemoryGauge):
             del self._registry[identifier]
         self._register(name, InMemoryGauge(obj))
@@ -223,7 +223,7 @@ class InMemoryMetricGroup(MetricGroup):
         return ".".join((*self._scope, name))
 
     def _register(self, name: str, metric: MetricT) -> MetricT:
-        name = clean_name(name)
+        name = shown_name(name)
         identifier = self._identifier(name)
         entry = self._registry.setdefault(identifier, _Registered(metric, (*self._labels, name), self._variables))
         if isinstance(entry.metric, type(metric)):

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import TracebackType
 
+    from penstock._api.evictors import Evictor
     from penstock._api.functions.basic import (
         AggregateFunction,
         FilterFunction,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from penstock._api.functions.process import KeyedProcessFunction, ProcessFunction
     from penstock._api.functions.windows import ProcessWindowFunction, WindowFunction
     from penstock._api.output_tag import OutputTag
-    from penstock._api.triggers import Evictor, Trigger
+    from penstock._api.triggers import Trigger
     from penstock._api.window import WindowAssigner
     from penstock._engine.operators.base import Output
 

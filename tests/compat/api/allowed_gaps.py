@@ -9,7 +9,6 @@ from __future__ import annotations
 _FORMATS = "re-exported from penstock.datastream.formats, which comes with the connectors"
 _AVRO = "Avro schemas wrap Java classes; penstock.datastream.formats may bring Python ones"
 _ASYNC = "comes with asynchronous functions"
-_WINDOWS = "comes with the other windows, their triggers and windows without keys"
 _BACKENDS = "comes with the settings of state backends and checkpoint storage"
 _CACHE = "comes with cached streams"
 _CONNECTORS = "comes with the connectors and their formats"
@@ -42,17 +41,11 @@ ALLOWED_GAPS: dict[str, str] = {
     "datastream.connectors.file_system:*": _CONNECTORS,
     "datastream.connectors.hybrid_source:*": _CONNECTORS,
     "datastream.connectors.kafka:*": _CONNECTORS,
-    "datastream.data_stream:AllWindowedStream": _WINDOWS,
-    "datastream.data_stream:DataStream.window_all": _WINDOWS,
-    "datastream.data_stream:KeyedStream.count_window": _WINDOWS,
-    "datastream.data_stream:KeyedStream.window_all": _WINDOWS,
     "datastream.data_stream:CachedDataStream": _CACHE,
     "datastream.data_stream:DataStream.cache": _CACHE,
     "datastream.data_stream:KeyedStream.cache": _CACHE,
     "datastream.formats.csv:*": _CONNECTORS,
     "datastream.formats.json:*": _CONNECTORS,
-    "datastream.functions:AllWindowFunction": _WINDOWS,
-    "datastream.functions:ProcessAllWindowFunction": _WINDOWS,
     "datastream.functions:AsyncFunction": _ASYNC,
     "datastream.functions:AsyncFunctionDescriptor": _INTERNAL,
     "datastream.functions:AsyncRetryPredicate": _ASYNC,
@@ -65,23 +58,4 @@ ALLOWED_GAPS: dict[str, str] = {
     "datastream.stream_execution_environment:StreamExecutionEnvironment.set_python_requirements": _SHIPPING,
     "datastream.stream_execution_environment:StreamExecutionEnvironment.get_default_local_parallelism": _LOCAL,
     "datastream.stream_execution_environment:StreamExecutionEnvironment.set_default_local_parallelism": _LOCAL,
-    "datastream.window:ContinuousEventTimeTrigger": _WINDOWS,
-    "datastream.window:ContinuousProcessingTimeTrigger": _WINDOWS,
-    "datastream.window:CountSlidingWindowAssigner": _WINDOWS,
-    "datastream.window:CountTrigger": _WINDOWS,
-    "datastream.window:CountTumblingWindowAssigner": _WINDOWS,
-    "datastream.window:DynamicEventTimeSessionWindows": _WINDOWS,
-    "datastream.window:DynamicProcessingTimeSessionWindows": _WINDOWS,
-    "datastream.window:EventTimeSessionWindows": _WINDOWS,
-    "datastream.window:GlobalWindows": _WINDOWS,
-    "datastream.window:NeverTrigger": _WINDOWS,
-    "datastream.window:ProcessingTimeSessionWindows": _WINDOWS,
-    "datastream.window:PurgingTrigger": _WINDOWS,
-    "datastream.window:SessionWindowTimeGapExtractor": _WINDOWS,
-    "datastream.window:SlidingEventTimeWindows": _WINDOWS,
-    "datastream.window:SlidingProcessingTimeWindows": _WINDOWS,
-    "datastream.window:TumblingProcessingTimeWindows": _WINDOWS,
-    "datastream.window:Min": _INTERNAL,
-    "datastream.window:long_to_int_with_bit_mixing": _INTERNAL,
-    "datastream.window:mod_inverse": _INTERNAL,
 }

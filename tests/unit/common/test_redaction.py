@@ -41,6 +41,7 @@ def test_value_of_another_key_stays(key: str) -> None:
         ("Authorization: Bearer abc.def, ok", "Authorization: ******, ok"),
         ("at amqp://joe:p@ss@host:5672/v", "at amqp://******@host:5672/v"),
         ("at https://ghp_0123456789abcdefghij@host/v", "at https://******@host/v"),
+        ("at https://0123456789abcdef@host/v", "at https://******@host/v"),
         ("-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----\nx", "******\nx"),
     ],
 )
@@ -81,6 +82,18 @@ def test_known_secret_is_hidden_wherever_it_stands() -> None:
     assert (
         redaction.text("an ordinary word, which is a secret as well") == "an ordinary word, which is a secret as well"
     )
+
+
+PEM = "-----BEGIN {0}PRIVATE KEY-----\n{1}\n-----END {0}PRIVATE KEY-----\n"
+
+
+def test_lines_of_a_learned_key_are_hidden_and_its_frame_still_tells_another_key() -> None:
+    redaction = Redaction()
+    redaction.learn(
+        {"tls.private-key": PEM.format("", "line-0001\nline-0002"), "chain": PEM.format("EC ", "line-0003")}
+    )
+    assert redaction.text("cannot read line-0002, line-0003") == f"cannot read {HIDDEN}, {HIDDEN}"
+    assert redaction.text(PEM.format("DSA ", "another")) == f"{HIDDEN}\n"
 
 
 def test_configuration_adds_words_of_its_own() -> None:

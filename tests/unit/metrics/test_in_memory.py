@@ -109,3 +109,12 @@ def test_a_snapshot_of_a_group_has_its_tree_only_and_is_plain_data() -> None:
     snapshot = group.snapshot()
     assert set(snapshot) == {"in.c", "in.deeper.d"}
     assert json.loads(json.dumps(snapshot)) == snapshot
+
+
+def test_no_name_shows_a_secret() -> None:
+    root = InMemoryMetricGroup()
+    group = root.add_group("server", "amqp://joe:hush@host").add_group("password", "hush")
+    group.counter("calls of -Dpwd=hush").inc()
+    group.gauge("to ftp://joe:hush@host", lambda: 1)
+    assert "hush" not in str(root.snapshot())
+    assert len(root.snapshot()) == 2

@@ -12,7 +12,9 @@ from tests.unit.savepoints import jobs
 from penstock._engine.protocol.key_groups import key_group, subtask_of_key_group
 from penstock._engine.protocol.keys import normal_key
 from penstock.common import WatermarkStrategy
+from penstock.common.time import Time
 from penstock.common.types import Row
+from penstock.common.watermark_strategy import TimestampAssigner
 from penstock.datastream import OutputTag
 from penstock.datastream.connectors.number_seq import NumberSequenceSource
 from penstock.datastream.functions import AggregateFunction, ProcessWindowFunction
@@ -24,7 +26,6 @@ from penstock.datastream.window import (
     GlobalWindow,
     MergingWindowAssigner,
     ProcessingTimeTrigger,
-    TimestampedValue,
     TimeWindow,
     Trigger,
     TriggerResult,
@@ -33,7 +34,7 @@ from penstock.datastream.window import (
     WindowAssigner,
 )
 from penstock.errors import UnsupportedOperationError
-from penstock.savepoint import Savepoint, SavepointWriter
+from penstock.savepoint import KeyedEntry, Savepoint, SavepointWriter
 from penstock.testing.harness import StreamRecord
 
 if TYPE_CHECKING:
@@ -293,8 +294,6 @@ def test_late_records_fire_again_until_lateness_has_passed_then_they_are_set_asi
 
 
 def test_tumbling_windows_with_a_trigger_are_windows_of_their_keys(tmp_path: Path) -> None:
-    from penstock.common.time import Time
-
     tumbling = TumblingEventTimeWindows.of(Time.milliseconds(10))
     harness = windows(tmp_path, tumbling, trigger=EachThird())
     feed(harness, *(("a", number, number) for number in range(8)))
@@ -304,12 +303,12 @@ def test_tumbling_windows_with_a_trigger_are_windows_of_their_keys(tmp_path: Pat
 class LastTwo(Evictor):
     """The function sees the last two; of them the last one stays."""
 
-    def evict_before(self, elements: Iterable[TimestampedValue], size: int, window: Any) -> list[TimestampedValue]:
+    def evict_before(self, elements: list[Any], size: int, window: Any, ctx: Any) -> list[Any]:
         found = list(elements)
         assert len(found) == size
         return found[-2:]
 
-    def evict_after(self, elements: Iterable[TimestampedValue], size: int, window: Any) -> list[TimestampedValue]:
+    def evict_after(self, elements: list[Any], size: int, window: Any, ctx: Any) -> list[Any]:
         return list(elements)[-1:]
 
 
@@ -416,3 +415,38 @@ class Told(ProcessWindowFunction):
     def process(self, key: Any, context: Any, elements: Any) -> Any:
         jobs.SEEN.append((key, context.window(), *elements))
         yield key
+
+
+class Counted(ProcessWindowFunction):
+    def process(self, key: Any, context: Any, elements: Any) -> Any:
+        jobs.SEEN.append((key, context.window().start, sorted(number for _, number in elements)))
+        yield key
+
+
+class Second(TimestampAssigner):
+    def extract_timestamp(self, value: tuple[Any, int], record_timestamp: int) -> int:
+        return value[1]
+
+
+@pytest.mark.parametrize("rewritten", [0, 1, 2])
+def test_none_as_the_only_key_of_a_window_is_kept_through_savepoints_that_are_written_again(
+    tmp_path: Path, rewritten: int
+) -> None:
+    held = [KeyedEntry(None, [(None, 5)], (0, 10)), KeyedEntry(None, [(None, 95), (None, 96)], (90, 100))]
+    writer = SavepointWriter.new().set_keyed_state("w", "window-contents", held, kind="window-elements")
+    path = writer.write(str(tmp_path / "0"))
+    for number in range(rewritten):
+        writer = SavepointWriter.from_existing(path)
+        transformed = writer.transform_keyed_state("w", "window-contents", lambda key, elements: elements)
+        path = transformed.write(str(tmp_path / str(number + 1)))
+    read = {
+        (entry.key, entry.window): entry.value for entry in Savepoint.open(path).keyed_state("w", "window-contents")
+    }
+    assert read == {(None, (0, 10)): [(None, 5)], (None, (90, 100)): [(None, 95), (None, 96)]}
+    env = jobs.environment(2, recover=path, checkpoints=str(tmp_path / "after"))
+    stamps = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Second())
+    records = env.from_collection([("y", 6), (None, 7)]).assign_timestamps_and_watermarks(stamps)
+    windows = records.key_by(lambda record: record[0]).window(TumblingEventTimeWindows.of(Time.milliseconds(10)))
+    windows.process(Counted()).uid("w").print()
+    jobs.run(env, tmp_path)
+    assert sorted(jobs.SEEN, key=repr) == [("y", 0, [6]), (None, 0, [5, 7]), (None, 90, [95, 96])]

@@ -47,10 +47,10 @@ class EachRecord(EventTimeTrigger):
 
 
 class LastTwo(Evictor):
-    def evict_before(self, elements: Any, size: int, window: Any) -> Any:
+    def evict_before(self, elements: Any, size: int, window: Any, ctx: Any) -> Any:
         return list(elements)[-2:]
 
-    def evict_after(self, elements: Any, size: int, window: Any) -> Any:
+    def evict_after(self, elements: Any, size: int, window: Any, ctx: Any) -> Any:
         return elements
 
 

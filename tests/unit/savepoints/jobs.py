@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tests.kit.by_hand import Threads
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock._engine.driver.driver import JobDriver
+
+#: What each source subtask reads in each epoch of a job that is to stop or to be cancelled.
+EPOCH_RECORDS = 1_000
+_DAY_MS = 86_400_000
 
 LIMITS = MapStateDescriptor("limits")
 #: What functions saw; they are found by name, so this is the one list of this process.
@@ -121,6 +126,8 @@ def run(
 ) -> tuple[JobDriver, str | None]:
     """Run a job to its end, or until it has stopped with a savepoint; return the driver and the savepoint.
 
+    How far a job is when it stops does not depend on the machine: until then each epoch reads `EPOCH_RECORDS`.
+
     Args:
         env: Has the job.
         place: Where everything lies.
@@ -137,6 +144,8 @@ def run(
 
     def watched(instruction: Any) -> None:
         if isinstance(instruction, do.RunEpoch):
+            if stop_in is not None or cancel_in is not None:
+                instruction = _paced(instruction)
             epochs.append(instruction)
             if len(epochs) == stop_in:
                 answers.append(driver.savepoint(str(place / "savepoints"), stop))
@@ -153,6 +162,17 @@ def run(
     return driver, answers[0].result(0) if answers else None
 
 
+def _paced(epoch: do.RunEpoch) -> do.RunEpoch:
+    """Return an epoch in which each source subtask reads a fixed number of records, however long that takes."""
+    paced = {
+        subtask: replace(dispatch, max_records=EPOCH_RECORDS, max_bytes=0, max_time_ms=_DAY_MS)
+        if dispatch.max_records
+        else dispatch
+        for subtask, dispatch in epoch.dispatches.items()
+    }
+    return replace(epoch, dispatches=paced)
+
+
 def savepoint_of(place: Path, *, numbers: int = 3_000, parallelism: int = 2, **settings: str) -> str:
     """Run the job of `totals` into a savepoint."""
     settings = {"checkpoints": str(place / "checkpoints"), **settings}
@@ -167,7 +187,7 @@ def cancelled_job(place: Path, *, epochs: int = 1, **settings: str) -> Path:
     """Run the job of `totals` for some epochs, cancel it, and return its directory with the checkpoint it keeps."""
     kept = {"checkpoints": str(place / "checkpoints"), "retention": "RETAIN_ON_CANCELLATION"}
     env = environment(**kept, **settings)
-    totals(env, 10_000_000)  # more than so many epochs read on any machine
+    totals(env, 2 * EPOCH_RECORDS * (epochs + 2))  # more than its two readers read until then
     run(env, place, cancel_in=epochs + 1)
     [job] = (place / "checkpoints").glob("?" * 32)
     return job

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.savepoints.jobs import environment, run, savepoint_of, totals
+from tests.unit.savepoints.jobs import EPOCH_RECORDS, environment, run, savepoint_of, totals
 
 from penstock._engine.protocol.metadata import handles_of
 from penstock._engine.savepoints.located import locate
@@ -74,7 +74,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     again.write(str(place / "savepoint"))
     kept = {"checkpoints": str(place / "cancelled" / "checkpoints"), "retention": "RETAIN_ON_CANCELLATION"}
     env = environment(2, **kept, inline="0 b", recover="latest")
-    totals(env, 10_000_000)  # more than three epochs read on any machine
+    totals(env, 5 * 2 * EPOCH_RECORDS)  # more than its two readers read until then
     run(env, place / "cancelled", cancel_in=4)
     return place
 

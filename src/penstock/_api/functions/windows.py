@@ -1,4 +1,4 @@
-"""Functions of all records of one key in one window."""
+"""Functions of all records in one window: of one key, or of a stream without keys."""
 
 from __future__ import annotations
 
@@ -100,4 +100,80 @@ class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
         """
 
 
-show("penstock.datastream.functions", ProcessWindowFunction, WindowFunction)
+class AllWindowFunction(Function, Generic[IN, OUT, W]):
+    """Makes any number of records of the contents of a window of a stream without keys.
+
+    Returned or yielded values go to the main output, and pairs of an :class:`~penstock.datastream.OutputTag` and a
+    value to that side output.
+
+    Source: org.apache.flink.streaming.api.functions.windowing.AllWindowFunction.
+
+    Example:
+        >>> class Total(AllWindowFunction):
+        ...     def apply(self, window, inputs):
+        ...         yield window.start, sum(inputs)
+    """
+
+    @abstractmethod
+    def apply(self, window: W, inputs: Iterable[IN]) -> Iterable[OUT] | None:
+        """Return or yield the results of a window; runs each time the window fires.
+
+        Args:
+            window: The window.
+            inputs: Its records in the order of arrival, or the one result of a reduce or aggregate function.
+        """
+
+
+class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
+    """Makes any number of records of a window of a stream without keys, with access to the window's context.
+
+    Returned or yielded values go to the main output, and pairs of an :class:`~penstock.datastream.OutputTag` and a
+    value to that side output.
+
+    Source: org.apache.flink.streaming.api.functions.windowing.ProcessAllWindowFunction.
+
+    Example:
+        >>> class Total(ProcessAllWindowFunction):
+        ...     def process(self, context, elements):
+        ...         yield context.window().end, len(list(elements))
+    """
+
+    class Context(ABC, Generic[W2]):
+        """The context of the current window."""
+
+        @abstractmethod
+        def window(self) -> W2:
+            """Return the window."""
+
+        @abstractmethod
+        def window_state(self) -> KeyedStateStore:
+            """Return state of this window; release it in ``clear``."""
+
+        @abstractmethod
+        def global_state(self) -> KeyedStateStore:
+            """Return state that all windows share."""
+
+    @abstractmethod
+    def process(self, context: ProcessAllWindowFunction.Context[W], elements: Iterable[IN]) -> Iterable[OUT] | None:
+        """Return or yield the results of a window; runs each time the window fires.
+
+        Args:
+            context: Valid during this call only.
+            elements: Its records in the order of arrival, or the one result of a reduce or aggregate function.
+        """
+
+    def clear(self, context: ProcessAllWindowFunction.Context[W]) -> None:
+        """Release the function's state of a window that has ended.
+
+        Args:
+            context: Valid during this call only.
+        """
+
+
+show(
+    "penstock.datastream.functions",
+    AllWindowFunction,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    WindowFunction,
+)

@@ -9,31 +9,33 @@ Source of the rules: Flink's WindowOperator.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, cast
 
 from penstock._api.time_domain import TimeDomain
-from penstock._api.window import MergingWindowAssigner, WindowAssigner
+from penstock._api.triggers import TriggerResult
+from penstock._api.window import MergingWindowAssigner, Window
+from penstock._engine.operators.assigner_context import AssignerContext
 from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.late_records import LateRecords
 from penstock._engine.operators.merging_windows import MergingWindows
 from penstock._engine.operators.side_outputs import SideOutputs
-from penstock._engine.operators.trigger_context import TriggerState, namespace_of, window_of
+from penstock._engine.operators.trigger_context import TriggerState
 from penstock._engine.operators.window_contents import CONTENTS, WindowContents
 from penstock._engine.operators.windowed import WindowedOperator
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 from penstock._engine.state.table import ABSENT, MISSING
 from penstock.common.copies import own
-from penstock.errors import UnsupportedOperationError
+from penstock.common.short_repr import short_repr
+from penstock.errors import UnsupportedOperationError, WindowResultError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from penstock._api.functions.basic import RuntimeContext
-    from penstock._api.triggers import Trigger, TriggerResult
-    from penstock._api.window import Window
+    from penstock._api.triggers import Trigger
+    from penstock._api.window import WindowAssigner
     from penstock._engine.operators.base import EpochContext, OperatorContext, Output
     from penstock._engine.operators.batch import RowBatch
     from penstock._engine.operators.window_function import WindowResults
+    from penstock._engine.operators.window_namespaces import WindowNamespaces
     from penstock._engine.protocol.keys import NormalKey
     from penstock._engine.state.table import Pane
     from penstock._engine.state.timers import DueTimer, Timers
@@ -53,6 +55,7 @@ class KeyedWindowOperator(WindowedOperator):
         late_tag: The id of the side output for late records; None drops them.
         contents: The contents of a window of a key.
         results: Emits the results of a firing window.
+        namespaces: The namespaces of the assigner's windows.
     """
 
     parts_tagged = True
@@ -67,6 +70,7 @@ class KeyedWindowOperator(WindowedOperator):
         late_tag: str | None,
         contents: WindowContents,
         results: WindowResults,
+        namespaces: WindowNamespaces,
     ) -> None:
         super().__init__(key_selector, results)
         self.assigner = assigner
@@ -74,6 +78,8 @@ class KeyedWindowOperator(WindowedOperator):
         self.lateness_ms = allowed_lateness_ms
         self.late_tag = late_tag
         self.contents = contents
+        self.namespaces = namespaces
+        self.merges = isinstance(assigner, MergingWindowAssigner)
         self.watermark = MIN_WATERMARK
         self.is_event_time = assigner.is_event_time()
         self.event_timers: Timers
@@ -85,11 +91,11 @@ class KeyedWindowOperator(WindowedOperator):
         super().open(context)
         self.event_timers = self.store.timers("event-time")
         self.processing_timers = self.store.timers("processing-time")
-        self.contents.open(self.store.table(CONTENTS, kind=self.contents.kind, keep_keys=True).pane())
+        self.state = TriggerState(context, self.store, self.event_timers, self.processing_timers, self.namespaces)
+        self.contents.open(self.store.table(CONTENTS, kind=self.contents.kind, keep_keys=True).pane(), self.state)
         self._merging = self.store.table(MERGING, kind=MERGING).pane()
-        self.state = TriggerState(context, self.store, self.event_timers, self.processing_timers)
         self._late = LateRecords(context)
-        self._assigner_context = AssignerContext(self.state, EngineRuntimeContext(context))
+        self._assigner_context = AssignerContext(context, self.store, self.state)
 
     def begin_epoch(self, epoch: EpochContext) -> None:
         super().begin_epoch(epoch)
@@ -123,7 +129,7 @@ class KeyedWindowOperator(WindowedOperator):
         self.state.turn_to(key, normal)
         merging = self._windows_of(normal)
         was_taken = False
-        windows = list(self.assigner.assign_windows(value, stamp, self._assigner_context))
+        windows = self._assigned(value, stamp)
         is_shared = len(windows) > 1 and self.contents.folds
         for window in windows:
             if self.is_event_time and window.max_timestamp() > MAX_WATERMARK:
@@ -141,8 +147,28 @@ class KeyedWindowOperator(WindowedOperator):
             self._follow(result, actual, stands, out)
             self._set_cleanup(actual)
         self._keep(normal, merging)
-        if windows and not was_taken:
+        if not was_taken and (windows or self._is_late(stamp)):
             self._set_aside(value, stamp, out)
+
+    def _assigned(self, value: Any, stamp: int) -> list[Window]:
+        """Return the windows of a record of the current key."""
+        context = self._assigner_context
+        context.key.key, context.key.normal = self.state.key, self.state.normal
+        windows = self.assigner.assign_windows(value, stamp, context)
+        if not isinstance(windows, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise self._not_windows(windows)
+        windows = list(windows)
+        for window in windows:
+            if not isinstance(window, Window):
+                raise self._not_windows(windows)
+        return windows
+
+    def _not_windows(self, result: object) -> WindowResultError:
+        call = f"assign_windows() of {type(self.assigner).__qualname__}"
+        return self._wrong(call, result, "a list of windows")
+
+    def _wrong(self, call: str, result: object, wanted: str) -> WindowResultError:
+        return WindowResultError(call, self.context.operator_name, short_repr(result), wanted)
 
     def _set_aside(self, value: Any, stamp: int, out: SideOutputs) -> None:
         if self.late_tag is None:
@@ -156,6 +182,9 @@ class KeyedWindowOperator(WindowedOperator):
 
     def _follow(self, result: TriggerResult, window: Window, stands: Window, out: SideOutputs) -> None:
         """Follow the trigger's decision about a window."""
+        if type(result) is not TriggerResult:
+            call = f"A method of {type(self.trigger).__qualname__}"
+            raise self._wrong(call, result, "a TriggerResult")
         address = self.state.address(stands)
         if result.is_fire():
             self.results.begin(window, self.watermark)
@@ -167,7 +196,7 @@ class KeyedWindowOperator(WindowedOperator):
         for timestamp, normal, namespace, key in due:
             self.store.turn_to(normal)
             self.state.turn_to(key, normal)
-            window, merging = window_of(namespace), self._windows_of(normal)
+            window, merging = self.namespaces.window(namespace), self._windows_of(normal)
             if merging is not None and window not in merging.mapping:
                 continue  # the window was merged or has ended
             stands = window if merging is None else merging.mapping[window]
@@ -206,6 +235,10 @@ class KeyedWindowOperator(WindowedOperator):
     def _is_over(self, window: Window) -> bool:
         return self.is_event_time and self._cleanup_time(window) <= self.watermark
 
+    def _is_late(self, stamp: int) -> bool:
+        """Return whether a record that belongs to no window is late by itself, as in Flink."""
+        return self.is_event_time and stamp + self.lateness_ms <= self.watermark
+
     def _set_cleanup(self, window: Window) -> None:
         time = self._cleanup_time(window)
         if time < MAX_WATERMARK:  # else the window lasts as long as the job
@@ -222,17 +255,22 @@ class KeyedWindowOperator(WindowedOperator):
 
     def _windows_of(self, normal: NormalKey) -> MergingWindows | None:
         """Return the merging windows of a key; None where the assigner's windows do not merge."""
-        if not isinstance(self.assigner, MergingWindowAssigner):
+        if not self.merges:
             return None
         pairs = self._merging.hot.get(normal, MISSING)
         if pairs is MISSING:
             pairs = self._merging.load(normal)
         found = () if pairs is ABSENT else pairs
-        return MergingWindows(self.assigner, {window_of(window): window_of(stands) for window, stands in found})
+        window_of = self.namespaces.window
+        return MergingWindows(
+            cast("MergingWindowAssigner[Any, Any]", self.assigner),
+            {window_of(window): window_of(stands) for window, stands in found},
+        )
 
     def _keep(self, normal: NormalKey, merging: MergingWindows | None) -> None:
         if merging is None:
             return
+        namespace_of = self.namespaces.of
         pairs = tuple((namespace_of(window), namespace_of(stands)) for window, stands in merging.mapping.items())
         if self._merging.hot.get(normal) != pairs:
             self._merging.hot[normal] = pairs or ABSENT
@@ -254,17 +292,3 @@ class KeyedWindowOperator(WindowedOperator):
             if time < MAX_WATERMARK:
                 self.state.at(part).delete(time, is_event=self.is_event_time)
         self.contents.merge(self.state.address(stands), [self.state.address(other) for other in others])
-
-
-class AssignerContext(WindowAssigner.WindowAssignerContext):
-    """The context of a window assigner."""
-
-    def __init__(self, state: TriggerState, runtime: RuntimeContext) -> None:
-        self._state = state
-        self._runtime = runtime
-
-    def get_current_processing_time(self) -> int:
-        return self._state.get_current_processing_time()
-
-    def get_runtime_context(self) -> RuntimeContext:
-        return self._runtime

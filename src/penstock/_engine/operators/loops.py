@@ -18,7 +18,9 @@ Example:
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from functools import cache
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._engine.state.table import ABSENT
@@ -32,54 +34,61 @@ if TYPE_CHECKING:
 #: Larger tuples are left to `own`.
 _MOST_FIELDS: Final = 8
 
-_MAP: Final = """
-def loop(call, records, {kinds}):
-    results, others = [], 0
+
+@dataclass(frozen=True)
+class _Template:
+    """The text of a loop over records."""
+
+    #: The arguments of the loop.
+    arguments: str
+    #: What the loop does for each record, down to `result`.
+    each: str
+    #: What it does with a result of the expected shape; it goes on with the next record then.
+    known: str
+    #: What it does with any other result.
+    other: str
+    end: str = "results"
+
+
+_MAP: Final = _Template(
+    "call, records",
+    """
     for record in records:
         result = call(record)
-        if not {known}:
-            others += 1
-            result = own(result)
-        results.append(result)
-    return results, others
-"""
+    """,
+    "results.append(result)",
+    "results.append(own(result))",
+)
 
 #: With object reuse the check only determines the shape.
-_MAP_WITH_REUSE: Final = _MAP.replace("result = own(result)", "pass")
+_MAP_WITH_REUSE: Final = replace(_MAP, other="results.append(result)")
 
-_FILTER: Final = """
-def loop(call, records, {kinds}):
-    results, others = [], 0
+_FILTER: Final = replace(
+    _MAP,
+    each="""
     for result in records:
-        if call(result):
-            if not {known}:
-                others += 1
-                result = own(result)
-            results.append(result)
-    return results, others
-"""
+        if not call(result):
+            continue
+    """,
+)
 
-_REDUCE: Final = """
-def loop(call, records, keys, hot, load, keep_apart, {kinds}):
-    results, others = [], 0
+_REDUCE: Final = _Template(
+    "call, records, keys, hot, load, keep_apart",
+    """
     for key, record in zip(keys, records, strict=True):
         try:
             before = hot[key]
         except KeyError:
             before = load(key)
         result = record if before is ABSENT else call(before, record)
-        if {known}:
-            hot[key] = result
-            results.append(result)
-        else:
-            others += 1
-            results.append(keep_apart(key, result))
-    return results, others
-"""
+    """,
+    "hot[key] = result; results.append(result)",
+    "results.append(keep_apart(key, result))",
+)
 
-_AGGREGATE: Final = """
-def loop(add, records, keys, hot, load, create, {kinds}):
-    others = 0
+_AGGREGATE: Final = _Template(
+    "add, records, keys, hot, load, create",
+    """
     for key, record in zip(keys, records):
         try:
             before = hot[key]
@@ -88,35 +97,67 @@ def loop(add, records, keys, hot, load, create, {kinds}):
         if before is ABSENT:
             before = own(create())
         result = add(record, before)
-        if result is before or {known}:
+        if result is before:
             hot[key] = result
-        else:
-            others += 1
-            hot[key] = own(result)
-    return [hot[key]] if others else [], others
+            continue
+    """,
+    "hot[key] = result",
+    "hot[key] = own(result)",
+    end="[hot[key]] if others else []",
+)
+
+_LOOP: Final = """
+def loop({arguments}, kind, tuple_kind, {kinds}):
+    results, others = [], 0
+    {each}
+        {check}
+        others += 1
+        {other}
+    return {end}, others
+"""
+
+_CHECK_VALUE: Final = """
+        if {tests}:
+            {known}
+            continue
+"""
+
+#: A tuple is unpacked: that is quicker than to ask for its length and for each field.
+_CHECK_TUPLE: Final = """
+        if kind(result) is tuple_kind:
+            try:
+                {parts}, = result
+            except ValueError:
+                pass
+            else:
+                if {tests}:
+                    {known}
+                    continue
 """
 
 
 @cache
-def _compiled(template: str, size: int | None) -> Callable[..., tuple[list[Any], int]]:
-    """Return a loop for tuples of `size` fields, or for values that are no tuples.
+def _code(template: _Template, size: int | None) -> CodeType:
+    """Return the code of a loop for tuples of `size` fields, or for values that are no tuples.
 
     `kind` and `tuple_kind` are local names of the function, not of the module: that saves a tenth of the loop's time.
     """
-    if size is None:
-        parts, shape = ["result"], ""
-    else:
-        parts = [f"result[{place}]" for place in range(size)]
-        shape = f"kind(result) is tuple_kind and len(result) == {size} and "
+    fields = range(1 if size is None else size)
+    parts = ["result"] if size is None else [f"part_{place}" for place in fields]
     tests = " and ".join(f"kind({part}) is kind_{place}" for place, part in enumerate(parts))
-    source = template.format(
-        kinds=", ".join(["kind", "tuple_kind", *(f"kind_{place}" for place in range(len(parts)))]),
-        known=f"({shape}{tests})",
+    check = _CHECK_VALUE if size is None else _CHECK_TUPLE
+    source = _LOOP.format(
+        arguments=template.arguments,
+        kinds=", ".join(f"kind_{place}" for place in fields),
+        each=template.each.strip(),
+        check=check.format(parts=", ".join(parts), tests=tests, known=template.known).strip(),
+        other=template.other,
+        end=template.end,
     )
-    space: dict[str, Any] = {"own": own, "ABSENT": ABSENT}
+    space: dict[str, Any] = {}
     # Below the name of this file its frames count as the library's, which tracebacks leave out.
     exec(compile(source, f"{__file__}/loop", "exec"), space)  # noqa: S102 - the text above, with numbers in it
-    return space["loop"]
+    return space["loop"].__code__
 
 
 class Loops:
@@ -125,6 +166,7 @@ class Loops:
     def __init__(self) -> None:
         #: The shape of the previous record.
         self._shape: Shape = int
+        self._compiled: dict[tuple[_Template, int | None], FunctionType] = {}
 
     def map(
         self, call: Callable[[Any], Any], records: Iterable[Any], *, copies: bool = True
@@ -180,11 +222,15 @@ class Loops:
         """
         self._run(_AGGREGATE, add, records, keys, *state, create)
 
-    def _run(self, template: str, *arguments: Any) -> tuple[list[Any], Shape | None]:
+    def _run(self, template: _Template, *arguments: Any) -> tuple[list[Any], Shape | None]:
         """Run a loop; return its results, and their common shape if they have one."""
         shape = self._shape
         kinds, size = (shape, len(shape)) if isinstance(shape, tuple) else ((shape,), None)
-        results, others = _compiled(template, size)(*arguments, type, tuple, *kinds)
+        if (loop := self._compiled.get((template, size))) is None:
+            # A copy of the code for each operator: CPython specialises code for what it calls.
+            loop = FunctionType(_code(template, size).replace(), {"own": own, "ABSENT": ABSENT})
+            self._compiled[template, size] = loop
+        results, others = loop(*arguments, type, tuple, *kinds)
         if not others:
             return results, shape
         self._shape = _shape_of(results[-1]) or shape

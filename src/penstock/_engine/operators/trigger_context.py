@@ -1,23 +1,24 @@
-"""The context of triggers, and the namespace of a window in state and timers."""
+"""The context of triggers and evictors."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from penstock._api.evictors import Evictor
 from penstock._api.triggers import Trigger
-from penstock._api.window import CountWindow, GlobalWindow, TimeWindow, Window
 from penstock._engine.operators.expiring import declare_life
 from penstock._engine.protocol.rows import MIN_WATERMARK
 from penstock._engine.protocol.times import checked_time
 from penstock._engine.state.key_context import KeyContext
 from penstock._engine.state.kinds.kind import StateScope
 from penstock._engine.state.kinds.registry import kind_of
-from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
     from penstock._api.state.descriptors import StateDescriptor
     from penstock._api.state.kinds import State
+    from penstock._api.window import Window
     from penstock._engine.operators.base import OperatorContext
+    from penstock._engine.operators.window_namespaces import WindowNamespaces
     from penstock._engine.protocol.keys import NormalKey
     from penstock._engine.state.memory_store import MemoryStore
     from penstock._engine.state.rows import Composite, Namespace
@@ -25,49 +26,19 @@ if TYPE_CHECKING:
     from penstock.metrics.metricbase import MetricGroup
 
 
-def namespace_of(window: Window) -> Namespace:
-    """Return the namespace of a window in state and timers, a tuple of numbers.
-
-    Raises:
-        UnsupportedOperationError: The window has another class.
-
-    Example:
-        >>> namespace_of(TimeWindow(0, 10)), namespace_of(CountWindow(7)), namespace_of(GlobalWindow.get())
-        ((0, 10), (7,), ())
-    """
-    match window:
-        case TimeWindow():
-            return window.start, window.end
-        case CountWindow():
-            return (window.id,)
-        case GlobalWindow():
-            return ()
-        case _:
-            reason = "windows are TimeWindow, CountWindow or GlobalWindow objects"
-            raise UnsupportedOperationError(f"A window of the class {type(window).__qualname__}", reason)
-
-
-def window_of(namespace: Namespace) -> Window:
-    """Return the window of a namespace.
-
-    Example:
-        >>> window_of((0, 10)), window_of(())
-        (TimeWindow(start=0, end=10), GlobalWindow)
-    """
-    match namespace:
-        case (start, end):
-            return TimeWindow(start, end)
-        case (number,):
-            return CountWindow(number)
-        case _:
-            return GlobalWindow.get()
-
-
-class TriggerState(Trigger.OnMergeContext):
+class TriggerState(Trigger.OnMergeContext, Evictor.EvictorContext):
     """The context of the current window and key, moved from one to the next."""
 
-    def __init__(self, context: OperatorContext, store: MemoryStore, event: Timers, processing: Timers) -> None:
+    def __init__(
+        self,
+        context: OperatorContext,
+        store: MemoryStore,
+        event: Timers,
+        processing: Timers,
+        namespaces: WindowNamespaces,
+    ) -> None:
         self._context = context
+        self._namespace_of = namespaces.of
         self._store = store
         self._event, self._processing = event, processing
         self._states: dict[str, State] = {}
@@ -79,24 +50,29 @@ class TriggerState(Trigger.OnMergeContext):
         self.key: Any = None
         self.normal: NormalKey = b""
 
+    @property
+    def operator_name(self) -> str:
+        """The operator's name, for errors."""
+        return self._context.operator_name
+
     def turn_to(self, key: Any, normal: NormalKey) -> None:
         """Make a key the current one."""
         self.key, self.normal = key, normal
 
     def address(self, window: Window) -> Composite:
         """Return the address of the row of a window of the current key."""
-        return self.normal, namespace_of(window), None
+        return self.normal, self._namespace_of(window), None
 
     def at(self, window: Window) -> TriggerState:
         """Make a window of the key the current one."""
-        self._namespace, self._parts = namespace_of(window), []
+        self._namespace, self._parts = self._namespace_of(window), []
         self._row.key, self._row.normal = self.key, (self.normal, self._namespace, None)
         return self
 
     def merging(self, window: Window, parts: list[Window]) -> TriggerState:
         """Make a merged window the current one."""
         self.at(window)
-        self._parts = [namespace_of(part) for part in parts if part != window]
+        self._parts = [self._namespace_of(part) for part in parts if part != window]
         return self
 
     # ---------------------------------------------------------------------------------------------------------- clocks

@@ -7,10 +7,13 @@ pass the window's end again. A key that gets a record before that fires again, a
 
 from __future__ import annotations
 
+from functools import partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
-from penstock._api.window import MergingWindowAssigner, TimeWindow, TumblingEventTimeWindows, WindowAssigner
+from penstock._api.time_windows import TumblingEventTimeWindows, checked_timestamp
+from penstock._api.triggers import EventTimeTrigger
+from penstock._api.window import MergingWindowAssigner, TimeWindow, WindowAssigner
 from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.fired_windows import (
     CONTENTS,
@@ -30,6 +33,7 @@ from penstock._engine.operators.window_function import (
     WindowResults,
     window_results,
 )
+from penstock._engine.operators.window_namespaces import WindowNamespaces
 from penstock._engine.operators.window_strategy import PaneStrategy
 from penstock._engine.operators.windowed import WindowedOperator
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
@@ -148,7 +152,7 @@ class WindowOperator(WindowedOperator):
         size, offset = self.assigner.size_ms, self.assigner.offset_ms
         oldest, newest = min(stamps), max(stamps)
         if oldest == NO_TIMESTAMP:
-            self.assigner.assign_windows(None, NO_TIMESTAMP, None)  # raises  # pyright: ignore[reportArgumentType]
+            checked_timestamp(oldest)  # raises
         first = oldest - (oldest - offset) % size
         if newest < first + size:
             return [first] * len(stamps)
@@ -265,18 +269,21 @@ def window_operator(
 ) -> WindowedOperator:
     """Return the window operator for a node's payload: `WindowOperator` for aligned windows, else the general one."""
     panes = PaneStrategy.named(strategy, function)
-    if type(assigner) is not TumblingEventTimeWindows or trigger is not None or evictor is not None:
+    trigger = trigger or assigner.get_default_trigger(None)
+    fires_at_its_end = type(trigger) is EventTimeTrigger and evictor is None
+    if type(assigner) is not TumblingEventTimeWindows or not fires_at_its_end:
+        namespaces = WindowNamespaces(assigner.get_window_serializer())
         merges = isinstance(assigner, MergingWindowAssigner)
+        context = MergingWindowContext if merges else partial(KeyedWindowContext, namespaces=namespaces)
         return KeyedWindowOperator(
             key_selector,
             assigner,
-            trigger or assigner.get_default_trigger(None),
+            trigger,
             allowed_lateness_ms=allowed_lateness_ms,
             late_tag=late_tag,
             contents=WindowContents(panes) if evictor is None else EvictedContents(panes, evictor),
-            results=window_results(
-                strategy, function, window_function, MergingWindowContext if merges else KeyedWindowContext
-            ),
+            results=window_results(strategy, function, window_function, context),
+            namespaces=namespaces,
         )
     results = window_results(strategy, function, window_function)
     return WindowOperator(

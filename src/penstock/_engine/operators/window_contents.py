@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from penstock._api.triggers import TimestampedValue
+from penstock._api.evictors import TimestampedValue
 from penstock._engine.operators.fired_windows import CONTENTS
 from penstock._engine.state.rows import IN_ADDRESS
 from penstock._engine.state.table import ABSENT, MISSING
 from penstock.common.copies import own
+from penstock.common.short_repr import short_repr
+from penstock.errors import WindowResultError
 
 if TYPE_CHECKING:
-    from penstock._api.triggers import Evictor
+    from collections.abc import Callable
+
+    from penstock._api.evictors import Evictor
     from penstock._api.window import Window
     from penstock._engine.operators.side_outputs import SideOutputs
+    from penstock._engine.operators.trigger_context import TriggerState
     from penstock._engine.operators.window_function import WindowResults
     from penstock._engine.operators.window_strategy import PaneStrategy
     from penstock._engine.state.rows import Composite
@@ -35,10 +41,12 @@ class WindowContents:
         self.kind = IN_ADDRESS + strategy.kind
         self.function = strategy.function
         self.pane: Pane
+        self.state: TriggerState
 
-    def open(self, pane: Pane) -> None:
-        """Set the pane of the rows."""
+    def open(self, pane: Pane, state: TriggerState) -> None:
+        """Set the pane of the rows, and the context of evictors."""
         self.pane = pane
+        self.state = state
 
     def add(self, address: Composite, key: Any, value: Any, stamp: int) -> None:
         """Add a record to a window."""
@@ -106,10 +114,20 @@ class EvictedContents(WindowContents):
         if held is ABSENT:
             return
         elements = [TimestampedValue(value, stamp) for value, stamp in held]
-        elements = list(self._evictor.evict_before(elements, len(elements), window))
-        if elements:
+        elements = self._left(self._evictor.evict_before, elements, window)
+        if elements or self.strategy.folds_nothing:
             # Copies: what the functions do to them does not reach the next result of the window.
             result = self.strategy.folded([own(element.value) for element in elements])
             results.emit([(address[0], key, result)], out, window.max_timestamp())
-        elements = list(self._evictor.evict_after(elements, len(elements), window))
+        elements = self._left(self._evictor.evict_after, elements, window)
         self.put(address, [(element.value, element.timestamp) for element in elements] or ABSENT)
+
+    def _left(self, evict: Callable[..., Any], elements: list[Any], window: Window) -> list[Any]:
+        """Return the records that an evictor leaves in a window."""
+        left: Any = evict(elements, len(elements), window, self.state)
+        if isinstance(left, Iterable):
+            left = list(cast("Iterable[Any]", left))
+            if all(isinstance(one, TimestampedValue) for one in left):
+                return left
+        call = f"{evict.__name__}() of {type(self._evictor).__qualname__}"
+        raise WindowResultError(call, self.state.operator_name, short_repr(left), "the elements that stay")

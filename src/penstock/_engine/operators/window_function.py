@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from penstock._api.functions.windows import ProcessWindowFunction, WindowFunction
+from penstock._api.functions.windows import ProcessAllWindowFunction, ProcessWindowFunction, WindowFunction
 from penstock._api.window import TimeWindow
 from penstock._engine.operators.context import EngineRuntimeContext
-from penstock._engine.operators.trigger_context import namespace_of
 from penstock._engine.state.key_context import KeyContext
 from penstock._engine.state.kinds.kind import StateScope
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from penstock._api.window import Window
     from penstock._engine.operators.base import OperatorContext
     from penstock._engine.operators.side_outputs import SideOutputs
+    from penstock._engine.operators.window_namespaces import WindowNamespaces
     from penstock._engine.protocol.keys import NormalKey
     from penstock._engine.state.memory_store import MemoryStore
     from penstock._engine.state.table import Table
 
+_NO_CLEAR: Final = cast("Any", ProcessWindowFunction).clear
+_NO_CLEAR_OF_ALL: Final = cast("Any", ProcessAllWindowFunction).clear
+
 #: The content of a pane for one key: normal key, key and value.
 Entry: TypeAlias = "tuple[NormalKey, Any, Any]"
+#: Makes the context of window functions.
+MakeContext: TypeAlias = "Callable[[OperatorContext, MemoryStore], WindowContext]"
 
 
 class WindowResults:
@@ -58,19 +63,20 @@ class WindowResults:
 class FunctionResults(WindowResults):
     """The results of a WindowFunction or a ProcessWindowFunction."""
 
-    def __init__(self, strategy: str, function: Any, window_function: Any, context: type[WindowContext]) -> None:
+    def __init__(self, strategy: str, function: Any, window_function: Any, context: MakeContext) -> None:
         super().__init__(function, aggregated=strategy == "aggregate")
-        self._context_type = context
+        self._make_context = context
         self._many = strategy == "elements"
         self._function = window_function
-        own_clear = getattr(window_function.__class__, "clear", None)
-        self.clears = own_clear is not None and own_clear is not cast("Any", ProcessWindowFunction).clear
+        # Of the program's function: it may be wrapped.
+        own_clear = getattr(getattr(window_function, "wrapped_function", window_function).__class__, "clear", None)
+        self.clears = own_clear not in (None, _NO_CLEAR, _NO_CLEAR_OF_ALL)
         takes_windows = isinstance(window_function, WindowFunction)
         self._apply: Any = cast("Any", window_function).apply if takes_windows else None
         self._context: WindowContext
 
     def prepare(self, context: OperatorContext, store: MemoryStore) -> tuple[Any, EngineRuntimeContext]:
-        self._context = self._context_type(context, store)
+        self._context = self._make_context(context, store)
         return self._function, EngineRuntimeContext(context, store, self._context.key)
 
     def begin(self, window: Window, watermark: int) -> None:
@@ -144,6 +150,10 @@ class _WindowRuntimeContext(EngineRuntimeContext):
 class KeyedWindowContext(WindowContext):
     """The context of windows whose rows have the window in their address."""
 
+    def __init__(self, context: OperatorContext, store: MemoryStore, namespaces: WindowNamespaces) -> None:
+        super().__init__(context, store)
+        self.namespaces = namespaces
+
     def window_state(self) -> EngineRuntimeContext:
         return _KeyedWindowState(self, self._runtime, self._store)
 
@@ -151,9 +161,9 @@ class KeyedWindowContext(WindowContext):
 class _KeyedWindowState(EngineRuntimeContext):
     """State of the current key in the current window."""
 
-    def __init__(self, window: WindowContext, context: OperatorContext, store: MemoryStore) -> None:
+    def __init__(self, window: KeyedWindowContext, context: OperatorContext, store: MemoryStore) -> None:
         row = KeyContext()
-        row.key, row.normal = window.key.key, (window.key.normal, namespace_of(window.at), None)
+        row.key, row.normal = window.key.key, (window.key.normal, window.namespaces.of(window.at), None)
         super().__init__(context, store, row)
 
     def _table(self, name: str, kind: str) -> Table:
@@ -170,7 +180,7 @@ class MergingWindowContext(WindowContext):
 
 
 def window_results(
-    strategy: str, function: Any, window_function: Any, context: type[WindowContext] = WindowContext
+    strategy: str, function: Any, window_function: Any, context: MakeContext = WindowContext
 ) -> WindowResults:
     """Return the results of panes, with or without a window function."""
     if window_function is None:

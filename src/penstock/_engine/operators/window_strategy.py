@@ -23,6 +23,8 @@ class PaneStrategy(ABC):
     kind: str
     #: Whether a function of the user's gets each record as it is added.
     folds = True
+    #: Whether `folded` makes a result of no record.
+    folds_nothing = True
 
     def __init__(self, function: Any) -> None:
         self.function = function
@@ -59,6 +61,7 @@ class ReducePanes(PaneStrategy):
     """One record per key."""
 
     kind = "window-reduce"
+    folds_nothing = False
 
     def add_all(self, pane: Pane, keys: list[NormalKey], records: Iterator[Any]) -> None:
         call = getattr(self.function, "reduce", self.function)

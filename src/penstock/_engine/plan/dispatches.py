@@ -32,6 +32,8 @@ ReadRange: TypeAlias = Callable[[str, int, int], bytes]
 #: The most bytes of properties with the dispatches themselves: of one, and of what all tasks of the epoch get together.
 MAX_INLINE_DISPATCHES: Final = 256 << 10
 MAX_INLINE_TOGETHER: Final = 4 << 20
+#: Stands between the head and the file in the text; base64 does not have it.
+_BETWEEN: Final = "."
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +45,7 @@ class _Head:
 
     #: By level: where its section begins in the file, and its bytes.
     sections: tuple[tuple[int, int], ...]
-    #: The file, or its path in the checkpoint storage.
-    file: bytes | None
+    #: The path of the file in the checkpoint storage; without it, the file follows in the text.
     path: str | None = None
 
 
@@ -66,11 +67,11 @@ def pack(plan: EpochPlan, *, inline: bool = True) -> str:
     """
     epoch = f"{plan.levels[0].job_attempt} {plan.checkpoint_id} {plan.attempt}"
     file, sections = _sealed_file(plan.levels, plan.job.dispatch_key, epoch)
-    text = _text(_Head(epoch, sections, file))
+    text = _text(_Head(epoch, sections), file)
     most = min(MAX_INLINE_DISPATCHES, MAX_INLINE_TOGETHER // sum(plan.levels[0].widths))
     if plan.store is None or (inline and len(text) <= most):
         return text
-    return _text(_Head(epoch, sections, None, plan.store(file)))
+    return _text(_Head(epoch, sections, plan.store(file)))
 
 
 def _sealed_file(levels: Sequence[LevelDispatch], key: bytes, epoch: str) -> tuple[bytes, tuple[tuple[int, int], ...]]:
@@ -97,8 +98,9 @@ def unpack(text: str, job: JobDispatch, place: tuple[int, int], storage: Callabl
     Raises:
         CorruptCheckpointError: The file is gone, or was changed or exchanged.
     """
-    head = decode(base64.b64decode(text), _Head)
-    read = partial(storage(), head.path) if head.path is not None else partial(_part, head.file or b"")
+    first, _, file = text.partition(_BETWEEN)
+    head = decode(base64.b64decode(first), _Head)
+    read = partial(storage(), head.path) if head.path is not None else partial(_part, file)
     level, slot = place
     start, size = head.sections[level]
 
@@ -115,10 +117,13 @@ def _label(epoch: str, *place: int) -> str:
     return f"dispatch of {epoch} {place}"
 
 
-def _part(file: bytes, start: int, length: int) -> bytes:
-    return file[start : start + length]
+def _part(file: str, start: int, length: int) -> bytes:
+    """Decode a part of a file in base64, and no more of it: most of the file is of other tasks."""
+    first = start // 3
+    decoded = base64.b64decode(file[4 * first : 4 * -(-(start + length) // 3)])
+    return decoded[start - 3 * first :][:length]
 
 
-def _text(head: _Head) -> str:
+def _text(head: _Head, file: bytes = b"") -> str:
     # Not compressed: its sections are, and the state in the parts becomes only a twentieth smaller.
-    return base64.b64encode(encode(head)).decode()
+    return base64.b64encode(encode(head)).decode() + _BETWEEN + base64.b64encode(file).decode()

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 #: Bytes of a body; the largest that a client of Flink sends has some hundred.
 MAX_BODY: Final = 64 << 10
+#: Of its length; Python converts no number of some thousand.
+_MOST_DIGITS: Final = 18
 _BODY_TIMEOUT_S: Final = 10.0
 _JSON: Final = "application/json"
 _SAFE: Final = ("GET", "HEAD", "OPTIONS")
@@ -113,7 +115,7 @@ class Guard:
     @staticmethod
     async def _body(headers: Headers, receive: Receive) -> bytes:
         length = headers.get("content-length", "0")
-        if length.isdecimal() and int(length) > MAX_BODY:
+        if length.isdecimal() and (len(length) > _MOST_DIGITS or int(length) > MAX_BODY):
             raise _too_large()
         body = bytearray()
         try:

@@ -12,7 +12,7 @@ from penstock._engine.protocol.key_frames import may_lack_names
 from penstock._engine.protocol.key_groups import key_group, normal_key_groups
 from penstock._engine.protocol.key_values import key_value
 from penstock._engine.state.chunk_columns import Chunk, ChunkOperation
-from penstock._engine.state.rows import TIMERS, key_at, keys_at
+from penstock._engine.state.rows import TIMERS, keys_at
 from penstock._engine.state.table import ABSENT, Pane
 from penstock.errors import InternalError
 
@@ -148,9 +148,9 @@ class Chunker:
         """Iterate the present rows of a pane by ascending key group; a large one comes in parts."""
         hot, most = pane.hot, self._max_parallelism
         above: dict[int, list[Address]] = {}
-        for address, value in hot.items():
-            if value is not ABSENT:
-                above.setdefault(key_group(key_at(address), most), []).append(address)
+        present = [address for address, value in hot.items() if value is not ABSENT]
+        for address, group in zip(present, normal_key_groups(keys_at(present), most), strict=True):
+            above.setdefault(group, []).append(address)
         stored = below(pane, hot) if pane.stored else iter(())
         ahead = next(stored, None)
         for group in self._key_groups:

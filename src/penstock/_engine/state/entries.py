@@ -21,7 +21,7 @@ from operator import is_
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from penstock._engine.protocol.key_groups import key_group
+from penstock._engine.protocol.key_groups import key_group, normal_key_groups
 from penstock._engine.protocol.keys import NormalKey, decode_normal, encode_normal
 from penstock._engine.state import pickles
 from penstock._engine.state.rows import Address, Composite, Namespace, Owner, Row, key_at
@@ -96,8 +96,9 @@ def changes(
                 last, place = key, groups[key_group(key, max_parallelism)]
             place.append(address)
     else:
-        for normal in cast("list[NormalKey]", addresses):
-            groups[key_group(normal, max_parallelism)].append(normal)
+        normals = cast("list[NormalKey]", addresses)
+        for normal, group in zip(normals, normal_key_groups(normals, max_parallelism), strict=True):
+            groups[group].append(normal)
     hot = pane.hot
     for group, rows in enumerate(groups):
         if not rows:

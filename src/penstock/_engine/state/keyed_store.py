@@ -207,13 +207,17 @@ class KeyedStore(MemoryStore):
                 self._measure_room()
             if subs.hides(address):
                 return ABSENT
+        local = self._local
+        assert local is not None
         try:
-            value, original, stamp, size = cast("LocalVersion", self._local).get(pane.stored, address)
+            value, original, stamp, size = local.get(pane.stored, address)
         except VersionMovedError as moved:
             raise self._stale(moved.position) from moved
+        if subs is None and original is None and stamp is None and type(address) is not tuple:
+            pane.hot[address] = value  # as `put` does, without the call: this is the path of most reads
+            self._room -= entry_bytes(size)
+            return value
         self._room -= entry_bytes(size) + (_COMPOSITE_BYTES if subs is not None else 0)
-        if value is ABSENT:
-            original = stamp = None
         pane.put(address, value, original, stamp)
         return value
 

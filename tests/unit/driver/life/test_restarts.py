@@ -46,6 +46,19 @@ def test_failure_restarts_from_the_last_checkpoint_and_nothing_is_twice(name: st
     assert {run.job_attempt for run in of(do.RunEpoch, seen)} == {0, 1, 2}
 
 
+def test_records_of_a_job_count_once_however_often_it_restarts(name: str) -> None:
+    world = World(
+        numbers_job(name),
+        patience=3,
+        trouble={3: failing, 5: failing, 6: EpochInfrastructureError("executor 3 is gone")},
+    )
+    driver, seen = run(name, world, interval="1 s")
+    counted = [one.progress.records for one in of(do.PublishProgress, seen)]
+    assert counted == sorted(counted)
+    assert counted[-1] == driver.progress.records == len(ALL)
+    assert sum(one.progress.epoch_records for one in of(do.PublishProgress, seen)) == len(ALL)
+
+
 def test_restart_drops_the_cache_entries_of_the_attempt_before(name: str) -> None:
     world = World(numbers_job(name), patience=3, trouble={4: failing})
     _, seen = run(name, world, interval="1 s")

@@ -1,0 +1,142 @@
+"""What the windows of streams with keys and without have in common: trigger, evictor, lateness, late output."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+
+from penstock._api.evictors import Evictor
+from penstock._api.output_tag import OutputTag
+from penstock._api.triggers import Trigger
+from penstock._api.window import MergingWindowAssigner, WindowAssigner
+from penstock._engine.graph.job_graph import OperatorKind
+from penstock.errors import UnsupportedOperationError
+
+if TYPE_CHECKING:
+    from penstock._builders.environment import StreamExecutionEnvironment
+    from penstock._builders.stream import DataStream, KeyedStream
+    from penstock.common.typeinfo import TypeInformation
+
+T = TypeVar("T")
+W = TypeVar("W")
+
+
+class WindowSettings(Generic[T, W]):
+    """The settings of windows.
+
+    Args:
+        keyed_stream: The records.
+        window_assigner: Says which windows a record belongs to.
+
+    Raises:
+        TypeError: The assigner is no WindowAssigner, or its trigger no Trigger.
+        UnsupportedOperationError: The windows merge, and their own trigger does not know what to do then.
+    """
+
+    def __init__(self, keyed_stream: KeyedStream[T, Any], window_assigner: WindowAssigner[Any, W]) -> None:
+        if not isinstance(window_assigner, WindowAssigner):  # pyright: ignore[reportUnnecessaryIsInstance]
+            msg = f"window_assigner must be a WindowAssigner, not {window_assigner!r}."
+            raise TypeError(msg)
+        self._keyed_stream = keyed_stream
+        self._window_assigner = window_assigner
+        self._allowed_lateness_ms = 0
+        self._late_tag: OutputTag | None = None
+        self._trigger: Trigger[Any, Any] | None = None
+        self._evictor: Evictor[Any, Any] | None = None
+
+    def get_execution_environment(self) -> StreamExecutionEnvironment:
+        """Return the environment that the stream belongs to."""
+        return self._keyed_stream.get_execution_environment()
+
+    def get_input_type(self) -> TypeInformation:
+        """Return the type of the records."""
+        return self._keyed_stream.get_type()
+
+    def trigger(self, trigger: Trigger[T, W]) -> Self:
+        """Have the windows fire when something else says so than their own default.
+
+        Args:
+            trigger: Says so.
+
+        Raises:
+            TypeError: It is no Trigger.
+            UnsupportedOperationError: The windows merge, and it does not know what to do then.
+        """
+        self._trigger = self._checked_trigger("trigger", trigger)
+        return self
+
+    def evictor(self, evictor: Evictor[T, W]) -> Self:
+        """Have records taken out of windows that fire; of Flink's Java API, PyFlink has none.
+
+        Args:
+            evictor: Says which. The windows keep all of their records then, also where these are reduced.
+
+        Raises:
+            TypeError: It is no Evictor.
+        """
+        if not isinstance(evictor, Evictor):  # pyright: ignore[reportUnnecessaryIsInstance]
+            msg = f"evictor must be an Evictor, not {evictor!r}."
+            raise TypeError(msg)
+        self._evictor = evictor
+        return self
+
+    def allowed_lateness(self, time_ms: int) -> Self:
+        """Keep windows open for late records, each of which fires its window again.
+
+        Args:
+            time_ms: How long after a window's end, in milliseconds of the watermark; records that are later still are
+                dropped, or go to the late side output.
+
+        Raises:
+            ValueError: It is negative.
+        """
+        if time_ms < 0:
+            msg = f"allowed_lateness cannot be negative: {time_ms} ms."
+            raise ValueError(msg)
+        self._allowed_lateness_ms = time_ms
+        return self
+
+    def side_output_late_data(self, output_tag: OutputTag) -> Self:
+        """Send records that are too late to a side output in place of dropping them.
+
+        Args:
+            output_tag: The output; ``get_side_output`` of the resulting stream returns it.
+
+        Raises:
+            TypeError: The tag is no OutputTag.
+        """
+        if not isinstance(output_tag, OutputTag):  # pyright: ignore[reportUnnecessaryIsInstance]
+            msg = f"output_tag must be an OutputTag, not {output_tag!r}."
+            raise TypeError(msg)
+        self._late_tag = output_tag
+        return self
+
+    def _build(
+        self, strategy: str, function: object, window_function: object, output_type: TypeInformation | None
+    ) -> DataStream[Any]:
+        """Add the operator, and return its main output."""
+        trigger = self._trigger
+        if trigger is None:
+            default = self._window_assigner.get_default_trigger(self.get_execution_environment())
+            trigger = self._checked_trigger(f"the default trigger of {self._window_assigner!r}", default)
+        members = {
+            "key_selector": self._keyed_stream._key_selector,
+            "assigner": self._window_assigner,
+            "allowed_lateness_ms": self._allowed_lateness_ms,
+            "late_tag": None if self._late_tag is None else self._late_tag.tag_id,
+            "strategy": strategy,
+            "function": function,
+            "window_function": window_function,
+            "trigger": trigger,
+            "evictor": self._evictor,
+        }
+        return self._keyed_stream._transform(OperatorKind.WINDOW, "Window", members, output_type)
+
+    def _checked_trigger(self, what: str, trigger: Trigger[Any, Any]) -> Trigger[Any, Any]:
+        if not isinstance(trigger, Trigger):  # pyright: ignore[reportUnnecessaryIsInstance]
+            msg = f"{what} must be a Trigger, not {trigger!r}."
+            raise TypeError(msg)
+        if isinstance(self._window_assigner, MergingWindowAssigner) and not trigger.can_merge():
+            raise UnsupportedOperationError(
+                f"trigger({trigger!r})", "its can_merge() is False, and these windows merge"
+            )
+        return trigger

@@ -1,0 +1,178 @@
+"""AllWindowedStream: all records of a stream in windows, in one subtask."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from penstock._api.functions.basic import AggregateFunction, ReduceFunction
+from penstock._api.functions.windows import AllWindowFunction, ProcessAllWindowFunction
+from penstock._builders.all_windows import OneKey, with_key
+from penstock._builders.checks import check_function
+from penstock._builders.held_functions import held_aggregate, held_reduce
+from penstock._builders.window_settings import WindowSettings
+from penstock._shelf import show
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock._api.window import WindowAssigner
+    from penstock._builders.stream import DataStream
+    from penstock.common.typeinfo import TypeInformation
+
+T = TypeVar("T")
+W = TypeVar("W")
+ACC = TypeVar("ACC")
+R = TypeVar("R")
+OUT = TypeVar("OUT")
+
+
+class AllWindowedStream(WindowSettings[T, W]):
+    """The records of a stream in windows, whatever their keys; one subtask has all of them.
+
+    Source: org.apache.flink.streaming.api.datastream.AllWindowedStream.
+
+    Args:
+        data_stream: The records.
+        window_assigner: Says which windows a record belongs to.
+
+    Raises:
+        TypeError: The assigner is no WindowAssigner.
+
+    Example:
+        >>> from penstock.common.time import Time
+        >>> from penstock.datastream import StreamExecutionEnvironment
+        >>> from penstock.datastream.window import TumblingEventTimeWindows
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> minutes = env.from_collection([1, 2]).window_all(TumblingEventTimeWindows.of(Time.minutes(1)))
+        >>> minutes.reduce(lambda a, b: a + b).get_name()
+        'Window'
+    """
+
+    def __init__(self, data_stream: DataStream[T], window_assigner: WindowAssigner[Any, W]) -> None:
+        super().__init__(data_stream.key_by(OneKey()), window_assigner)
+
+    @overload
+    def reduce(
+        self,
+        reduce_function: ReduceFunction[T] | Callable[[T, T], T],
+        window_function: None = None,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[T]: ...
+
+    @overload
+    def reduce(
+        self,
+        reduce_function: ReduceFunction[T] | Callable[[T, T], T],
+        window_function: AllWindowFunction[T, OUT, W] | ProcessAllWindowFunction[T, OUT, W],
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[OUT]: ...
+
+    def reduce(
+        self,
+        reduce_function: ReduceFunction[T] | Callable[[T, T], T],
+        window_function: AllWindowFunction[T, Any, W] | ProcessAllWindowFunction[T, Any, W] | None = None,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[Any]:
+        """Fold the records of each window into one as they arrive.
+
+        Args:
+            reduce_function: Takes the result so far and the next record.
+            window_function: Makes the output of the result; it is handed an iterable of one.
+            output_type: The type of the output; that of the records when both this and the window function are left
+                out.
+
+        Raises:
+            TypeError: A function is not of its kind.
+            UnpicklableFunctionError: A function captured something that cannot be pickled.
+        """
+        check_function("reduce_function", reduce_function, ReduceFunction)
+        if window_function is None and output_type is None:
+            output_type = self.get_input_type()
+        held = held_reduce(reduce_function, self.get_input_type())
+        return self._one_subtask("reduce", held, window_function, output_type)
+
+    @overload
+    def aggregate(
+        self,
+        aggregate_function: AggregateFunction[T, ACC, R],
+        window_function: None = None,
+        accumulator_type: TypeInformation | None = None,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[R]: ...
+
+    @overload
+    def aggregate(
+        self,
+        aggregate_function: AggregateFunction[T, ACC, R],
+        window_function: AllWindowFunction[R, OUT, W] | ProcessAllWindowFunction[R, OUT, W],
+        accumulator_type: TypeInformation | None = None,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[OUT]: ...
+
+    def aggregate(
+        self,
+        aggregate_function: AggregateFunction[T, ACC, R],
+        window_function: AllWindowFunction[R, Any, W] | ProcessAllWindowFunction[R, Any, W] | None = None,
+        accumulator_type: TypeInformation | None = None,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[Any]:
+        """Fold the records of each window into an accumulator as they arrive.
+
+        Args:
+            aggregate_function: The function.
+            window_function: Makes the output of the result; it is handed an iterable of one.
+            accumulator_type: The type that accumulators are held to.
+            output_type: The type of the output.
+
+        Raises:
+            TypeError: A function is not of its kind.
+            UnpicklableFunctionError: A function captured something that cannot be pickled.
+        """
+        check_function("aggregate_function", aggregate_function, AggregateFunction, or_callable=False)
+        held = held_aggregate(aggregate_function, accumulator_type)
+        return self._one_subtask("aggregate", held, window_function, output_type)
+
+    def apply(
+        self, window_function: AllWindowFunction[T, OUT, W], output_type: TypeInformation | None = None
+    ) -> DataStream[OUT]:
+        """Hand all records of a window to a function; they are kept until then.
+
+        Args:
+            window_function: The function.
+            output_type: The type of the output.
+
+        Raises:
+            TypeError: The function is no AllWindowFunction.
+            UnpicklableFunctionError: The function captured something that cannot be pickled.
+        """
+        check_function("window_function", window_function, AllWindowFunction, or_callable=False)
+        return self._one_subtask("elements", None, window_function, output_type)
+
+    def process(
+        self, process_window_function: ProcessAllWindowFunction[T, OUT, W], output_type: TypeInformation | None = None
+    ) -> DataStream[OUT]:
+        """Hand all records of a window, and its context, to a function; they are kept until then.
+
+        Args:
+            process_window_function: The function.
+            output_type: The type of the output.
+
+        Raises:
+            TypeError: The function is no ProcessAllWindowFunction.
+            UnpicklableFunctionError: The function captured something that cannot be pickled.
+        """
+        kind: Any = ProcessAllWindowFunction
+        check_function("process_window_function", process_window_function, kind, or_callable=False)
+        return self._one_subtask("elements", None, process_window_function, output_type)
+
+    def _one_subtask(
+        self, strategy: str, function: object, window_function: Any, output_type: TypeInformation | None
+    ) -> DataStream[Any]:
+        if window_function is not None:
+            kinds: Any = (AllWindowFunction, ProcessAllWindowFunction)
+            check_function("window_function", window_function, *kinds, or_callable=False)
+            window_function = with_key(window_function)
+        return self._build(strategy, function, window_function, output_type).force_non_parallel()
+
+
+show("penstock.datastream.data_stream", AllWindowedStream)

@@ -1,0 +1,81 @@
+"""How streams come to windows: those with keys, those without, and what the latter say when asked for the former."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, Final, Generic, Never, TypeVar, cast
+
+from penstock._api.unaligned_windows import CountSlidingWindowAssigner, CountTumblingWindowAssigner
+from penstock._builders.windowed import WindowedStream
+from penstock._builders.windowed_all import AllWindowedStream
+from penstock.errors import KeyRequiredError
+
+if TYPE_CHECKING:
+    from penstock._api.window import CountWindow, WindowAssigner
+    from penstock._builders.stream import KeyedStream
+
+T = TypeVar("T")
+K = TypeVar("K")
+W = TypeVar("W")
+
+#: The methods that only keyed streams have.
+OF_KEYED_STREAMS: Final = frozenset({"window", "count_window", "reduce", "sum", "min", "max", "min_by", "max_by"})
+
+
+class AllWindowing(Generic[T]):
+    """Windows of all records of a stream."""
+
+    def window_all(self, window_assigner: WindowAssigner[Any, W]) -> AllWindowedStream[T, W]:
+        """Group all records into windows, whatever their keys; one subtask has all of them.
+
+        Args:
+            window_assigner: Says which windows a record belongs to.
+
+        Raises:
+            TypeError: The assigner is no WindowAssigner.
+        """
+        return AllWindowedStream(cast("Any", self), window_assigner)
+
+    @abstractmethod
+    def _origin_name(self) -> str:
+        """Return the name of what the stream comes from."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Never:
+            """Say what is missing where a method of keyed streams is called."""
+            if name not in OF_KEYED_STREAMS:
+                msg = f"{type(self).__name__!r} object has no attribute {name!r}"
+                raise AttributeError(msg, name=name, obj=self)
+            hint = "call key_by(...) before it"
+            if "window" in name:
+                hint += ", or window_all(...) in its place"
+            raise KeyRequiredError(name, self._origin_name(), hint)
+
+
+class KeyedWindowing(Generic[T, K]):
+    """Windows of the records of each key."""
+
+    def window(self, window_assigner: WindowAssigner[Any, W]) -> WindowedStream[T, K, W]:
+        """Group the records of each key into windows.
+
+        Args:
+            window_assigner: Says which windows a record belongs to.
+
+        Raises:
+            TypeError: The assigner is no WindowAssigner.
+        """
+        return WindowedStream(cast("KeyedStream[T, K]", self), window_assigner)
+
+    def count_window(self, size: int, slide: int = 0) -> WindowedStream[T, K, CountWindow]:
+        """Group the records of each key into windows of a number of records; a window fires when it is full.
+
+        Args:
+            size: The number of records in a window.
+            slide: The number of records between the starts of two windows; 0 for windows side by side.
+
+        Raises:
+            ValueError: The size is not positive, or the slide is negative.
+        """
+        assigner = CountSlidingWindowAssigner(size, slide) if slide else CountTumblingWindowAssigner(size)
+        return self.window(assigner)
