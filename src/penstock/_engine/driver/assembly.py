@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from penstock._engine.gateway.progress import JobStatusListener
     from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.plan.epoch_plan import EpochRunner
-    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+    from penstock._engine.storage.checkpoint_storage import FileStorage
     from penstock.common.configuration import Configuration
 
 
@@ -190,7 +190,7 @@ def assemble(
     return driver, loop
 
 
-def _delete_results(storage: CheckpointStorage, coordinator: JobCoordinator) -> None:
+def _delete_results(storage: FileStorage, coordinator: JobCoordinator) -> None:
     """Delete what the stages of the job have handed on, of killed runs as well."""
     if coordinator.has_taken_over:
         directory, runs = results_directory(coordinator.job_id), coordinator.chain.runs

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from penstock._engine.plan.levels import ExecutionPlan
     from penstock._engine.protocol.control import JobDispatch, ResultPartition
     from penstock._engine.runtime.row_buffer import ExchangeRow
-    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+    from penstock._engine.storage.checkpoint_storage import FileStorage
 
 #: The rows of a file, before they are compressed; a subtask holds as much in memory.
 FILE_BYTES: Final = 16 << 20
@@ -69,7 +69,7 @@ class ResultWriter:
         token: The attempt.
     """
 
-    def __init__(self, storage: CheckpointStorage, job: JobDispatch, subtask: tuple[int, int], token: int) -> None:
+    def __init__(self, storage: FileStorage, job: JobDispatch, subtask: tuple[int, int], token: int) -> None:
         self._storage = storage
         self._job = job
         self._subtask = subtask
@@ -116,7 +116,7 @@ class ResultReader:
     """
 
     def __init__(
-        self, storage: CheckpointStorage, job: JobDispatch, plan: ExecutionPlan, results: tuple[ResultPartition, ...]
+        self, storage: FileStorage, job: JobDispatch, plan: ExecutionPlan, results: tuple[ResultPartition, ...]
     ) -> None:
         self._storage = storage
         self._job = job
