@@ -17,6 +17,8 @@
     │   ├── UncopyableRecordError           a record that can neither be pickled nor copied
     │   ├── UnpicklableFunctionError        a function that cannot travel to the tasks
     │   └── UnsupportedOperationError       a PyFlink call that has no meaning here
+    │       ├── AbsentAttributeError            an attribute of PyFlink's that is not here; also an AttributeError
+    │       └── AbsentImportError               a name of PyFlink's that is not here; also an ImportError
     ├── RestoreError                    fix the start: the state to start from
     │   ├── CheckpointClaimedError          what a job was to claim is another one's
     │   ├── CheckpointStorageError          the checkpoint directory cannot be used
@@ -123,6 +125,8 @@ from penstock._errors.machine import (
     UnsupportedJavaError,
 )
 from penstock._errors.program import (
+    AbsentAttributeError,
+    AbsentImportError,
     AccumulatorTypeError,
     ConfigurationError,
     ConfigurationFileError,
@@ -193,6 +197,8 @@ from penstock._errors.start import (
 )
 
 __all__ = [
+    "AbsentAttributeError",
+    "AbsentImportError",
     "AccumulatorSizeError",
     "AccumulatorTypeError",
     "AggregationError",

@@ -114,6 +114,7 @@ class Job:
         self.acks: dict[tuple[int, int], SubtaskAck] = {}
         self.log: list[LogLine] = []
         self.voids = 0
+        (self.place / "checkpoints").mkdir(parents=True, exist_ok=True)
         self._storage = open_storage(str(self.place / "checkpoints"))
         self._names = {node.uid: node.name for vertex in self.graph.vertices for node in vertex.operators}
 
@@ -141,13 +142,12 @@ class Job:
             program_path=None,
             storage_url=str(self.place / "checkpoints"),
             dispatch_key=b"key",
-            local_directory=str(self.place / "local"),
             configuration=self.configuration,
         )
         inputs = edge_statuses(self.snapshot, self.graph)
         common = LevelDispatch(self.job_attempt, self.checkpoint_id + 1, 0, inputs=inputs)
         levels = plan_epoch(self.plan, common, parts, self.slots, self.checkpoint_id)
-        return EpochPlan(self.checkpoint_id + 1, 1, job, levels)
+        return EpochPlan(self.checkpoint_id + 1, 1, job, levels, state_directory=self.place / "local")
 
     def channels(self, vertex: int, subtask: int) -> dict[int, ChannelStatus]:
         """Return where the channels into a subtask stood after the last epoch, by their numbers."""

@@ -328,7 +328,9 @@ class World:
             configuration.set_string("execution.checkpointing.dir", directory)
         for key, value in settings.items():
             configuration.set_string(KEYS[key], value)
-        environment = RuntimeEnvironment(self, 2, Path("/dev/null/penstock-state"), (), self, self)
+        has_disk = directory is not None and directory.startswith("/")
+        state = Path(str(directory)).parent / "state" if has_disk else Path("/dev/null/penstock-state")
+        environment = RuntimeEnvironment(self, 2, state, (), self, self)
         return assemble(self.graph, configuration, None, environment)
 
 

@@ -34,7 +34,6 @@ TWICE = {
     ("common/_typeinfo/composite.py",): "rows and tuples, which are read in one way and written in another",
     ("datastream/__init__.py", "datastream/connectors/__init__.py"): "packages that load what is asked for",
     ("datastream/__init__.py", "testing/__init__.py"): "packages that load what is asked for",
-    ("datastream/connectors/__init__.py", "testing/__init__.py"): "packages that load what is asked for",
 }
 
 

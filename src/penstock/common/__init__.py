@@ -1,5 +1,6 @@
 """Types, rows, time, configuration and jobs (``pyflink.common``)."""
 
+from penstock._absent import explain
 from penstock.common.completable_future import CompletableFuture
 from penstock.common.config_options import ConfigOption, ConfigOptions
 from penstock.common.configuration import Configuration
@@ -59,3 +60,5 @@ __all__ = [
     "WatermarkOutput",
     "WatermarkStrategy",
 ]
+
+explain(__name__)

@@ -29,6 +29,7 @@ from penstock.common.config_values import (
     choice,
     duration,
 )
+from penstock.common.task_options import TASK_OPTIONS
 from penstock.common.time import Duration
 from penstock.common.unread_options import UNREAD
 
@@ -490,10 +491,9 @@ DRAIN_FIRES_PROCESSING_TIME_TIMERS = option(
 )
 
 OPTIONS: dict[str, ConfigOption[Any]] = {
-    candidate.key: candidate for candidate in (*list(vars().values()), *UNREAD) if isinstance(candidate, ConfigOption)
+    found.key: found for found in (*list(vars().values()), *TASK_OPTIONS, *UNREAD) if isinstance(found, ConfigOption)
 }
 """All options by their key: those that are read, in the order of this file, then those that are not."""
-
 KNOWN_KEYS: dict[str, ConfigOption[Any]] = OPTIONS | {
     alias: known for known in OPTIONS.values() for alias in known.aliases
 }

@@ -5,6 +5,7 @@ Pure vocabulary: nothing here runs anything. Tasks load this module, so it impor
 
 from __future__ import annotations
 
+from penstock._absent import explain
 from penstock._api.functions.basic import (
     AggregateFunction,
     FilterFunction,
@@ -73,3 +74,5 @@ __all__ = [
     "TimerService",
     "WindowFunction",
 ]
+
+explain(__name__)

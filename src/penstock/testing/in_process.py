@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import random
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock._engine.operators.clocks import TaskClock
@@ -165,11 +165,12 @@ class InProcessEpochRunner:
 
     def _attempt(self, task: _Task, rows: list[ExchangeRow]) -> list[ExchangeRow]:
         number = self._random.randrange(len(self.workers))
-        job, options = task.plan.job, task.plan.storage_options
-        local = replace(job, local_directory=f"{job.local_directory}/host-{number % self._hosts}")
+        job, options = encode(task.plan.job), task.plan.storage_options
         batches, worker = iter([record_batch(rows)]), self.workers[number]
+        if task.plan.state_directory is not None:
+            worker.state_directory = task.plan.state_directory / f"host-{number % self._hosts}"
         place = task.level, task.slot
-        run = run_level(encode(local), task.dispatches, place, batches, cache=worker, storage_options=options)
+        run = run_level(job, task.dispatches, place, batches, cache=worker, storage_options=options)
         output = list(rows_of(run))
         self._tasks_done += 1
         return output

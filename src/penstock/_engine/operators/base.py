@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock._engine.operators.batch import Batch, RowBatch
@@ -93,8 +94,8 @@ class OperatorContext:
     read_state: Callable[[StateHandle], bytes]
     #: See `Operator`.
     object_reuse: bool = False
-    #: The directory of the run on the local disk; whoever uses it makes it.
-    local_directory: str = ""
+    #: Makes the directory of the run on the local disk, and returns it.
+    local_directory: Callable[[], Path] = Path
 
 
 class Operator(ABC):

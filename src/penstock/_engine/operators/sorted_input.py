@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 from itertools import groupby
 from operator import attrgetter, itemgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.operators.base import NOTHING, Operator
@@ -25,6 +24,7 @@ from penstock.common.configuration import Configuration
 from penstock.common.copies import own
 from penstock.common.option_table import SORTED_INPUTS_MEMORY
 from penstock.common.redaction import hiding
+from penstock.errors import LocalStateError, SortSpillError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -59,7 +59,11 @@ class SortedInputOperator(Operator):
     def open(self, context: OperatorContext) -> None:
         super().open(context)
         memory_bytes = Configuration.from_dict(context.configuration).get(SORTED_INPUTS_MEMORY)
-        self._sorter = ExternalSorter(memory_bytes, Path(context.local_directory, "sorts"))
+        try:
+            directory = context.local_directory() / "sorts"
+        except LocalStateError as error:
+            raise SortSpillError(error.path, error.reason) from error
+        self._sorter = ExternalSorter(memory_bytes, directory)
         self.operator.open(context)
 
     def begin_epoch(self, epoch: EpochContext) -> None:

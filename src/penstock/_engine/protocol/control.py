@@ -148,8 +148,6 @@ class JobDispatch:
     storage_url: str
     #: The key that seals dispatches in the checkpoint storage. It is random, and sent through Spark only.
     dispatch_key: bytes = field(repr=False)
-    #: Directory on the executor's local disk for state; the task creates it.
-    local_directory: str = ""
     #: Entries of sys.path that a worker on the driver's machine adds, so that the user's modules import.
     python_path: tuple[str, ...] = ()
     #: The effective configuration of the job that tasks read (plain strings).
@@ -158,6 +156,8 @@ class JobDispatch:
     earlier_runs: tuple[str, ...] = ()
     #: The digest of the program at `program_path`: a file with another digest is not run.
     program_digest: bytes | None = None
+    #: The working directory of workers on the driver's machine; empty for the one that they were started in.
+    working_directory: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,11 @@ from penstock._engine.runtime.stage import StageTask
 from penstock._engine.runtime.subtask import SubtaskRuntime
 from penstock._engine.runtime.task_log import TaskLog
 from penstock._engine.runtime.worker_cache import CACHE, close_needless
-from penstock.errors import InternalError
+from penstock.errors import InternalError, LocalStateError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
 
     import pyarrow as pa
 
@@ -91,7 +92,7 @@ class LevelTask:
             runtime = cache.take(part)
             is_new = runtime is None
             if runtime is None:
-                runtime = SubtaskRuntime(self._plan, task.job, self._at, cache.storage(task.job), cache.clock)
+                runtime = SubtaskRuntime(self._plan, task.job, self._at, cache)
             self._subtasks[subtask_target(*self._at)] = runtime
             self._turn_to(runtime)
             if part.is_notification:
@@ -303,6 +304,14 @@ def run_level(
         yield from LevelTask(dispatch, cache).run(batches)
     else:
         yield from StageTask(dispatch, cache).run()
+
+
+def meeting_place(run_id: str, cache: WorkerCache = CACHE) -> Path | None:
+    """Return a directory in which the last tasks of a run on this host see each other; None if it cannot be made."""
+    try:
+        return cache.local_state(run_id).hold() / "last-tasks"
+    except LocalStateError:
+        return None
 
 
 def close_all(run_id: str, cache: WorkerCache = CACHE) -> pa.RecordBatch:

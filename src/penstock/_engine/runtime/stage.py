@@ -67,7 +67,7 @@ class StageTask:
         runtime = cache.take(part)
         is_new = runtime is None
         if runtime is None:
-            runtime = SubtaskRuntime(plan, task.job, self._at, storage, cache.clock)
+            runtime = SubtaskRuntime(plan, task.job, self._at, cache)
         self._runtime = runtime
         self._log.turn_to(runtime)
         if is_new:

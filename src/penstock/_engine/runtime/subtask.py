@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from penstock._engine.graph.job_graph import JobVertex, OperatorNode
     from penstock._engine.operators.batch import Batch
-    from penstock._engine.operators.clocks import TaskClock
     from penstock._engine.plan.levels import ExecutionPlan
     from penstock._engine.protocol.control import (
         ChannelNews,
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
         TaskDispatch,
     )
     from penstock._engine.runtime.edge_writer import EdgeWriter
-    from penstock._engine.storage.checkpoint_storage import FileStorage
+    from penstock._engine.runtime.worker_cache import WorkerCache
 
 T = TypeVar("T")
 
@@ -61,13 +60,13 @@ class SubtaskRuntime:
         plan: ExecutionPlan,
         job: JobDispatch,
         place: tuple[int, int],
-        storage: FileStorage,
-        clock: TaskClock,
+        worker: WorkerCache,
     ) -> None:
         self.place = place
         self.vertex: JobVertex = plan.graph.vertices[place[0]]
         self._plan = plan
-        self._clock, self._processing_clock = clock, ProcessingClock(clock)
+        clock = self._clock = worker.clock
+        self._processing_clock = ProcessingClock(clock)
         self._now_ms = self._processing_clock.now_ms
         #: The time in which there could have been input, and its value at the start of the running epoch.
         self._input_clock = InputClock(clock)
@@ -75,8 +74,9 @@ class SubtaskRuntime:
         configuration = Configuration.from_dict(job.configuration)
         self._drain_fires_timers = configuration.get(DRAIN_FIRES_PROCESSING_TIME_TIMERS)
         self._object_reuse = configuration.get(OBJECT_REUSE)
+        self._local = worker.local_state(job.run_id)
         of_type = TransientState if plan.graph.job_type is JobType.BATCH else SubtaskState
-        self._state = of_type(self.vertex, place[1], job, storage)
+        self._state = of_type(self.vertex, place[1], job, worker.storage(job), self._local)
         self.metrics = [InMemoryMetricGroup() for _ in self.vertex.operators]
         self._accumulators = [AccumulatorRegistry() for _ in self.vertex.operators]
         self._nodes = chain_of(self.vertex, plan, place[1])
@@ -158,7 +158,7 @@ class SubtaskRuntime:
             save_operator_state=partial(self._state.save_operator, node.uid),
             read_state=self._state.read,
             object_reuse=self._object_reuse,
-            local_directory=job.local_directory,
+            local_directory=self._local.hold,
         )
 
     # ------------------------------------------------------------------------------------------------------ the epoch

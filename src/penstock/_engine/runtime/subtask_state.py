@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.control import JobDispatch, OperatorAck
     from penstock._engine.protocol.state_handle import StateHandle, StatePart
     from penstock._engine.storage.checkpoint_storage import FileStorage
+    from penstock._engine.storage.local_state import LocalStateDirectory
 
 #: Operator state with a union list above this size is a file: every subtask gets the handles of all subtasks.
 _INLINE_UNION_BYTES: Final = 1 << 10
@@ -33,12 +34,19 @@ _INLINE_OUTPUT_BYTES: Final = 64 << 10
 class SubtaskState:
     """Creates the stores of one subtask, and reads and writes its state files."""
 
-    def __init__(self, vertex: JobVertex, subtask: int, job: JobDispatch, storage: FileStorage) -> None:
+    def __init__(
+        self,
+        vertex: JobVertex,
+        subtask: int,
+        job: JobDispatch,
+        storage: FileStorage,
+        local: LocalStateDirectory,
+    ) -> None:
         self._vertex = vertex
         self._subtask = subtask
         self._storage = storage
         self._job_id, self._run_id = job.job_id, job.run_id
-        self._local = Path(job.local_directory)
+        self._local = local
         configuration = Configuration.from_dict(job.configuration)
         self._inline_bytes = configuration.get(CHECKPOINT_INLINE_THRESHOLD)
         self._memory_bytes = configuration.get(STATE_MEMORY)
@@ -48,7 +56,7 @@ class SubtaskState:
         vertex = self._vertex
         name = Path(shared_path(self._job_id, uid, self._subtask, 0, 0)).name.rsplit("-", 2)[0]
         return KeyedStore(
-            self._local / name,
+            self._local.hold() / name,
             self._key_groups,
             vertex.max_parallelism,
             self.read,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock._absent import explain
 from penstock._formats.parquet import (
     ParquetBulkWriters,
     ParquetColumnarRowInputFormat,
@@ -13,3 +14,5 @@ __all__ = [
     "ParquetColumnarRowInputFormat",
     "ParquetFormat",
 ]
+
+explain(__name__)

@@ -15,9 +15,9 @@ from tests.kit.stories import Sheet, Story, shortened
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
 from penstock._engine.driver.driver import JobDriver
-from penstock._engine.driver.epochs.local_state import LocalStateDirectory
 from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.spark.directories import RunDirectory
+from penstock._engine.storage.local_state import LocalStateDirectory
 from penstock._engine.storage.scratch import DirectoryLock, ScratchDirectory
 from penstock.common.configuration import Configuration
 from penstock.common.job_status import JobStatus
@@ -170,7 +170,8 @@ class FailsAfter(MapFunction):
         self.place, self.at = place, at
 
     def map(self, value: int) -> int:
-        if value == self.at and (self.place / "state-0").exists():
+        if value == self.at and not (self.place / "failed").exists():
+            (self.place / "failed").touch()
             shutil.rmtree(self.place / "state-0")
             raise OSError("once")
         return value
@@ -236,7 +237,7 @@ def test_cleaners_that_honour_locks_pass_over_temporary_checkpoints(
 
 
 def test_cleaners_that_honour_locks_pass_over_local_state(tmp_path: Path) -> None:
-    directory = LocalStateDirectory(tmp_path / "state", "run")
+    directory = LocalStateDirectory("run", tmp_path / "state")
     directory.hold()
     assert is_passed_over(directory.path)
     directory.remove()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator.checkpoints.retention import ORPHAN_AGE_MS
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
-from penstock._engine.driver.checkpoints.claimants import Claimant, check_claim, claim, claimant_of, has_ended
+from penstock._engine.driver.checkpoints.claimants import Claimant, check_claim, claim, claimant_of, has_ended, release
 from penstock._engine.driver.checkpoints.claimed_checkpoints import delete_claimed
 from penstock._engine.driver.checkpoints.start_order import record_start, started_jobs
 from penstock._engine.driver.failures import metadata_damage
@@ -250,11 +250,21 @@ class CheckpointStore:
         try:
             if self._storage.put_if_absent(path, document_of(self._storage, entry)):
                 self._warn_of_others(path)
+                if entry.is_terminal:
+                    self._release(entry)
                 return ev.ChainEntryStored()
             existing = entry_of(self._storage, path, self._storage.read(path))
         except Exception as error:  # noqa: BLE001 - whatever went wrong, the entry may be there or not
             return ev.ChainEntryUncertain(error)
         return ev.ChainEntryTaken(existing)
+
+    def _release(self, entry: ChainEntry) -> None:
+        """Take back the claims of a job that has ended; one that stays says by the job's records that it has ended."""
+        for path in entry.claimed:
+            try:
+                release(*self._locate(path), entry.job_id)
+            except (PenstockError, OSError) as error:
+                _log.debug("The claim of job %s on %s stays: %s", entry.job_id, path, error)
 
     def _warn_of_others(self, path: str) -> None:
         """Say at the start, and not when it is needed, that `latest` will refuse what this job writes."""
