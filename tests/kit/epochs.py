@@ -18,6 +18,7 @@ from penstock._engine.coordinator.checkpoints.snapshots import (
     edge_statuses,
     fresh_snapshot,
     unfinished,
+    visible_states,
 )
 from penstock._engine.coordinator.epochs.acceptance import void_reason
 from penstock._engine.graph.chaining import build_job_graph
@@ -124,11 +125,16 @@ class Job:
 
     def plan_epoch(self, max_records: int, max_time_ms: int = UNLIMITED_MS, max_bytes: int = 0) -> EpochPlan:
         """Return the next epoch."""
-        parts = {}
+        parts, visible = {}, visible_states(self.snapshot)
         for subtask in unfinished(self.snapshot):
             history = self.history.get(subtask, ())
             part = dispatch(
-                self.snapshot, subtask, self._events, history=history, completed_checkpoint=self.checkpoint_id
+                self.snapshot,
+                subtask,
+                self._events,
+                history=history,
+                completed_checkpoint=self.checkpoint_id,
+                visible=visible,
             )
             if self.graph.vertices[subtask[0]].is_source:
                 ends = subtask in self.acks and self.acks[subtask].awaits_end
@@ -144,7 +150,7 @@ class Job:
             dispatch_key=b"key",
             configuration=self.configuration,
         )
-        inputs = edge_statuses(self.snapshot, self.graph)
+        inputs = edge_statuses(self.snapshot, self.graph, self.acks.values())
         common = LevelDispatch(self.job_attempt, self.checkpoint_id + 1, 0, inputs=inputs)
         levels = plan_epoch(self.plan, common, parts, self.slots, self.checkpoint_id)
         return EpochPlan(self.checkpoint_id + 1, 1, job, levels, state_directory=self.place / "local")
