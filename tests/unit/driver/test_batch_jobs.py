@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.kit.by_hand import Threads
+from tests.kit.clock import Threads
 from tests.kit.without_spark import Cluster, instructions
 
 from penstock._engine.coordinator import instructions as do
