@@ -112,9 +112,11 @@ class EdgeStatus:
     #: Senders that are idle, and those that have finished.
     idle: tuple[int, ...] = ()
     ended: tuple[int, ...] = ()
+    #: Wide edges with an idleness behind them: the milliseconds of the last epoch in which all senders could have read.
+    read_ms: float = 0.0
 
     @staticmethod
-    def of(statuses: Sequence[ChannelStatus]) -> EdgeStatus:
+    def of(statuses: Sequence[ChannelStatus], read_ms: float = 0.0) -> EdgeStatus:
         """Return the statuses of all senders in compact form."""
         least = min((status.watermark for status in statuses if not status.ended), default=MIN_WATERMARK)
         return EdgeStatus(
@@ -122,6 +124,7 @@ class EdgeStatus:
             tuple(0 if status.ended else status.watermark - least for status in statuses),
             tuple(sender for sender, status in enumerate(statuses) if status.idle),
             tuple(sender for sender, status in enumerate(statuses) if status.ended),
+            read_ms,
         )
 
     def statuses(self) -> list[ChannelStatus]:
@@ -288,6 +291,8 @@ class SubtaskAck:
     bytes_in: int = 0
     #: Sources: it has nothing left to read, and ends with the epoch that is announced as its last one.
     awaits_end: bool = False
+    #: The milliseconds of the epoch in which it could have read, where the next dispatch has to say so.
+    read_ms: float | UnsetType = UNSET
 
     @property
     def listeners(self) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from penstock._engine.coordinator.checkpoints.snapshots import (
     notification,
     resumable,
     unfinished,
+    visible_states,
 )
 from penstock._engine.coordinator.commits.commits import CommitLedger, commits_of
 from penstock._engine.coordinator.epochs.acceptance import Subtask, void_reason
@@ -144,7 +145,7 @@ class JobState:
             return source.dispatch(index) if source else ()
 
         result = self.notifications(completed_checkpoint, going_on=True)
-        ending = self._ending()
+        ending, visible = self._ending(), visible_states(self.snapshot)
         for subtask in unfinished(self.snapshot):
             part = dispatch(
                 self.snapshot,
@@ -152,6 +153,7 @@ class JobState:
                 events,
                 history=self._history.get(subtask, ()),
                 completed_checkpoint=completed_checkpoint,
+                visible=visible,
             )
             if subtask[0] in self._source_vertices:
                 budget = self._planner.budget(subtask[0])
@@ -179,7 +181,7 @@ class JobState:
 
     def inputs(self) -> dict[int, EdgeStatus]:
         """Return the channel status of each edge at the start of the next epoch."""
-        return edge_statuses(self.snapshot, self._topology.graph)
+        return edge_statuses(self.snapshot, self._topology.graph, self._last)
 
     def notifications(self, completed_checkpoint: int, *, going_on: bool) -> dict[Subtask, SubtaskDispatch]:
         """Return the notifications of the last checkpoint for subtasks that run no epoch after it.
