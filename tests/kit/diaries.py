@@ -105,8 +105,8 @@ class Diary:
         """Have each operator that is made from now on write into this diary."""
         create = subtask.create_in_task
 
-        def noted(node: OperatorNode) -> Operator:
-            operator = create(node)
+        def noted(node: OperatorNode, *job_type: Any) -> Operator:
+            operator = create(node, *job_type)
             entry = Entry(node)
             self.entries.append(entry)
             for name, letter in CALLS.items():

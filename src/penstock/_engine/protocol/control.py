@@ -165,6 +165,18 @@ class JobDispatch:
 
 
 @dataclass(frozen=True, slots=True)
+class ResultPartition:
+    """What one run of a subtask has stored for the stages after its own (see `runtime.results`)."""
+
+    vertex: int
+    subtask: int
+    #: Names its files, with their numbers.
+    token: int
+    #: The bytes of each file, and those of the index at its end.
+    files: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class LevelDispatch:
     """The dispatch of one level for one epoch; each task is sent its own slot only."""
 
@@ -188,6 +200,8 @@ class LevelDispatch:
     attempt: int = 1
     #: The job ends: checkpoint listeners are notified of its last checkpoint, then all functions are closed.
     releases: bool = False
+    #: For a stage of a batch job: the results that it reads, in the order of their senders. None for an epoch.
+    results: tuple[ResultPartition, ...] | None = None
 
     def ending_subtasks(self, vertex: int) -> set[int]:
         """Return the subtasks of a vertex that are expected to end with this epoch."""
@@ -294,6 +308,8 @@ class SubtaskAck:
     awaits_end: bool = False
     #: The milliseconds of the epoch in which it could have read, where the next dispatch has to say so.
     read_ms: float | UnsetType = UNSET
+    #: In a stage: the files of its result, see `ResultPartition`.
+    result_files: tuple[tuple[int, int], ...] = ()
 
     @property
     def listeners(self) -> tuple[str, ...]:

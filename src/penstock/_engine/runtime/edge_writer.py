@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from penstock._engine.operators.batch import Batch
     from penstock._engine.plan.levels import ExecutionPlan
     from penstock._engine.protocol.control import ChannelNews
-    from penstock._engine.runtime.row_buffer import RowBuffer
+    from penstock._engine.runtime.row_buffer import RowTaker
 
 #: Records buffered for one receiver before they become a block: until their size is known, and at most. More records
 #: would leave the processor's cache before they are read again: with 8,192, a windowed job took 1.4 times as long.
@@ -70,6 +70,8 @@ class EdgeWriter:
         #: The status that its receivers know, and the watermark that they know from it or from blocks.
         self._told, self._told_watermark = UNHEARD, MIN_WATERMARK
         self._withholds = False
+        #: Whether receivers are told the status of its channels.
+        self.tells = True
         self.watermark = MIN_WATERMARK
         self.records_out = 0
         self.bytes_out = 0
@@ -83,15 +85,19 @@ class EdgeWriter:
         """Call `finish` of the functions after the last record."""
         self._functions.finish()
 
-    def begin_epoch(self, rows: RowBuffer, token: int, slots: Mapping[int, int], told: ChannelStatus = UNHEARD) -> None:
+    def begin_epoch(
+        self, rows: RowTaker, token: int, slots: Mapping[int, int], told: ChannelStatus | None = UNHEARD
+    ) -> None:
         """Turn to a new epoch.
 
         Args:
             rows: The buffer for rows.
             token: The attempt's token.
             slots: The slot of the next level for each target's rows.
-            told: The status of its channels that its receivers know or expect.
+            told: The status of its channels that its receivers know or expect. None in a stage, where receivers begin
+                when all senders have ended, and need to be told nothing.
         """
+        self.tells, told = told is not None, told or UNHEARD
         self._told, self._told_watermark = told, told.watermark
         self._withholds = self.is_wide and not told.idle
         self._rows, self._token = rows, token

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from msgspec import UNSET
 
-from penstock._engine.graph.job_graph import OperatorKind
+from penstock._engine.graph.job_graph import JobType, OperatorKind
 from penstock._engine.operators.accumulators import AccumulatorRegistry
 from penstock._engine.operators.base import EpochContext, Operator, OperatorContext, Output
 from penstock._engine.operators.batch import RowBatch, watermark_only
@@ -27,7 +27,7 @@ from penstock._engine.runtime.epoch_context import epoch_context, figures
 from penstock._engine.runtime.failures import OperatorError, create_in_task
 from penstock._engine.runtime.idleness import longest_idleness
 from penstock._engine.runtime.input_channels import InputChannels
-from penstock._engine.runtime.subtask_state import SubtaskState
+from penstock._engine.runtime.subtask_state import SubtaskState, TransientState
 from penstock.common.configuration import Configuration
 from penstock.common.option_table import DRAIN_FIRES_PROCESSING_TIME_TIMERS, OBJECT_REUSE
 from penstock.common.redaction import hiding
@@ -77,7 +77,9 @@ class SubtaskRuntime:
         configuration = Configuration.from_dict(job.configuration)
         self._drain_fires_timers = configuration.get(DRAIN_FIRES_PROCESSING_TIME_TIMERS)
         self._object_reuse = configuration.get(OBJECT_REUSE)
-        self._state = SubtaskState(self.vertex, place[1], job, worker.storage(job), worker.local_state(job.run_id))
+        self._local = worker.local_state(job.run_id)
+        of_type = TransientState if plan.graph.job_type is JobType.BATCH else SubtaskState
+        self._state = of_type(self.vertex, place[1], job, worker.storage(job), self._local)
         self.metrics = [InMemoryMetricGroup() for _ in self.vertex.operators]
         self._accumulators = [AccumulatorRegistry() for _ in self.vertex.operators]
         self._nodes = chain_of(self.vertex, plan, place[1])
@@ -134,7 +136,7 @@ class SubtaskRuntime:
         except OperatorError:  # nothing depends on the old operator any more
             _log.warning("%s (%d) failed to close", self.operator_name, self.place[1], exc_info=True)
         self._accumulators[position].clear()
-        node.operator = create_in_task(self.vertex.operators[position])
+        node.operator = create_in_task(self.vertex.operators[position], self._plan.graph.job_type)
         self._call(position, node.operator.open, context)
         return node.operator
 
@@ -163,6 +165,7 @@ class SubtaskRuntime:
             save_operator_state=partial(self._state.save_operator, node.uid),
             read_state=self._state.read,
             object_reuse=self._object_reuse,
+            local_directory=self._local.hold,
         )
 
     # ------------------------------------------------------------------------------------------------------ the epoch
@@ -306,6 +309,10 @@ class SubtaskRuntime:
                 yield from self._end_input(0, index)
         if self._finished:
             yield from self._finish(fire_timers=drain and self._drain_fires_timers)
+        else:
+            for position, node in enumerate(self._nodes):
+                for tag, batch in self._outputs(position, node.operator.prepare_snapshot):
+                    yield from self._forward(position, tag, batch)
         for edge in self.edges:
             edge.flush()
         self._busy += time.perf_counter() - start
@@ -356,7 +363,7 @@ class SubtaskRuntime:
         self.closings = {
             edge.channel: edge.news(status)
             for edge, status in zip(self.edges, statuses, strict=True)
-            if edge.has_news(status)
+            if edge.tells and edge.has_news(status)
         }
         return SubtaskAck(
             vertex=self.place[0],
