@@ -15,6 +15,7 @@ import pytest
 from tests.services.tools import PYFLINK
 
 from penstock._engine.cli.porting import ported
+from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -95,6 +96,7 @@ def test_event_time_timer_shows_the_sum_two_seconds_after_each_record(
     assert all(values == sorted(values) for values in found.values())
 
 
+@pytest.mark.xfail(raises=UnsupportedOperationError, strict=False, reason="it asks for batch mode")
 def test_word_count_counts_each_word_once_at_the_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

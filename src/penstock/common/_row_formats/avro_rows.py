@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from penstock._shelf import show
 from penstock.common._row_formats.avro_schema import AvroSchema, plain, record_by_position
@@ -53,7 +53,7 @@ class AvroRowDeserializationSchema(DeserializationSchema):
         if message is None:  # pyright: ignore[reportUnnecessaryComparison] - a connector has none where a record has none
             return None
         try:
-            read: Any = fastavro.schemaless_reader  # pyright: ignore[reportUnknownMemberType]
+            read = cast("Any", fastavro).schemaless_reader
             record = read(io.BytesIO(message), self._schema.parsed, None)
         except Exception as error:  # what the bytes make of a decoder is no matter of ours
             raise MessageFormatError("Avro", f"{message[:200]!r}", str(self._schema), f"{error!r}") from error
@@ -104,7 +104,7 @@ class AvroRowSerializationSchema(SerializationSchema):
             record = plain(list(element) if isinstance(element, tuple) else element)  # pyright: ignore[reportUnknownArgumentType]
             if isinstance(record, list):
                 record = record_by_position(record, self._schema.definition)  # pyright: ignore[reportUnknownArgumentType]
-            write: Any = fastavro.schemaless_writer  # pyright: ignore[reportUnknownMemberType]
+            write = cast("Any", fastavro).schemaless_writer
             write(written, self._schema.parsed, record, strict_allow_default=True)
         except Exception as error:  # what a value makes of an encoder is no matter of ours
             raise MessageFormatError("Avro", f"{element!r:.200}", str(self._schema), f"{error!r}") from error
