@@ -73,6 +73,7 @@
     │   ├── SourceFileError                 an input file is gone or cannot be read
     │   │   ├── SourceFileChangedError          it has changed since the job found it
     │   │   └── SourceFileGoneError             it is not there any more
+    │   ├── SortSpillError                  a sort of a batch job finds no room on the local disk
     │   ├── SparkGoneError                  Spark's JVM has ended; only another start helps
     │   ├── SplitFetchError                 a source's reader could not fetch
     │   ├── StaleAttemptError               a task that outlived its attempt stopped itself
@@ -162,6 +163,7 @@ from penstock._errors.run import (
     JobRunError,
     PartitionError,
     SavepointError,
+    SortSpillError,
     SparkGoneError,
     SplitFetchError,
     StaleAttemptError,
@@ -257,6 +259,7 @@ __all__ = [
     "SavepointError",
     "SignatureError",
     "SinkFileError",
+    "SortSpillError",
     "SourceFileChangedError",
     "SourceFileError",
     "SourceFileGoneError",

@@ -8,20 +8,19 @@ several checkpoints, and output for the program.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tests.fault.counting_job import KEYS, Count
+from tests.kit.driving import Epochs
+from tests.kit.driving import assembled as assembled_on
+from tests.kit.settings import configured
 
-from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
 from penstock._engine.driver.mailbox import SystemClock
 from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.protocol.clocks import Moment
 from penstock.common import Configuration, Encoder, Types, WatermarkStrategy
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.file_system import FileSink, RollingPolicy
-from penstock.errors import InternalError
-from penstock.testing.in_process import InProcessEpochRunner
 from penstock.testing.sources import ListSource
 
 if TYPE_CHECKING:
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
     from penstock._engine.driver.driver import JobDriver
     from penstock._engine.driver.loop import JobLoop
     from penstock._engine.graph.job_graph import JobGraph
-    from penstock._engine.plan.epoch_plan import EpochOutcome, EpochPlan
     from penstock.datastream import DataStream
+    from penstock.testing.in_process import InProcessEpochRunner
 
 NUMBERS = 500
 #: What a reader reads in one epoch: there are four.
@@ -44,32 +43,12 @@ INLINE = "120 bytes"
 NAME = "counting"
 MOST_EPOCHS = 60
 
-KEYS_OF_SETTINGS = {
-    "directory": "execution.checkpointing.dir",
-    "inline": "execution.checkpointing.data-inline-threshold",
-    "interval": "execution.checkpointing.interval",
-    "recover": "execution.state-recovery.path",
-    "restart": "restart-strategy.type",
-    "retained": "execution.checkpointing.num-retained",
-    "progress": "penstock.progress.enabled",
-}
 
-
-class SteadyRunner(InProcessEpochRunner):
+class SteadyRunner(Epochs):
     """Gives sources the same share in each epoch, so that one run is like the other; ends jobs that do not end."""
 
-    epochs = 0
-
-    def run(self, plan: EpochPlan) -> EpochOutcome:
-        self.epochs += 1
-        if self.epochs > MOST_EPOCHS:
-            raise InternalError("The job does not come to its end.")
-        first, *others = plan.levels
-        slots = tuple(
-            tuple(replace(part, max_records=PER_EPOCH, max_bytes=1 << 30, max_time_ms=600_000) for part in slot)
-            for slot in first.slots
-        )
-        return super().run(replace(plan, levels=(replace(first, slots=slots), *others)))
+    def __init__(self, **options: Any) -> None:
+        super().__init__(PER_EPOCH, MOST_EPOCHS, **{"clock": None, **options})
 
 
 def numbers(env: StreamExecutionEnvironment) -> DataStream:
@@ -113,11 +92,8 @@ class HastyClock(SystemClock):
 
 def settings(directory: Path, /, **others: str) -> Configuration:
     """Return the settings of a job that goes on from its last checkpoint, with others by their short names or keys."""
-    configuration = Configuration()
-    defaults = {"directory": str(directory / "checkpoints"), "interval": "10 ms", "inline": INLINE, "recover": "latest"}
-    for name, value in {**defaults, **others}.items():
-        configuration.set_string(KEYS_OF_SETTINGS.get(name, name), value)
-    return configuration
+    defaults = {"checkpoints": str(directory / "checkpoints"), "interval": "10 ms", "inline": INLINE}
+    return configured(**{**defaults, "recover": "latest", **others})
 
 
 def assembled(
@@ -129,8 +105,8 @@ def assembled(
     **others: str,
 ) -> tuple[JobDriver, JobLoop]:
     """Return a driver with real threads and real storage, whose epochs run in this process."""
-    environment = RuntimeEnvironment(runner or SteadyRunner(), 2, directory / "state", clock=clock)
-    return assemble(graph, settings(directory, **others), None, environment)
+    threads = clock or SystemClock()
+    return assembled_on(graph, settings(directory, **others), directory / "state", runner or SteadyRunner(), threads)
 
 
 def published(directory: Path) -> list[str]:

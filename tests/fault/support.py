@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Self
 import pytest
 from tests.fault.job import HastyClock, assembled, counting_graph, is_truth, published, rows
 from tests.fault.points import Points
+from tests.kit.driving import CrashError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -165,10 +166,6 @@ def last(step: str) -> str:
 
 
 # ------------------------------------------------------------------------------------------ drivers in this process
-
-
-class CrashError(BaseException):
-    """Stands for SIGKILL: nothing may catch it."""
 
 
 def crash() -> None:

@@ -16,6 +16,7 @@ from penstock._builders.stream import DataStream
 from penstock._connectors.collection import CollectionSource
 from penstock._connectors.files.file_source import FileSource
 from penstock._engine.graph.chaining import build_job_graph
+from penstock._engine.graph.combining import with_combiners
 from penstock._engine.graph.explain import explain, plan_json
 from penstock._engine.graph.job_graph import JobType, OperatorKind
 from penstock._engine.graph.pickling import dumps_value, main_classes, script_directory
@@ -289,8 +290,12 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
         from penstock._engine import launch
 
         try:
-            _refuse_batch(self._configuration.get(option_table.RUNTIME_MODE), graph)
             job_graph: JobGraph = build_job_graph(graph)
+            if graph.job_type is JobType.BATCH:
+                _check_batch(self._configuration, graph)
+                job_graph = (
+                    with_combiners(job_graph) if self._configuration.get(option_table.BATCH_COMBINE) else job_graph
+                )
             self._pipeline.execute()
             handle = launch.submit(job_graph, Configuration(self._configuration), main_classes())
         except Exception as error:
@@ -329,18 +334,23 @@ def _job_type(mode: str, nodes: Iterable[StreamNode]) -> JobType:
     return JobType.BATCH if bounded else JobType.STREAMING
 
 
-def _refuse_batch(mode: str, graph: StreamGraph) -> None:
-    """Raise for a job in batch mode; a job in streaming mode over the same sources gives every result as it comes."""
-    if graph.job_type is not JobType.BATCH:
-        return
+def _check_batch(configuration: Configuration, graph: StreamGraph) -> None:
+    """Raise for a batch job that could not run.
+
+    Raises:
+        UnsupportedOperationError: A source is unbounded, or the job is to start from a checkpoint or savepoint.
+    """
     key = option_table.RUNTIME_MODE.key
-    way_out = f"set {key} to STREAMING, which runs bounded sources to their end as well"
-    reason = f"this version has no batch mode; {way_out}"
-    if mode == RuntimeExecutionMode.AUTOMATIC.name:
-        reason = f"all sources are bounded, so this means BATCH, which this version does not have; {way_out}"
-    elif unbounded := [source for source in graph.sources() if not source.bounded]:
-        reason = f"{unbounded[0]} never comes to an end; set {key} to STREAMING"
-    raise UnsupportedOperationError(f"{key} = {mode}", reason)
+    unbounded = [source for source in graph.sources() if not source.bounded]
+    if unbounded:
+        reason = f"{unbounded[0]} never comes to an end; set {key} to STREAMING, or to AUTOMATIC"
+        raise UnsupportedOperationError(f"{key} = BATCH", reason)
+    path = configuration.get(option_table.RECOVERY_PATH)
+    if path not in {None, option_table.LATEST}:
+        reason = (
+            f"batch jobs have no checkpoints and start from the beginning; set {key} to STREAMING to continue from it"
+        )
+        raise UnsupportedOperationError(f"{option_table.RECOVERY_PATH.key} = {path} with {key} = BATCH", reason)
 
 
 show("penstock.datastream.stream_execution_environment", StreamExecutionEnvironment)

@@ -429,9 +429,9 @@ LATENCY_INTERVAL = option(
 JOB_ID = optional(
     "penstock.job-id", _JOB_ID, "id of the job, 32 hexadecimal digits", aliases=("$internal.pipeline.job-id",)
 )
-STATE_MEMORY = option(
-    "penstock.state.memory", MEMORY, 256 << 20, "what keyed state of one operator subtask may take in memory"
-)
+SORTED_INPUTS_MEMORY = option("execution.sorted-inputs.memory", MEMORY, 128 << 20, "memory of a sort by key")
+BATCH_COMBINE = option("penstock.batch.combine", BOOL, True, "batch jobs combine reduces before the shuffle")
+STATE_MEMORY = option("penstock.state.memory", MEMORY, 256 << 20, "memory of the keyed state of an operator subtask")
 STATE_PRIVATE = option(
     "penstock.state.private-files", BOOL, True, "files of state and checkpoints are their user's alone, else by umask"
 )

@@ -56,6 +56,7 @@ class _Task:
 
     plan: EpochPlan
     dispatches: str
+    #: Its position in the plan.
     level: int
     slot: int
 
@@ -141,11 +142,11 @@ class InProcessEpochRunner:
         self._tasks_done = 0
         dispatches = pack(plan)
         inputs: list[list[ExchangeRow]] = [[] for _ in range(plan.levels[0].widths[0])]
-        for level in plan.levels:
-            tasks = [_Task(plan, dispatches, level.level, slot) for slot in range(len(inputs))]
+        for number, level in enumerate(plan.levels):
+            tasks = [_Task(plan, dispatches, number, slot) for slot in range(len(inputs))]
             outputs = [self._run_task(task, rows) for task, rows in zip(tasks, inputs, strict=True)]
             # Behind the last level there is one reader: the driver.
-            width = (*level.widths, 1)[level.level + 1]
+            width = (*level.widths, 1)[number + 1]
             inputs = [[row for attempts in outputs for row in self._read(attempts, slot)] for slot in range(width)]
         return EpochOutcome.of_rows((row.kind, row.payload) for row in inputs[0])
 

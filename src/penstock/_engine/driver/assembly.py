@@ -30,8 +30,9 @@ from penstock._engine.driver.monitor.job_monitor import JobMonitor
 from penstock._engine.driver.monitor.progress_bar import ProgressBar
 from penstock._engine.driver.monitor.unread_splits import unread_splits
 from penstock._engine.driver.monitor.views import checkpoint_settings, plan_view
+from penstock._engine.graph.job_graph import JobType
 from penstock._engine.plan.levels import build_plan
-from penstock._engine.protocol.paths import blobs_directory
+from penstock._engine.protocol.paths import blobs_directory, results_directory, run_of_result
 from penstock._engine.storage.local_state import LocalStateDirectory
 from penstock._engine.storage.opening import open_storage, options_for_tasks, storage_options
 from penstock._engine.storage.s3 import is_s3_setting
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from penstock._engine.gateway.progress import JobStatusListener
     from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.plan.epoch_plan import EpochRunner
+    from penstock._engine.storage.checkpoint_storage import FileStorage
     from penstock.common.configuration import Configuration
 
 
@@ -136,6 +138,8 @@ def assemble(
             directory, runs = blobs_directory(coordinator.job_id), coordinator.chain.runs  # some may have been killed
             names = [name for name in storage.names(directory) if name.partition("-")[0] in runs]
             storage.delete([f"{directory}/{name}" for name in names])
+        if graph.job_type is JobType.BATCH:
+            _delete_results(storage, coordinator)
         if temporary is not None:
             temporary.remove()
 
@@ -186,6 +190,14 @@ def assemble(
         listeners=listeners,
     )
     return driver, loop
+
+
+def _delete_results(storage: FileStorage, coordinator: JobCoordinator) -> None:
+    """Delete what the stages of the job have handed on, of killed runs as well."""
+    if coordinator.has_taken_over:
+        directory, runs = results_directory(coordinator.job_id), coordinator.chain.runs
+        names = [name for name in storage.names(directory) if run_of_result(name) in runs]
+        storage.delete([f"{directory}/{name}" for name in names])
 
 
 def _name_those_without_uid(graph: JobGraph) -> None:

@@ -97,6 +97,7 @@ def _vertex(graph: StreamGraph, chain: _Chain, uids: dict[int, str]) -> JobVerte
             created_at=node.created_at,
             explicit_uid=node.uid is not None,
             stateful=node.stateful,
+            combinable=node.combinable,
         )
         for node in chain.nodes
     )

@@ -73,6 +73,8 @@ class StreamNode:
     bounded: bool = True
     #: Whether it may have state that a checkpoint holds.
     stateful: bool = False
+    #: Whether a batch job may combine its input before the shuffle.
+    combinable: bool = False
     #: The digest of its functions (`likeness`).
     likeness: str = ""
 

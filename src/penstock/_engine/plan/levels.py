@@ -129,6 +129,37 @@ def plan_epoch(
     )
 
 
+def plan_stage(
+    plan: ExecutionPlan,
+    common: LevelDispatch,
+    dispatches: Mapping[tuple[int, int], SubtaskDispatch],
+    slots: int,
+) -> tuple[LevelDispatch, ...]:
+    """Place the subtasks of one stage of a batch job on slots; they are of one level.
+
+    Args:
+        plan: The job's levels.
+        common: What all tasks of the stage share, with its `results`.
+        dispatches: The subtasks to run, by (vertex, subtask).
+        slots: How many tasks can run at the same time.
+    """
+    running: dict[int, list[int]] = {}
+    for vertex, subtask in sorted(dispatches):
+        running.setdefault(vertex, []).append(subtask)
+    width = min(len(dispatches), slots)
+    parts = [dispatches[place] for place in sorted(dispatches)]
+    senders = {edge.source for vertex in running for edge in plan.graph.inputs(vertex)}
+    stage = replace(
+        common,
+        level=plan.level_of[parts[0].vertex],
+        slots=tuple(tuple(_share_time(parts[slot::width])) for slot in range(width)),
+        widths=(width,),
+        running={vertex: _ranges(subtasks) for vertex, subtasks in running.items()},
+        ending={vertex: ((0, plan.graph.vertices[vertex].parallelism),) for vertex in senders},
+    )
+    return (stage,)
+
+
 def _ending(
     plan: ExecutionPlan, stop: StopMode, dispatches: Mapping[tuple[int, int], SubtaskDispatch]
 ) -> dict[int, list[int]]:

@@ -112,9 +112,11 @@ class EdgeStatus:
     #: Senders that are idle, and those that have finished.
     idle: tuple[int, ...] = ()
     ended: tuple[int, ...] = ()
+    #: Wide edges with an idleness behind them: the milliseconds of the last epoch in which all senders could have read.
+    read_ms: float = 0.0
 
     @staticmethod
-    def of(statuses: Sequence[ChannelStatus]) -> EdgeStatus:
+    def of(statuses: Sequence[ChannelStatus], read_ms: float = 0.0) -> EdgeStatus:
         """Return the statuses of all senders in compact form."""
         least = min((status.watermark for status in statuses if not status.ended), default=MIN_WATERMARK)
         return EdgeStatus(
@@ -122,6 +124,7 @@ class EdgeStatus:
             tuple(0 if status.ended else status.watermark - least for status in statuses),
             tuple(sender for sender, status in enumerate(statuses) if status.idle),
             tuple(sender for sender, status in enumerate(statuses) if status.ended),
+            read_ms,
         )
 
     def statuses(self) -> list[ChannelStatus]:
@@ -161,6 +164,18 @@ class JobDispatch:
 
 
 @dataclass(frozen=True, slots=True)
+class ResultPartition:
+    """What one run of a subtask has stored for the stages after its own (see `runtime.results`)."""
+
+    vertex: int
+    subtask: int
+    #: Names its files, with their numbers.
+    token: int
+    #: The bytes of each file, and those of the index at its end.
+    files: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class LevelDispatch:
     """The dispatch of one level for one epoch; each task is sent its own slot only."""
 
@@ -184,6 +199,8 @@ class LevelDispatch:
     attempt: int = 1
     #: The job ends: checkpoint listeners are notified of its last checkpoint, then all functions are closed.
     releases: bool = False
+    #: For a stage of a batch job: the results that it reads, in the order of their senders. None for an epoch.
+    results: tuple[ResultPartition, ...] | None = None
 
     def ending_subtasks(self, vertex: int) -> set[int]:
         """Return the subtasks of a vertex that are expected to end with this epoch."""
@@ -288,6 +305,10 @@ class SubtaskAck:
     bytes_in: int = 0
     #: Sources: it has nothing left to read, and ends with the epoch that is announced as its last one.
     awaits_end: bool = False
+    #: The milliseconds of the epoch in which it could have read, where the next dispatch has to say so.
+    read_ms: float | UnsetType = UNSET
+    #: In a stage: the files of its result, see `ResultPartition`.
+    result_files: tuple[tuple[int, int], ...] = ()
 
     @property
     def listeners(self) -> tuple[str, ...]:

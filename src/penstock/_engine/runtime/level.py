@@ -15,6 +15,7 @@ from penstock._engine.protocol.rows import DRIVER, PayloadKind, slot_of_target, 
 from penstock._engine.runtime.blocks import decode_batch
 from penstock._engine.runtime.failures import OperatorError, describe_failure
 from penstock._engine.runtime.row_buffer import ExchangeRow, RowBuffer, rows_of
+from penstock._engine.runtime.stage import StageTask
 from penstock._engine.runtime.subtask import SubtaskRuntime
 from penstock._engine.runtime.task_log import TaskLog
 from penstock._engine.runtime.worker_cache import CACHE, close_needless
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from penstock._engine.plan.levels import ExecutionPlan
     from penstock._engine.protocol.control import SubtaskDispatch, TaskDispatch
     from penstock._engine.runtime.worker_cache import WorkerCache
+
 
 #: Blocks of many small tuples are no garbage: let Python's collector run less often than after 700 objects.
 _GC_THRESHOLDS: Final = (200_000, 20, 50)
@@ -57,7 +59,6 @@ class LevelTask:
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the slot's subtasks over the rows from above and yield rows; a user error becomes a row too."""
-        gc.set_threshold(*_GC_THRESHOLDS)
         rows = rows_of(batches) if self._dispatch.level > 0 else iter(())
         with self._log.listening():
             try:
@@ -285,7 +286,7 @@ def run_level(
     cache: WorkerCache = CACHE,
     storage_options: Mapping[str, str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Run one slot of one level; a Spark task calls it.
+    """Run one slot of one level of an epoch, or of a stage; a Spark task calls it.
 
     Args:
         job: The encoded JobDispatch.
@@ -295,10 +296,14 @@ def run_level(
         cache: The subtasks and plans that the worker keeps between epochs.
         storage_options: The options of the checkpoint storage.
     """
+    gc.set_threshold(*_GC_THRESHOLDS)
     run = decode(job, JobDispatch)
     cache.turn_to_run(run, storage_options)
     dispatch = unpack(dispatches, run, place, lambda: cache.storage(run).read_range)
-    yield from LevelTask(dispatch, cache).run(batches)
+    if dispatch.level.results is None:
+        yield from LevelTask(dispatch, cache).run(batches)
+    else:
+        yield from StageTask(dispatch, cache).run()
 
 
 def meeting_place(run_id: str, cache: WorkerCache = CACHE) -> Path | None:

@@ -175,11 +175,13 @@ def _is_needless(runtime: SubtaskRuntime, part: SubtaskDispatch | None, level: L
     """
     if runtime.position is None:
         return True
+    if part is not None and _is_accepted(runtime, part):
+        return False
     checkpoint_id, _ = runtime.position
     if checkpoint_id == level.checkpoint_id:  # void, or of the running epoch, which is not accepted yet
         return runtime.attempt != level.attempt
     if part is not None:
-        return not _is_accepted(runtime, part)
+        return True
     vertex, subtask = runtime.place
     has_finished = not any(start <= subtask < stop for start, stop in level.running.get(vertex, ()))
     return has_finished or checkpoint_id < level.checkpoint_id - HISTORY

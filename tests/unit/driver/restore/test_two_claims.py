@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.kit.by_hand import CLOCK
+from tests.kit.clock import CLOCK
 from tests.kit.stories import Chapter, Story
 from tests.unit.driver.restore.test_claim import LONG, cancel, contents, expect_everything, program
 

@@ -30,6 +30,8 @@ from penstock._engine.protocol.paths import (
     is_mark,
     metadata_path,
     number_of_claim,
+    results_directory,
+    run_of_result,
     shared_directory,
 )
 from penstock._engine.savepoints.chains import last_checkpoint, read_entry, readable_entry
@@ -359,6 +361,17 @@ class CheckpointStore:
         """Return the claims of a checkpoint that has been deleted."""
         names = self._storage.names(path)
         return [] if METADATA in names else [f"{path}/{name}" for name in names if number_of_claim(name)]
+
+    def delete_results(self, instruction: do.DeleteResults) -> None:
+        """Delete what stages have handed on."""
+        directory, run = results_directory(instruction.job_id), instruction.beginning_run
+
+        def delete() -> None:
+            names = self._storage.names(directory) if run else []
+            left = [f"{directory}/{name}" for name in names if run_of_result(name) != run]
+            self._storage.delete([*instruction.files, *left])
+
+        self._in_background(delete)
 
     def _in_background(self, work: Callable[[], None]) -> None:
         def run() -> None:

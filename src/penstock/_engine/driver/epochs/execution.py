@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from penstock._engine.coordinator import events as ev
 from penstock._engine.driver.failures import state_damage
 from penstock._engine.plan.epoch_plan import EpochPlan
-from penstock._engine.plan.levels import build_plan, plan_epoch, plan_release
+from penstock._engine.plan.levels import build_plan, plan_epoch, plan_release, plan_stage
 from penstock._engine.protocol.control import JobDispatch, LevelDispatch
 from penstock._engine.protocol.paths import blob_path, dispatches_path
 from penstock._engine.protocol.signing import file_digest
@@ -81,7 +81,10 @@ class EpochPlanner:
             stop=instruction.stop,
             attempt=instruction.attempt,
             inputs=dict(instruction.inputs),
+            results=instruction.results,
         )
+        if instruction.results is not None:
+            return plan_stage(self.plan, common, instruction.dispatches, self.slots)
         if releases:
             return plan_release(common, instruction.dispatches, self.slots)
         return plan_epoch(self.plan, common, instruction.dispatches, self.slots, instruction.rotation)
