@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from tests.property.window_model import FIRST, LAST, WindowModel
@@ -250,6 +251,7 @@ def sequences(fired: list[Any], *, ordered: bool) -> dict[Any, list[str]]:
     return found
 
 
+@pytest.mark.behaviour(186)
 @given(jobs(), st.lists(STEPS, max_size=14))
 @settings(suppress_health_check=[HealthCheck.too_slow])
 def test_windows_are_those_of_a_plain_model(job: Any, steps: list[Any]) -> None:

@@ -50,6 +50,7 @@ ALIKE = {
     ("_api/state/ttl.py", "_engine/operators/context.py"): "methods that give a field",
     ("_api/triggers.py",): "as in Flink, there is a trigger for each kind of time; each sees the other's calls",
     ("_api/triggers.py", "_api/unaligned_windows.py"): "a trigger has a method for each kind of time, as in Flink",
+    ("_builders/environment_settings.py",): "objects of settings, each checked and taken by a method of its own",
     ("_connectors/files/local.py", "_engine/storage/local.py"): "a connector does not import the engine",
     ("_engine/operators/broadcast.py", "_engine/state/kinds/typed.py"): "maps that hand calls on",
     (

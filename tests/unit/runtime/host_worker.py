@@ -9,7 +9,8 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from tests.kit.epochs import Job, Program
+from tests.kit.epochs import Job
+from tests.kit.program import Program
 
 from penstock._engine.state import keyed_store
 from penstock.testing.in_process import InProcessEpochRunner

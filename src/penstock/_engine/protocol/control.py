@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from penstock._engine.protocol.decoders import msgpack_decoder
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 from penstock._engine.protocol.state_handle import Lineage, StateHandle  # noqa: TC001 - msgspec evaluates them
 
@@ -359,4 +360,4 @@ def encode(value: object) -> bytes:
 
 def decode(data: bytes, kind: type[T]) -> T:
     """Decode a protocol value of type `kind`; raises msgspec.ValidationError on anything else."""
-    return msgspec.msgpack.decode(data, type=kind)
+    return msgpack_decoder(kind).decode(data)

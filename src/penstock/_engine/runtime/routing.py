@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from penstock._engine.graph.job_graph import JobEdge, PartitionerKind
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.columns import ColumnBatch, joined
-from penstock._engine.protocol.key_groups import key_group, key_groups, subtask_of_key_group
+from penstock._engine.protocol.key_groups import int_key_groups, key_group, key_groups, subtask_of_key_group
 from penstock._engine.protocol.keys import equal_as_encoded, normal_key
 from penstock._engine.runtime.column_routing import KeyColumn, by_receiver, in_turn
 from penstock.common.columns import int64_column
@@ -229,6 +229,12 @@ class KeyRoutes:
             return self._compute(keys)
         find, learn = self.known.get, self.learn
         return [learn(key) if (receiver := find(key)) is None else receiver for key in keys]
+
+    def of_ints(self, numbers: Any) -> Any:
+        """Return the receivers of keys that are an array of NumPy's, with the type int64."""
+        import numpy as np
+
+        return np.array(self._receivers)[int_key_groups(numbers, self._max_parallelism)]
 
     def _compute(self, keys: list[Any]) -> list[int]:
         receivers = self._receivers
