@@ -26,6 +26,7 @@ from penstock._formats.file_format import StreamFormat
 from penstock._formats.input_format import InputFormat
 from penstock._shelf import show
 from penstock.common import option_table
+from penstock.common.batch_options import BATCH_COMBINE
 from penstock.common.config_loading import effective_configuration
 from penstock.common.configuration import Configuration
 from penstock.common.conversion import conversion
@@ -293,9 +294,7 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
             job_graph: JobGraph = build_job_graph(graph)
             if graph.job_type is JobType.BATCH:
                 _check_batch(self._configuration, graph)
-                job_graph = (
-                    with_combiners(job_graph) if self._configuration.get(option_table.BATCH_COMBINE) else job_graph
-                )
+                job_graph = with_combiners(job_graph) if self._configuration.get(BATCH_COMBINE) else job_graph
             self._pipeline.execute()
             handle = launch.submit(job_graph, Configuration(self._configuration), main_classes())
         except Exception as error:
