@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from penstock.common.batch_options import BATCH_OPTIONS
 from penstock.common.config_options import ConfigOption, option, optional
 from penstock.common.config_values import (
     BOOL,
@@ -429,8 +430,6 @@ LATENCY_INTERVAL = option(
 JOB_ID = optional(
     "penstock.job-id", _JOB_ID, "id of the job, 32 hexadecimal digits", aliases=("$internal.pipeline.job-id",)
 )
-SORTED_INPUTS_MEMORY = option("execution.sorted-inputs.memory", MEMORY, 128 << 20, "memory of a sort by key")
-BATCH_COMBINE = option("penstock.batch.combine", BOOL, True, "batch jobs combine reduces before the shuffle")
 STATE_MEMORY = option("penstock.state.memory", MEMORY, 256 << 20, "memory of the keyed state of an operator subtask")
 STATE_PRIVATE = option(
     "penstock.state.private-files", BOOL, True, "files of state and checkpoints are their user's alone, else by umask"
@@ -491,7 +490,9 @@ DRAIN_FIRES_PROCESSING_TIME_TIMERS = option(
 )
 
 OPTIONS: dict[str, ConfigOption[Any]] = {
-    found.key: found for found in (*list(vars().values()), *TASK_OPTIONS, *UNREAD) if isinstance(found, ConfigOption)
+    found.key: found
+    for found in (*list(vars().values()), *BATCH_OPTIONS, *TASK_OPTIONS, *UNREAD)
+    if isinstance(found, ConfigOption)
 }
 """All options by their key: those that are read, in the order of this file, then those that are not."""
 KNOWN_KEYS: dict[str, ConfigOption[Any]] = OPTIONS | {

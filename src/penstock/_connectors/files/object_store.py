@@ -1,4 +1,4 @@
-"""Object stores: ``s3://``, ``gs://``, ``az://`` and the others of obstore; credentials come from the environment."""
+"""Object stores: ``s3://``, ``gs://``, ``az://`` and the others of obstore, reached as `stores` says."""
 
 from __future__ import annotations
 

@@ -29,6 +29,7 @@ from penstock._connectors.files.staging import (
     token_of,
 )
 from penstock.common.serialization import BulkWriterFactory, Encoder
+from penstock.common.store_options import reaching_stores_by, store_options
 from penstock.errors import BucketNameError, StagedFileError
 
 if TYPE_CHECKING:
@@ -217,6 +218,8 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
         #: The segments since the last snapshot, which no checkpoint names yet.
         self._unclaimed: list[str] = []
         self._checked_ms = clock()
+        #: Files are deleted when the writer is closed, which may be after the epochs of the job.
+        self._store_options = store_options()
         self._runs = frozenset((*context.earlier_runs, context.run_id))
         if context.checkpoint_id > (context.restored_checkpoint_id or 0) + 1:  # the ids in between are takeovers
             self._check_that_all_is_there(states)
@@ -444,6 +447,7 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
             if part.open is not None:
                 part.open.abandon()
                 part.open = None
-        for path in self._unclaimed:
-            filesystem_of(path).delete(path)
+        with reaching_stores_by(self._store_options):
+            for path in self._unclaimed:
+                filesystem_of(path).delete(path)
         self._unclaimed.clear()

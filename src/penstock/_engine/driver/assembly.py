@@ -35,11 +35,11 @@ from penstock._engine.plan.levels import build_plan
 from penstock._engine.protocol.paths import blobs_directory, results_directory, run_of_result
 from penstock._engine.storage.local_state import LocalStateDirectory
 from penstock._engine.storage.opening import open_storage, options_for_tasks, storage_options
-from penstock._engine.storage.s3 import is_s3_setting
 from penstock._engine.storage.scratch import ScratchDirectory
 from penstock._engine.storage.temporary import TemporaryStorage
 from penstock.common import option_table
 from penstock.common.redaction import hiding, learn_secrets, shown_text, shown_value
+from penstock.common.s3 import is_s3_setting
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -167,6 +167,7 @@ def assemble(
         full_path=full_path,
         clean_up=clean_up,
         close_functions=lambda: environment.runner.release(identity.run_id),
+        store_options=options_for_tasks(options),
     )
     enumerators = Enumerators(program.sources, mailbox, background)
     listeners: list[JobStatusListener] = [watch]

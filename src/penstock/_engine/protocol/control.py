@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from penstock._engine.protocol.decoders import msgpack_decoder
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 from penstock._engine.protocol.state_handle import Lineage, StateHandle  # noqa: TC001 - msgspec evaluates them
 
@@ -201,6 +202,9 @@ class LevelDispatch:
     releases: bool = False
     #: For a stage of a batch job: the results that it reads, in the order of their senders. None for an epoch.
     results: tuple[ResultPartition, ...] | None = None
+    #: For a stage: the number of subtasks of its vertices that run fewer than the job graph says; each reads what was
+    #: sent to several.
+    parallelism: dict[int, int] = field(default_factory=dict[int, int])
 
     def ending_subtasks(self, vertex: int) -> set[int]:
         """Return the subtasks of a vertex that are expected to end with this epoch."""
@@ -356,4 +360,4 @@ def encode(value: object) -> bytes:
 
 def decode(data: bytes, kind: type[T]) -> T:
     """Decode a protocol value of type `kind`; raises msgspec.ValidationError on anything else."""
-    return msgspec.msgpack.decode(data, type=kind)
+    return msgpack_decoder(kind).decode(data)

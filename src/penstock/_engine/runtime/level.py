@@ -19,6 +19,7 @@ from penstock._engine.runtime.stage import StageTask
 from penstock._engine.runtime.subtask import SubtaskRuntime
 from penstock._engine.runtime.task_log import TaskLog
 from penstock._engine.runtime.worker_cache import CACHE, close_needless
+from penstock.common.store_options import reaching_stores_by
 from penstock.errors import InternalError, LocalStateError
 
 if TYPE_CHECKING:
@@ -294,16 +295,17 @@ def run_level(
         place: The level, and the slot, which is the partition of the task.
         batches: Rows of the level above; ignored for level 0.
         cache: The subtasks and plans that the worker keeps between epochs.
-        storage_options: The options of the checkpoint storage.
+        storage_options: The options of the checkpoint storage; connectors reach object stores by them, too.
     """
     gc.set_threshold(*_GC_THRESHOLDS)
     run = decode(job, JobDispatch)
     cache.turn_to_run(run, storage_options)
     dispatch = unpack(dispatches, run, place, lambda: cache.storage(run).read_range)
-    if dispatch.level.results is None:
-        yield from LevelTask(dispatch, cache).run(batches)
-    else:
-        yield from StageTask(dispatch, cache).run()
+    with reaching_stores_by(storage_options):
+        if dispatch.level.results is None:
+            yield from LevelTask(dispatch, cache).run(batches)
+        else:
+            yield from StageTask(dispatch, cache).run()
 
 
 def meeting_place(run_id: str, cache: WorkerCache = CACHE) -> Path | None:

@@ -151,7 +151,7 @@ class SubtaskRuntime:
             operator_name=owner.name,
             uid=owner.uid,
             subtask=self.place[1],
-            parallelism=vertex.parallelism,
+            parallelism=dispatch.level.parallelism.get(vertex.id, vertex.parallelism),
             max_parallelism=vertex.max_parallelism,
             job_attempt=dispatch.level.job_attempt,
             configuration=job.configuration,
@@ -184,7 +184,7 @@ class SubtaskRuntime:
         inputs, level = self._plan.graph.inputs(self.place[0]), task.level
         known = {edge.id: level.inputs[edge.id] for edge in inputs if edge.id in level.inputs}
         ends = {edge.id: level.ending_subtasks(edge.source) for edge in inputs}
-        self.channels = InputChannels(self._channels, dispatch, known, ends)
+        self.channels = InputChannels(self._channels_of(task), dispatch, known, ends)
         self._hear_of_time(known.values())
         self.valve = self.channels.valve
         self._told = self.channels.ended_inputs()
@@ -219,6 +219,15 @@ class SubtaskRuntime:
             times = [self._senders_ms, *(status.read_ms for status in known)]
             self._input_clock.advance(min(filter(None, times), default=0.0))
             self._senders_ms = 0.0
+
+    def _channels_of(self, task: TaskDispatch) -> dict[int, int]:
+        """Return the channels that it reads: in a stage perhaps those of several receivers."""
+        vertex, subtask = self.place
+        if vertex not in task.level.parallelism:
+            return self._channels
+        receivers = self._plan.receivers_of_subtask(vertex, subtask, task.level.parallelism)
+        channels = (self._plan.channels_into(vertex, receiver) for receiver in receivers)
+        return {channel: index for part in channels for channel, index in part.items()}
 
     def notify_last(self, task: TaskDispatch, dispatch: SubtaskDispatch) -> None:
         """Notify the checkpoint listeners of the last checkpoint of the subtask or the job; only `close` may follow.

@@ -18,6 +18,7 @@ from zlib import crc32
 import msgspec
 import pyarrow as pa
 
+from penstock._engine.protocol.decoders import msgpack_decoder
 from penstock._engine.state.chunk_columns import (
     COLUMNS,
     OLD_COLUMNS,
@@ -183,7 +184,7 @@ def read_index_by(read: Callable[[int, int], bytes], size: int, path: str) -> li
     if magic != head or len(index) != index_size or crc32(index) != checksum:
         raise CorruptCheckpointError(path, "it is damaged or was cut off (the index does not match its checksum)")
     try:
-        infos = msgspec.msgpack.decode(index, type=list[ChunkInfo])
+        infos = msgpack_decoder(list[ChunkInfo]).decode(index)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise CorruptCheckpointError(path, f"its index cannot be decoded ({error})") from error
     for info in infos:

@@ -22,8 +22,8 @@ from obstore.exceptions import (
 from obstore.store import MemoryStore, from_url
 
 from penstock._engine.storage.checkpoint_storage import FileStorage, StoredFile
-from penstock._engine.storage.s3 import SCHEMES, S3Access, is_s3_setting, s3_access
 from penstock._engine.storage.store_errors import is_missing, reason_of
+from penstock.common.s3 import SCHEMES, S3Access, is_s3_setting, s3_access
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError
 
 if TYPE_CHECKING:

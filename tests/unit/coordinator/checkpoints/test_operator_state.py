@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,9 @@ from penstock._engine.coordinator.checkpoints.snapshots import state_files
 from penstock._engine.coordinator.epochs.job_state import _spill
 from penstock._engine.protocol.metadata import JobSnapshot, OperatorMetadata, OperatorSubtaskState
 from penstock._engine.protocol.state_handle import Lineage, StateHandle, StateMode, StatePart
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def handle(number: int, **counts: int) -> StateHandle:
@@ -125,3 +129,25 @@ def test_no_item_is_lost_or_doubled_by_any_changes(files: list[dict[str, int]], 
         for index in range(len(subtasks))
     ]
     assert orders == [orders[0]] * len(orders)
+
+
+class Counted(list[OperatorSubtaskState]):
+    """Counts how many subtasks were looked at."""
+
+    looks = 0
+
+    def __iter__(self) -> Iterator[OperatorSubtaskState]:
+        for one in super().__iter__():
+            self.looks += 1
+            yield one
+
+    def __getitem__(self, place: Any) -> Any:
+        self.looks += 1
+        return super().__getitem__(place)
+
+
+def test_each_subtask_is_looked_at_twice_where_there_is_no_union_list() -> None:
+    subtasks = Counted(OperatorSubtaskState() for _ in range(50))
+    visible = VisibleState(subtasks)
+    assert [visible.of(index) for index in range(50)] == [()] * 50
+    assert subtasks.looks == 2 * 50
