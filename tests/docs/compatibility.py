@@ -25,7 +25,6 @@ RECORDED = json.loads((ROOT / "tests/compat/api/pyflink_api.json").read_text(enc
 #: Here by name only, and what to use instead; `test_compatibility.py` tries each.
 REFUSED = {
     "`StateTtlConfig` of a broadcast map or an operator list": "take out what is old; the state of a key expires",
-    "`RuntimeExecutionMode.BATCH`": "bounded sources are read to their end in streaming mode",
     "`env.add_source`, `create_input`, `stream.add_sink`": (
         "they take Java objects: `from_source` and `sink_to` with a source or sink in Python"
     ),
