@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from penstock.datastream.async_data_stream import AsyncDataStream as AsyncDataStream
     from penstock.datastream.checkpoint_config import CheckpointConfig as CheckpointConfig
     from penstock.datastream.checkpointing_mode import CheckpointingMode as CheckpointingMode
     from penstock.datastream.data_stream import (
@@ -45,6 +46,15 @@ if TYPE_CHECKING:
     )
     from penstock.datastream.functions import (
         AllWindowFunction as AllWindowFunction,
+    )
+    from penstock.datastream.functions import (
+        AsyncFunction as AsyncFunction,
+    )
+    from penstock.datastream.functions import (
+        AsyncRetryPredicate as AsyncRetryPredicate,
+    )
+    from penstock.datastream.functions import (
+        AsyncRetryStrategy as AsyncRetryStrategy,
     )
     from penstock.datastream.functions import (
         BroadcastProcessFunction as BroadcastProcessFunction,
@@ -140,6 +150,7 @@ if TYPE_CHECKING:
     )
 
 _NAMES_OF_MODULES = {
+    "async_data_stream": ("AsyncDataStream",),
     "checkpoint_config": ("CheckpointConfig",),
     "checkpointing_mode": ("CheckpointingMode",),
     "data_stream": (
@@ -156,6 +167,7 @@ _NAMES_OF_MODULES = {
             "CheckpointListener",
             "CheckpointedFunction",
         ),
+        *("AsyncFunction", "AsyncRetryPredicate", "AsyncRetryStrategy"),
         *("CoFlatMapFunction", "CoMapFunction", "CoProcessFunction", "FilterFunction", "FlatMapFunction"),
         *("KeySelector", "KeyedBroadcastProcessFunction", "KeyedCoProcessFunction", "KeyedProcessFunction"),
         *(

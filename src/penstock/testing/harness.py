@@ -334,6 +334,8 @@ class OperatorHarness:
             UnpicklableStateError: The state holds something that cannot be pickled.
         """
         self.open()
+        if not self._ended:
+            self._take(self._operator.prepare_snapshot())
         epoch = self._epoch(self._start, current=True)
         ack = self._operator.snapshot(epoch, finished=self._ended)
         lineage = () if ack.keyed_state is None else (ack.keyed_state,)

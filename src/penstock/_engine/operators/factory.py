@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock._engine.operators.async_wait import AsyncWaitOperator
 from penstock._engine.operators.broadcast import BroadcastProcessOperator, KeyedBroadcastProcessOperator
 from penstock._engine.operators.co_process import (
     CoFlatMapOperator,
@@ -42,6 +43,7 @@ _OPERATORS: Final[dict[str, Callable[..., Operator]]] = {
     "keyed_broadcast_process": KeyedBroadcastProcessOperator,
     "reduce": ReduceOperator,
     "window": window_operator,
+    "async_wait": AsyncWaitOperator,
     "conform": CastOperator,
     "sink_writer": SinkWriterOperator,
     "collect": CollectOperator,

@@ -288,6 +288,10 @@ class SubtaskRuntime:
                 yield from self._end_input(0, index)
         if self._finished:
             yield from self._finish(fire_timers=drain and self._drain_fires_timers)
+        else:
+            for position, node in enumerate(self._nodes):
+                for tag, batch in self._outputs(position, node.operator.prepare_snapshot):
+                    yield from self._forward(position, tag, batch)
         for edge in self.edges:
             edge.flush()
         self._busy += time.perf_counter() - start
