@@ -8,7 +8,6 @@ from __future__ import annotations
 
 _FORMATS = "re-exported from penstock.datastream.formats, which comes with the connectors"
 _AVRO = "Avro schemas wrap Java classes; penstock.datastream.formats may bring Python ones"
-_ASYNC = "comes with asynchronous functions"
 _BACKENDS = "comes with the settings of state backends and checkpoint storage"
 _CACHE = "comes with cached streams"
 _CONNECTORS = "comes with the connectors and their formats"
@@ -23,19 +22,12 @@ ALLOWED_GAPS: dict[str, str] = {
     "common:CsvRowSerializationSchema": _FORMATS,
     "common:JsonRowDeserializationSchema": _FORMATS,
     "common:JsonRowSerializationSchema": _FORMATS,
-    "datastream:AsyncDataStream": _ASYNC,
-    "datastream:AsyncFunction": _ASYNC,
-    "datastream:AsyncRetryPredicate": _ASYNC,
-    "datastream:AsyncRetryStrategy": _ASYNC,
     "datastream:CheckpointStorage": _BACKENDS,
     "datastream:FileSystemCheckpointStorage": _BACKENDS,
     "datastream:HashMapStateBackend": _BACKENDS,
     "datastream:JobManagerCheckpointStorage": _BACKENDS,
     "datastream:PredefinedOptions": _BACKENDS,
     "datastream:StateBackend": _BACKENDS,
-    "datastream.async_data_stream:*": _ASYNC,
-    "datastream.async_retry_predicates:*": _ASYNC,
-    "datastream.async_retry_strategies:*": _ASYNC,
     "datastream.checkpoint_storage:*": _BACKENDS,
     "datastream.connectors:*": _CONNECTORS,
     "datastream.connectors.file_system:*": _CONNECTORS,
@@ -46,10 +38,7 @@ ALLOWED_GAPS: dict[str, str] = {
     "datastream.data_stream:KeyedStream.cache": _CACHE,
     "datastream.formats.csv:*": _CONNECTORS,
     "datastream.formats.json:*": _CONNECTORS,
-    "datastream.functions:AsyncFunction": _ASYNC,
     "datastream.functions:AsyncFunctionDescriptor": _INTERNAL,
-    "datastream.functions:AsyncRetryPredicate": _ASYNC,
-    "datastream.functions:AsyncRetryStrategy": _ASYNC,
     "datastream.state_backend:*": _BACKENDS,
     "datastream.stream_execution_environment:StreamExecutionEnvironment.add_python_archive": _SHIPPING,
     "datastream.stream_execution_environment:StreamExecutionEnvironment.add_python_file": _SHIPPING,

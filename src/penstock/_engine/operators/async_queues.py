@@ -65,7 +65,7 @@ class OrderedQueue(CallQueue):
 
 
 @dataclass(slots=True)
-class _Segment:
+class _CallSegment:
     """The calls between two watermarks."""
 
     watermark: int
@@ -78,7 +78,7 @@ class UnorderedQueue(CallQueue):
     """Answers are passed on as they come, except over a watermark."""
 
     def __init__(self) -> None:
-        self._segments: deque[_Segment] = deque()
+        self._segments: deque[_CallSegment] = deque()
         self._size = 0
 
     def __len__(self) -> int:
@@ -89,7 +89,7 @@ class UnorderedQueue(CallQueue):
 
     def add(self, call: Call) -> None:
         if not self._segments or self._segments[-1].watermark != call.watermark:
-            self._segments.append(_Segment(call.watermark))
+            self._segments.append(_CallSegment(call.watermark))
         self._segments[-1].calls[call] = None
         self._size += 1
         if call.is_answered:
