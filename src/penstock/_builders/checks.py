@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock._api.functions.basic import Function
 from penstock._api.functions.endings import check_endings
 from penstock._api.state.descriptors import MapStateDescriptor
-from penstock._api.state.lacking import refuse_time_to_live
+from penstock._api.state.refusals import refuse_time_to_live
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.errors import UnsupportedOperationError
 

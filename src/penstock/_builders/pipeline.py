@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING
 
-from penstock._builders.foresight import refuse_what_is_lacking
+from penstock._builders.keyed_state_check import refuse_keyed_state_without_key
 from penstock._builders.origin import calling_line
 from penstock._builders.stateful import keeps_state
 from penstock._engine.graph.job_graph import OperatorKind
@@ -117,7 +117,7 @@ class Pipeline:
         owner: StreamNode | None = None,
         bounded: bool = True,
     ) -> StreamNode:
-        refuse_what_is_lacking(kind, members)
+        refuse_keyed_state_without_key(kind, members)
         return StreamNode(
             id=next(self._ids),
             name=name,

@@ -20,9 +20,9 @@ from penstock._builders.aggregations import Projection
 from penstock._builders.checks import check_broadcast_descriptors, check_function, check_watermark_strategy
 from penstock._builders.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
 from penstock._builders.field_aggregations import FieldAggregations
-from penstock._builders.held_functions import held_key, held_reduce
 from penstock._builders.keyed_functions import KeyedFilter, KeyedFlatMap, KeyedMap
 from penstock._builders.outputs import StreamOutputs
+from penstock._builders.typed_functions import typed_key, typed_reduce
 from penstock._builders.windowing import AllWindowing, KeyedWindowing
 from penstock._engine.graph.job_graph import OperatorKind, PartitionerKind
 from penstock._engine.graph.pickling import dumps_members
@@ -242,7 +242,7 @@ class DataStream(AllWindowing[T], StreamOutputs[T]):
         """
         selector: Any = FieldKey(key_selector) if isinstance(key_selector, str) else key_selector
         check_function("key_selector", selector, KeySelector)
-        selector = held_key(selector, key_type)
+        selector = typed_key(selector, key_type)
         payload = dumps_members("KeyBy", {"key_selector": selector})
         edges = self._partitioned_edges(PartitionerKind.HASH, payload)
         return KeyedStream(self, edges, selector)
@@ -458,7 +458,7 @@ class KeyedStream(FieldAggregations[T], KeyedWindowing[T, K], DataStream[T], Gen
         return self._reduce("Reduce", func)
 
     def _reduce(self, name: str, func: object) -> DataStream[T]:
-        members = {"function": held_reduce(func, self._type_info), "key_selector": self._key_selector}
+        members = {"function": typed_reduce(func, self._type_info), "key_selector": self._key_selector}
         return self._transform(OperatorKind.REDUCE, name, members, self._type_info, conform=False)
 
     # ------------------------------------------------------------------------------- what a keyed stream does not have

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 from penstock._api.functions.basic import AggregateFunction, ReduceFunction
 from penstock._api.functions.windows import ProcessWindowFunction, WindowFunction
 from penstock._builders.checks import check_function
-from penstock._builders.held_functions import held_aggregate, held_reduce
+from penstock._builders.typed_functions import typed_aggregate, typed_reduce
 from penstock._builders.window_settings import WindowSettings
 from penstock._shelf import show
 
@@ -89,7 +89,7 @@ class WindowedStream(WindowSettings[T, W], Generic[T, K, W]):
         _check_result(window_function)
         if window_function is None and output_type is None:
             output_type = self.get_input_type()
-        held = held_reduce(reduce_function, self.get_input_type())
+        held = typed_reduce(reduce_function, self.get_input_type())
         return self._build("reduce", held, window_function, output_type)
 
     @overload
@@ -131,7 +131,7 @@ class WindowedStream(WindowSettings[T, W], Generic[T, K, W]):
         """
         check_function("aggregate_function", aggregate_function, AggregateFunction, or_callable=False)
         _check_result(window_function)
-        held = held_aggregate(aggregate_function, accumulator_type)
+        held = typed_aggregate(aggregate_function, accumulator_type)
         return self._build("aggregate", held, window_function, output_type)
 
     def apply(

@@ -8,7 +8,7 @@ from penstock._api.functions.basic import AggregateFunction, ReduceFunction
 from penstock._api.functions.windows import AllWindowFunction, ProcessAllWindowFunction
 from penstock._builders.all_windows import OneKey, with_key
 from penstock._builders.checks import check_function
-from penstock._builders.held_functions import held_aggregate, held_reduce
+from penstock._builders.typed_functions import typed_aggregate, typed_reduce
 from penstock._builders.window_settings import WindowSettings
 from penstock._shelf import show
 
@@ -88,7 +88,7 @@ class AllWindowedStream(WindowSettings[T, W]):
         check_function("reduce_function", reduce_function, ReduceFunction)
         if window_function is None and output_type is None:
             output_type = self.get_input_type()
-        held = held_reduce(reduce_function, self.get_input_type())
+        held = typed_reduce(reduce_function, self.get_input_type())
         return self._one_subtask("reduce", held, window_function, output_type)
 
     @overload
@@ -129,7 +129,7 @@ class AllWindowedStream(WindowSettings[T, W]):
             UnpicklableFunctionError: A function captured something that cannot be pickled.
         """
         check_function("aggregate_function", aggregate_function, AggregateFunction, or_callable=False)
-        held = held_aggregate(aggregate_function, accumulator_type)
+        held = typed_aggregate(aggregate_function, accumulator_type)
         return self._one_subtask("aggregate", held, window_function, output_type)
 
     def apply(

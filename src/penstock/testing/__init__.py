@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from penstock.testing.in_process import Chaos as Chaos
     from penstock.testing.in_process import InProcessEpochRunner as InProcessEpochRunner
     from penstock.testing.operator_snapshot import OperatorSnapshot as OperatorSnapshot
-    from penstock.testing.recorded import StreamRecord as StreamRecord
-    from penstock.testing.recorded import Watermark as Watermark
     from penstock.testing.sink_contract import SinkCheckpoint as SinkCheckpoint
     from penstock.testing.sink_contract import SinkContract as SinkContract
     from penstock.testing.sink_contract import SinkRun as SinkRun
@@ -50,6 +48,8 @@ if TYPE_CHECKING:
     from penstock.testing.sources import ListSource as ListSource
     from penstock.testing.sources import ListSourceAbort as ListSourceAbort
     from penstock.testing.sources import Sentinel as Sentinel
+    from penstock.testing.stream_records import StreamRecord as StreamRecord
+    from penstock.testing.stream_records import Watermark as Watermark
     from penstock.testing.two_inputs import TwoInputHarness as TwoInputHarness
 
 _NAMES_OF_MODULES = {

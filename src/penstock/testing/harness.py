@@ -26,7 +26,7 @@ from penstock.metrics.in_memory import InMemoryMetricGroup
 from penstock.testing._inline_state import inline_data, saved_state
 from penstock.testing.clock import ManualClock
 from penstock.testing.operator_snapshot import OperatorSnapshot, restored_subtask
-from penstock.testing.recorded import StreamRecord, Watermark, record_outputs
+from penstock.testing.stream_records import StreamRecord, Watermark, record_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

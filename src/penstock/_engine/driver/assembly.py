@@ -29,7 +29,7 @@ from penstock._engine.driver.loop import JobLoop
 from penstock._engine.driver.mailbox import Mailbox, SystemClock
 from penstock._engine.driver.monitor.job_monitor import JobMonitor
 from penstock._engine.driver.monitor.progress_bar import ProgressBar
-from penstock._engine.driver.monitor.splits_left import splits_left
+from penstock._engine.driver.monitor.unread_splits import unread_splits
 from penstock._engine.driver.monitor.views import checkpoint_settings, plan_view
 from penstock._engine.plan.levels import build_plan
 from penstock._engine.protocol.paths import blobs_directory
@@ -165,8 +165,8 @@ def assemble(
     enumerators = Enumerators(program.sources, mailbox, background)
     listeners: list[JobStatusListener] = [watch]
     if configuration.get(option_table.PROGRESS_ENABLED):
-        left = partial(_splits_left, enumerators, coordinator) if job_plan.bounded else None
-        listeners.append(ProgressBar(graph.name, splits_left=left))
+        left = partial(_unread_splits, enumerators, coordinator) if job_plan.bounded else None
+        listeners.append(ProgressBar(graph.name, unread_splits=left))
     loop = JobLoop(
         coordinator,
         graph.name,
@@ -197,8 +197,8 @@ def _name_those_without_uid(graph: JobGraph) -> None:
         )
 
 
-def _splits_left(enumerators: Enumerators, coordinator: JobCoordinator) -> int | None:
-    return splits_left(enumerators, coordinator.state.snapshot)
+def _unread_splits(enumerators: Enumerators, coordinator: JobCoordinator) -> int | None:
+    return unread_splits(enumerators, coordinator.state.snapshot)
 
 
 def _for_tasks(configuration: Configuration) -> dict[str, str]:

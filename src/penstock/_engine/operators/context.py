@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from penstock._api.functions.basic import RuntimeContext
 from penstock._api.functions.co import CoProcessFunction, KeyedCoProcessFunction
 from penstock._api.functions.process import KeyedProcessFunction, ProcessFunction
-from penstock._api.state.lacking import needs_key
+from penstock._api.state.refusals import needs_key
 from penstock._api.time_domain import TimeDomain
 from penstock._api.timer_service import TimerService
 from penstock._engine.operators.expiring import declare_life

@@ -16,8 +16,8 @@ from penstock._api.functions.checkpointed import (
     FunctionSnapshotContext,
 )
 from penstock._api.functions.endings import call_silent, ending
-from penstock._api.state.lacking import refuse_time_to_live
 from penstock._api.state.operator import OperatorStateStore
+from penstock._api.state.refusals import refuse_time_to_live
 from penstock._engine.operators.base import EpochContext, Operator
 from penstock._engine.operators.side_outputs import SideOutputs
 from penstock._engine.protocol.control import OperatorAck

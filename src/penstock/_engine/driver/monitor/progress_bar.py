@@ -41,14 +41,14 @@ class ProgressBar:
     Args:
         job_name: The job.
         console: The console; standard error by default.
-        splits_left: Returns the number of splits that are not read to their end, None if unknown; for bounded jobs
+        unread_splits: Returns the number of splits that are not read to their end, None if unknown; for bounded jobs
             only.
     """
 
     def __init__(
-        self, job_name: str, console: Console | None = None, splits_left: Callable[[], int | None] | None = None
+        self, job_name: str, console: Console | None = None, unread_splits: Callable[[], int | None] | None = None
     ) -> None:
-        bar: tuple[ProgressColumn, ...] = () if splits_left is None else (BarColumn(20), TaskProgressColumn())
+        bar: tuple[ProgressColumn, ...] = () if unread_splits is None else (BarColumn(20), TaskProgressColumn())
         console = console or Console(stderr=True)
         self._progress = Progress(
             SpinnerColumn(),
@@ -59,7 +59,7 @@ class ProgressBar:
             console=console,
         )
         self._task = self._progress.add_task(job_name, total=None, figures={"starting": 0})
-        self._splits_left = splits_left
+        self._unread_splits = unread_splits
         #: The largest number of splits that were left so far.
         self._splits = 0
 
@@ -78,7 +78,7 @@ class ProgressBar:
     def on_progress(self, progress: JobProgress) -> None:
         """Show an accepted epoch."""
         self._progress.update(self._task, figures=_parts(progress))
-        left = None if self._splits_left is None else self._splits_left()
+        left = None if self._unread_splits is None else self._unread_splits()
         if left is not None:
             self._splits = max(self._splits, left)
             self._progress.update(self._task, total=self._splits or None, completed=self._splits - left)

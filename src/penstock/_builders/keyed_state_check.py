@@ -11,7 +11,7 @@ import types
 from typing import TYPE_CHECKING, Final, cast
 
 from penstock._api.functions.basic import Function
-from penstock._api.state.lacking import KEYED_STATE_CALLS, needs_key
+from penstock._api.state.refusals import KEYED_STATE_CALLS, needs_key
 from penstock._engine.graph.job_graph import OperatorKind
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _CALLED: Final = frozenset({"LOAD_METHOD", "LOAD_ATTR"})
 _BRANCHES: Final = frozenset(dis.hasjrel) | frozenset(dis.hasjabs)
 
 
-def refuse_what_is_lacking(kind: OperatorKind, members: Mapping[str, object]) -> None:
+def refuse_keyed_state_without_key(kind: OperatorKind, members: Mapping[str, object]) -> None:
     """Raise for functions that are certain to use unsupported state.
 
     Args:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.metadata import JobSnapshot, OperatorMetadata, SourceCoordinatorState
 
 
-def splits_left(enumerators: Enumerators, snapshot: JobSnapshot) -> int | None:
+def unread_splits(enumerators: Enumerators, snapshot: JobSnapshot) -> int | None:
     """Return the number of splits that are not read to their end; None if an enumerator does not report its splits.
 
     Args:

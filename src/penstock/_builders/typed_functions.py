@@ -88,18 +88,18 @@ class HeldKey(_Held[Any], KeySelector[Any, Any]):
         return self._held.value(self._call(value))
 
 
-def held_reduce(function: Any, type_info: TypeInformation | None) -> Any:
+def typed_reduce(function: Any, type_info: TypeInformation | None) -> Any:
     """Return a reduce function whose results are held to a type, if there is one."""
     return function if conversion(type_info, "") is None or type_info is None else HeldReduce(function, type_info)
 
 
-def held_aggregate(
+def typed_aggregate(
     function: AggregateFunction[Any, Any, Any], type_info: TypeInformation | None
 ) -> AggregateFunction[Any, Any, Any]:
     """Return an aggregate function whose accumulators are held to a type, if there is one."""
     return function if conversion(type_info, "") is None or type_info is None else HeldAggregate(function, type_info)
 
 
-def held_key(key_selector: Any, type_info: TypeInformation | None) -> Any:
+def typed_key(key_selector: Any, type_info: TypeInformation | None) -> Any:
     """Return a key selector whose keys are held to a type, if there is one."""
     return key_selector if conversion(type_info, "") is None or type_info is None else HeldKey(key_selector, type_info)
