@@ -27,7 +27,7 @@ from penstock.common.job_status import JobStatus
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+    from penstock._engine.storage.checkpoint_storage import FileStorage
 
 #: The campaign asks for more.
 EXAMPLES = int(os.environ.get("PENSTOCK_COORDINATOR_EXAMPLES", "100"))
@@ -70,7 +70,7 @@ def savepoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Possessions:
     """What the job must not touch: savepoints, and checkpoints that it was started from, unless it has claimed them."""
 
-    def __init__(self, storage: CheckpointStorage) -> None:
+    def __init__(self, storage: FileStorage) -> None:
         self._storage = storage
         #: By path: the files and what is in them.
         self._files: dict[str, dict[str, bytes]] = {}
@@ -102,19 +102,19 @@ class Possessions:
             assert self.contents(path) == contents, path
 
 
-def read(storage: CheckpointStorage, checkpoint_id: int) -> ChainEntry | None:
+def read(storage: FileStorage, checkpoint_id: int) -> ChainEntry | None:
     path = metadata_path(JOB_ID, checkpoint_id)
     data = storage.find(path)
     return None if data is None else decode_chain_entry(data, path)
 
 
-def newest(storage: CheckpointStorage) -> ChainEntry:
+def newest(storage: FileStorage) -> ChainEntry:
     """Return the last record of the job that can be read."""
     records = (read(storage, number) for number in sorted(checkpoint_ids(storage.names(JOB_ID)), reverse=True))
     return next(record for record in records if record is not None)
 
 
-def checkpoints_of(storage: CheckpointStorage) -> list[str]:
+def checkpoints_of(storage: FileStorage) -> list[str]:
     """Return the paths of the checkpoints that the job has left."""
     records = (read(storage, number) for number in checkpoint_ids(storage.names(JOB_ID)))
     kept = (record for record in records if record is not None and record.kind is ChainEntryKind.CHECKPOINT)

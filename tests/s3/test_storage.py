@@ -28,7 +28,7 @@ from penstock.errors import CheckpointStorageError
 from penstock.savepoint import Savepoint, SavepointWriter
 
 if TYPE_CHECKING:
-    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+    from penstock._engine.storage.checkpoint_storage import FileStorage
 
 __all__ = [
     "test_deleting_leaves_no_empty_checkpoint",
@@ -47,11 +47,11 @@ SOON_S = 30
 
 
 @pytest.fixture(params=["", "/checkpoints", "/a b/100%25"])
-def storage(request: pytest.FixtureRequest, server: S3Server, bucket: str) -> CheckpointStorage:
+def storage(request: pytest.FixtureRequest, server: S3Server, bucket: str) -> FileStorage:
     return open_storage(f"s3://{bucket}{request.param}", server.settings)
 
 
-def test_same_storage_opens_by_its_url(storage: CheckpointStorage, server: S3Server) -> None:
+def test_same_storage_opens_by_its_url(storage: FileStorage, server: S3Server) -> None:
     storage.put("job/x", b"x")
     assert open_storage(storage.url, server.settings).read("job/x") == b"x"
     assert open_storage(storage.url.replace("s3://", "s3a://"), server.settings).read("job/x") == b"x"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
-from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+from penstock._engine.storage.checkpoint_storage import FileStorage
 from penstock._engine.storage.opening import open_storage
 from penstock.errors import CheckpointStorageError
 
@@ -41,7 +41,7 @@ class _Fault:
         return call in self.calls and self.times != 0 and any(fnmatchcase(path, self.paths) for path in paths)
 
 
-class FailingStorage(CheckpointStorage):
+class FailingStorage(FileStorage):
     """Stands in front of another storage, and lets chosen calls fail as a store or a network would.
 
     A call that is told to fail raises ``CheckpointStorageError`` with the path in question. Faults are looked at in the
@@ -66,7 +66,7 @@ class FailingStorage(CheckpointStorage):
         >>> storage.put("job/shared/state", b"")
     """
 
-    def __init__(self, storage: CheckpointStorage | str) -> None:
+    def __init__(self, storage: FileStorage | str) -> None:
         self._storage = open_storage(storage) if isinstance(storage, str) else storage
         self.url: str = self._storage.url
         self.keys: SigningKeys = self._storage.keys

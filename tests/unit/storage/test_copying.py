@@ -17,17 +17,17 @@ from penstock.testing import FailingStorage
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+    from penstock._engine.storage.checkpoint_storage import FileStorage
 
 _names = itertools.count()
 CONTENTS = {f"job/shared/{number}": os.urandom(number * 1000) for number in range(30)}
 
 
-def opened(kind: str, place: Path) -> CheckpointStorage:
+def opened(kind: str, place: Path) -> FileStorage:
     return open_storage(str(place) if kind == "local" else f"memory://copies-{next(_names)}")
 
 
-def filled(storage: CheckpointStorage) -> CheckpointStorage:
+def filled(storage: FileStorage) -> FileStorage:
     for path, data in CONTENTS.items():
         storage.put(path, data)
     return storage

@@ -21,13 +21,13 @@ from penstock.errors import CheckpointStorageError, CorruptCheckpointError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+    from penstock._engine.storage.checkpoint_storage import FileStorage
 
 _names = itertools.count()
 
 
 @pytest.fixture(params=["directory", "file url", "object store"])
-def storage(request: pytest.FixtureRequest, tmp_path: Path) -> CheckpointStorage:
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> FileStorage:
     place = tmp_path / "a b" / "checkpoints"
     urls = {
         "directory": str(place),
@@ -37,14 +37,14 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path) -> CheckpointStorage
     return open_storage(urls[request.param])
 
 
-def test_file_is_read_back(storage: CheckpointStorage) -> None:
+def test_file_is_read_back(storage: FileStorage) -> None:
     storage.put("job/shared/a", b"one")
     storage.put("job/shared/a", b"two")
     assert storage.read("job/shared/a") == storage.find("job/shared/a") == b"two"
     assert storage.read_range("job/shared/a", 1, 2) == b"wo"
 
 
-def test_missing_file_is_named(storage: CheckpointStorage) -> None:
+def test_missing_file_is_named(storage: FileStorage) -> None:
     assert storage.find("job/chk-1/_metadata") is None
     with pytest.raises(CorruptCheckpointError, match="job/chk-1/_metadata"):
         storage.read("job/chk-1/_metadata")
@@ -52,20 +52,20 @@ def test_missing_file_is_named(storage: CheckpointStorage) -> None:
         storage.read_range("job/chk-1/_metadata", 0, 1)
 
 
-def test_file_that_is_too_short_is_named(storage: CheckpointStorage) -> None:
+def test_file_that_is_too_short_is_named(storage: FileStorage) -> None:
     storage.put("job/shared/a", b"1234")
     for start in (2, 4, 100):
         with pytest.raises(CorruptCheckpointError, match=f"job/shared/a.* ends before byte {start + 3}"):
             storage.read_range("job/shared/a", start, 3)
 
 
-def test_second_conditional_put_changes_nothing(storage: CheckpointStorage) -> None:
+def test_second_conditional_put_changes_nothing(storage: FileStorage) -> None:
     assert storage.put_if_absent("job/chk-1/_metadata", b"first")
     assert not storage.put_if_absent("job/chk-1/_metadata", b"second")
     assert storage.read("job/chk-1/_metadata") == b"first"
 
 
-def test_file_gets_another_name_once_and_again_changes_nothing(storage: CheckpointStorage) -> None:
+def test_file_gets_another_name_once_and_again_changes_nothing(storage: FileStorage) -> None:
     storage.put("a/staged", b"1")
     for _ in range(2):
         storage.move("a/staged", "a/named")
@@ -86,7 +86,7 @@ def test_another_name_needs_no_room_on_a_full_disk(tmp_path: Path, monkeypatch: 
     assert storage.find("a/named") == b"1"
 
 
-def test_listing_shows_names_below_and_files_at_any_depth(storage: CheckpointStorage) -> None:
+def test_listing_shows_names_below_and_files_at_any_depth(storage: FileStorage) -> None:
     storage.put("job/chk-10/_metadata", b"ab")
     storage.put("job/chk-9/_metadata", b"a")
     storage.put("job/shared/x", b"")
@@ -102,19 +102,19 @@ def test_listing_shows_names_below_and_files_at_any_depth(storage: CheckpointSto
     assert all(file.modified_ms > 1_600_000_000_000 for file in files)
 
 
-def test_deleting_leaves_no_empty_checkpoint(storage: CheckpointStorage) -> None:
+def test_deleting_leaves_no_empty_checkpoint(storage: FileStorage) -> None:
     storage.put("job/chk-1/_metadata", b"a")
     storage.put("job/chk-2/_metadata", b"a")
     storage.delete(["job/chk-1/_metadata", "job/chk-1/gone"])
     assert storage.names("job") == ["chk-2"]
 
 
-def test_same_storage_opens_by_its_url(storage: CheckpointStorage) -> None:
+def test_same_storage_opens_by_its_url(storage: FileStorage) -> None:
     storage.put("job/x", b"x")
     assert open_storage(storage.url).read("job/x") == b"x"
 
 
-def test_probe_leaves_nothing_behind(storage: CheckpointStorage) -> None:
+def test_probe_leaves_nothing_behind(storage: FileStorage) -> None:
     storage.probe()
     assert storage.names("") == []
 

@@ -26,7 +26,7 @@ from penstock.errors import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+    from penstock._engine.storage.checkpoint_storage import FileStorage
 
 
 def driver_code_error(where: str, cause: Exception) -> DriverCodeError:
@@ -83,13 +83,13 @@ def _one_line(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def metadata_damage(error: CorruptCheckpointError, storage: CheckpointStorage, checkpoint: str) -> Exception:
+def metadata_damage(error: CorruptCheckpointError, storage: FileStorage, checkpoint: str) -> Exception:
     """Return the error about a checkpoint with damaged metadata."""
     chain = _chain(storage, checkpoint.rpartition("/")[0])
     return _offer(error.path, error.reason, storage, chain[: chain.index(checkpoint)] if checkpoint in chain else [])
 
 
-def state_damage(failures: Iterable[TaskFailure], storage: CheckpointStorage, job_id: str) -> Exception | None:
+def state_damage(failures: Iterable[TaskFailure], storage: FileStorage, job_id: str) -> Exception | None:
     """Return the error about a damaged state file that a task has found; None if the tasks failed for other reasons.
 
     Args:
@@ -105,12 +105,12 @@ def state_damage(failures: Iterable[TaskFailure], storage: CheckpointStorage, jo
     return _offer(storage.full_path(path), error.reason, storage, _chain(storage, job_id), path)
 
 
-def _chain(storage: CheckpointStorage, job: str) -> list[str]:
+def _chain(storage: FileStorage, job: str) -> list[str]:
     return [checkpoint_path(job, number) for number in checkpoint_ids(storage.names(job))]
 
 
 def _offer(
-    path: str, reason: str, storage: CheckpointStorage, chain: list[str], state_file: str | None = None
+    path: str, reason: str, storage: FileStorage, chain: list[str], state_file: str | None = None
 ) -> CorruptCheckpointError:
     """Return the error; it names the newest readable checkpoint of a chain that does not need the damaged file."""
     for checkpoint in reversed(chain):

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         TaskDispatch,
     )
     from penstock._engine.runtime.edge_writer import EdgeWriter
-    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+    from penstock._engine.storage.checkpoint_storage import FileStorage
 
 T = TypeVar("T")
 
@@ -61,7 +61,7 @@ class SubtaskRuntime:
         plan: ExecutionPlan,
         job: JobDispatch,
         place: tuple[int, int],
-        storage: CheckpointStorage,
+        storage: FileStorage,
         clock: TaskClock,
     ) -> None:
         self.place = place

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.control import JobDispatch, OperatorAck
     from penstock._engine.protocol.state_handle import StateHandle, StatePart
     from penstock._engine.state.memory_store import MemoryStore
-    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+    from penstock._engine.storage.checkpoint_storage import FileStorage
 
 #: Operator state with a union list above this size is a file: every subtask gets the handles of all subtasks.
 _INLINE_UNION_BYTES: Final = 1 << 10
@@ -33,7 +33,7 @@ _INLINE_OUTPUT_BYTES: Final = 64 << 10
 class SubtaskState:
     """Creates the stores of one subtask, and reads and writes its state files."""
 
-    def __init__(self, vertex: JobVertex, subtask: int, job: JobDispatch, storage: CheckpointStorage) -> None:
+    def __init__(self, vertex: JobVertex, subtask: int, job: JobDispatch, storage: FileStorage) -> None:
         self._vertex = vertex
         self._subtask = subtask
         self._storage = storage

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.protocol.control import JobDispatch, LevelDispatch, SubtaskDispatch, TaskDispatch
     from penstock._engine.runtime.subtask import SubtaskRuntime
-    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+    from penstock._engine.storage.checkpoint_storage import FileStorage
 
 _log = hiding(logging.getLogger(__name__))
 
@@ -46,7 +46,7 @@ class WorkerCache:
         #: The subtasks of one run and attempt, by vertex and subtask.
         self._subtasks: dict[tuple[int, int], SubtaskRuntime] = {}
         #: The storages of one run, by URL.
-        self._storages: dict[str, CheckpointStorage] = {}
+        self._storages: dict[str, FileStorage] = {}
         self._storage_options: Mapping[str, str] = {}
         #: The id of the process that has used the cache.
         self.process: int | None = None
@@ -96,7 +96,7 @@ class WorkerCache:
                 del self._subtasks[place]
                 close_needless(runtime)
 
-    def storage(self, job: JobDispatch) -> CheckpointStorage:
+    def storage(self, job: JobDispatch) -> FileStorage:
         """Return the job's checkpoint storage."""
         storage = self._storages.get(job.storage_url)
         if storage is None:

@@ -16,7 +16,7 @@ from penstock.errors import CorruptCheckpointError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+    from penstock._engine.storage.checkpoint_storage import FileStorage
 
 #: Entries that lead to the savepoint that they name: the job stops into it, or continues from it.
 _INTO_SAVEPOINT: Final = frozenset({ChainEntryKind.CHECKPOINT, ChainEntryKind.SUSPENDED, ChainEntryKind.CANCELED})
@@ -28,7 +28,7 @@ _DONE: Final = frozenset({ChainEntryKind.FINISHED, ChainEntryKind.DRAINED})
 class JobChain:
     """The chain entries of one job."""
 
-    storage: CheckpointStorage
+    storage: FileStorage
     job_id: str
     #: By checkpoint id, rising.
     entries: dict[int, ChainEntry]
@@ -115,12 +115,12 @@ class JobChain:
         return tuple(needed)
 
 
-def read_chains(storage: CheckpointStorage) -> list[JobChain]:
+def read_chains(storage: FileStorage) -> list[JobChain]:
     """Return the chains of all jobs of a checkpoint directory."""
     return [read_chain(storage, name) for name in storage.names("") if is_job_directory(name)]
 
 
-def read_entry(storage: CheckpointStorage, checkpoint: str) -> ChainEntry | None:
+def read_entry(storage: FileStorage, checkpoint: str) -> ChainEntry | None:
     """Read the chain entry of a checkpoint; None if there is none.
 
     Args:
@@ -133,7 +133,7 @@ def read_entry(storage: CheckpointStorage, checkpoint: str) -> ChainEntry | None
     return find_entry(storage, f"{checkpoint}/{METADATA}")
 
 
-def readable_entry(storage: CheckpointStorage, checkpoint: str) -> ChainEntry | None:
+def readable_entry(storage: FileStorage, checkpoint: str) -> ChainEntry | None:
     """Read the chain entry of a checkpoint; None if there is none, or a damaged one."""
     try:
         return read_entry(storage, checkpoint)
@@ -141,7 +141,7 @@ def readable_entry(storage: CheckpointStorage, checkpoint: str) -> ChainEntry | 
         return None
 
 
-def read_chain(storage: CheckpointStorage, job_id: str) -> JobChain:
+def read_chain(storage: FileStorage, job_id: str) -> JobChain:
     """Return the chain of one job."""
     entries: dict[int, ChainEntry] = {}
     unreadable: list[str] = []
@@ -159,7 +159,7 @@ def read_chain(storage: CheckpointStorage, job_id: str) -> JobChain:
     return JobChain(storage, job_id, entries, tuple(unreadable))
 
 
-def last_checkpoint(storage: CheckpointStorage, job_id: str, behind: int) -> int | None:
+def last_checkpoint(storage: FileStorage, job_id: str, behind: int) -> int | None:
     """Return the id of the last checkpoint that a job has completed after a given one; None if there is none.
 
     The checkpoint may be deleted by now: takeover and terminal entries stay, and name their parent.

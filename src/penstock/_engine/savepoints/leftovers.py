@@ -21,7 +21,7 @@ from penstock.errors import PenstockError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from penstock._engine.storage.checkpoint_storage import CheckpointStorage, StoredFile
+    from penstock._engine.storage.checkpoint_storage import FileStorage, StoredFile
 
 #: Files that were changed within this time are ignored.
 MIN_AGE_MS: Final = 3_600_000
@@ -86,7 +86,7 @@ class _Search:
         self._places = places
         self._oldest_ms = oldest_ms
         self._chains: list[JobChain] = []
-        self._savepoints: list[tuple[CheckpointStorage, str]] = []
+        self._savepoints: list[tuple[FileStorage, str]] = []
         self._unclear: list[UnclearLeftover] = []
 
     def run(self) -> Survey:
@@ -121,11 +121,11 @@ class _Search:
             return False
         return True
 
-    def _stored(self, kind: LeftoverKind, storage: CheckpointStorage, file: StoredFile, reason: str) -> Leftover:
+    def _stored(self, kind: LeftoverKind, storage: FileStorage, file: StoredFile, reason: str) -> Leftover:
         path = storage.full_path(file.path)
         return Leftover(kind, path, file.size, reason, file.modified_ms, storage.url, file.path)
 
-    def _temporary_files(self, storage: CheckpointStorage) -> Iterator[Leftover]:
+    def _temporary_files(self, storage: FileStorage) -> Iterator[Leftover]:
         for file in storage.unfinished():
             if file.modified_ms <= self._oldest_ms:
                 reason = "its writer did not come to give it a name"
@@ -157,7 +157,7 @@ class _Search:
             if file.modified_ms <= self._oldest_ms:
                 yield self._stored(kind, storage, file, reason)
 
-    def _unfinished_savepoint(self, storage: CheckpointStorage, name: str) -> Iterator[Leftover]:
+    def _unfinished_savepoint(self, storage: FileStorage, name: str) -> Iterator[Leftover]:
         if not name.startswith(_SAVEPOINT) or storage.is_link(name) or storage.find(f"{name}/{METADATA}") is not None:
             return
         files, path = storage.files(name), storage.full_path(name)

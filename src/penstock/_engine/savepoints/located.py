@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.metadata import JobSnapshot
     from penstock._engine.protocol.state_handle import StateHandle
     from penstock._engine.state.trust import AllowedClasses
-    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+    from penstock._engine.storage.checkpoint_storage import FileStorage
 
 #: Names that a message lists of a directory in which there is no metadata.
 _SHOWN: Final = 8
@@ -33,7 +33,7 @@ class LocatedCheckpoint:
 
     #: The directory, as shown to users.
     path: str
-    storage: CheckpointStorage
+    storage: FileStorage
     entry: ChainEntry
     #: Of the metadata.
     format: int

@@ -10,7 +10,7 @@ from penstock._engine.savepoints.located import absolute
 from penstock._engine.storage.opening import open_storage
 
 if TYPE_CHECKING:
-    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+    from penstock._engine.storage.checkpoint_storage import FileStorage
 
 
 class LeftoverKind(StrEnum):
@@ -95,6 +95,6 @@ class LeftoverPlaces:
     local: bool = True
     options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
-    def open(self, directory: str) -> CheckpointStorage:
+    def open(self, directory: str) -> FileStorage:
         """Open one of the directories."""
         return open_storage(absolute(directory), dict(self.options))

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.state_handle import Lineage, StatePart
     from penstock._engine.savepoints.draft import Draft, OperatorDraft, Transform
     from penstock._engine.state.table import Table
-    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+    from penstock._engine.storage.checkpoint_storage import FileStorage
     from penstock.common.typeinfo import TypeInformation
 
 #: Entries that are put before those that memory has no room for go to the disk.
@@ -91,7 +91,7 @@ class _TableShape(NamedTuple):
 class _DraftWriter:
     """Writes the files of a draft's operators."""
 
-    def __init__(self, draft: Draft, target: CheckpointStorage) -> None:
+    def __init__(self, draft: Draft, target: FileStorage) -> None:
         self._draft = draft
         self._target = target
         self._copies: dict[str, str] = {}

@@ -28,7 +28,7 @@ class StoredFile:
     modified_ms: int
 
 
-class CheckpointStorage(ABC):
+class FileStorage(ABC):
     """A directory or bucket that keeps checkpoints. Safe to use from several threads and processes."""
 
     #: Opens the same storage again in another process, together with the options.
@@ -99,7 +99,7 @@ class CheckpointStorage(ABC):
         """Return the full path and a clause where others than this user can change a file or directory; else None."""
         return None
 
-    def copy_from(self, source: CheckpointStorage, path: str, name: str, *, size: int | None = None) -> None:
+    def copy_from(self, source: FileStorage, path: str, name: str, *, size: int | None = None) -> None:
         """Write a file of another storage under a name here, durable on return; without its bytes where that can be.
 
         Raises:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+    from penstock._engine.storage.checkpoint_storage import FileStorage
 
 #: Files that are on their way at the same time.
 _THREADS: Final = 8
 
 
 def copy_files(
-    source: CheckpointStorage,
-    target: CheckpointStorage,
+    source: FileStorage,
+    target: FileStorage,
     files: Iterable[tuple[str, str]],
     sizes: Mapping[str, int] | None = None,
 ) -> None:
@@ -49,8 +49,8 @@ class _Copying:
 
     def __init__(
         self,
-        source: CheckpointStorage,
-        target: CheckpointStorage,
+        source: FileStorage,
+        target: FileStorage,
         files: Iterator[tuple[str, str]],
         sizes: Mapping[str, int],
     ) -> None:

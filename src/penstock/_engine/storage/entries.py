@@ -8,18 +8,18 @@ from penstock._engine.protocol.metadata import decode_chain_entry, encode_chain_
 
 if TYPE_CHECKING:
     from penstock._engine.protocol.metadata import ChainEntry
-    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+    from penstock._engine.storage.checkpoint_storage import FileStorage
 
 #: A larger document is no chain entry: state beyond some kilobytes lies in files.
 _MOST_BYTES: Final = 1 << 30
 
 
-def find_document(storage: CheckpointStorage, path: str) -> bytes | None:
+def find_document(storage: FileStorage, path: str) -> bytes | None:
     """Return the bytes of an entry, None when there is none."""
     return storage.find(path, at_most=_MOST_BYTES)
 
 
-def find_entry(storage: CheckpointStorage, path: str) -> ChainEntry | None:
+def find_entry(storage: FileStorage, path: str) -> ChainEntry | None:
     """Return an entry, None when there is none.
 
     Raises:
@@ -30,11 +30,11 @@ def find_entry(storage: CheckpointStorage, path: str) -> ChainEntry | None:
     return None if data is None else entry_of(storage, path, data)
 
 
-def entry_of(storage: CheckpointStorage, path: str, data: bytes) -> ChainEntry:
+def entry_of(storage: FileStorage, path: str, data: bytes) -> ChainEntry:
     """Return the entry that a file of a storage holds; raises as `find_entry` does."""
     return decode_chain_entry(data, storage.full_path(path), storage.keys)
 
 
-def document_of(storage: CheckpointStorage, entry: ChainEntry) -> bytes:
+def document_of(storage: FileStorage, entry: ChainEntry) -> bytes:
     """Return the document of an entry that is to be put into a storage."""
     return encode_chain_entry(entry, storage.keys)

@@ -15,7 +15,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from penstock._engine.storage.checkpoint_storage import CheckpointStorage, StoredFile
+from penstock._engine.storage.checkpoint_storage import FileStorage, StoredFile
 from penstock._engine.storage.ownership import why_not_trusted
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError
 
@@ -46,7 +46,7 @@ _REASONS: Final = {
 _READ_FLAGS: Final = sum(getattr(os, name, 0) for name in ("O_RDONLY", "O_NONBLOCK", "O_NOFOLLOW", "O_BINARY"))
 
 
-class LocalStorage(CheckpointStorage):
+class LocalStorage(FileStorage):
     """Checkpoint storage below a directory, which is made when the first file is written.
 
     The directory itself may be reached by way of links, as it was given. Below it none is followed: what another user
@@ -130,7 +130,7 @@ class LocalStorage(CheckpointStorage):
             return None if reason is None else (self.full_path(path), reason)
         return None
 
-    def copy_from(self, source: CheckpointStorage, path: str, name: str, *, size: int | None = None) -> None:
+    def copy_from(self, source: FileStorage, path: str, name: str, *, size: int | None = None) -> None:
         """Write a file of another storage under a name here; between local disks the kernel moves the bytes."""
         if not isinstance(source, LocalStorage):
             super().copy_from(source, path, name, size=size)

@@ -21,7 +21,7 @@ from obstore.exceptions import (
 )
 from obstore.store import MemoryStore, from_url
 
-from penstock._engine.storage.checkpoint_storage import CheckpointStorage, StoredFile
+from penstock._engine.storage.checkpoint_storage import FileStorage, StoredFile
 from penstock._engine.storage.s3 import SCHEMES, S3Access, is_s3_setting, s3_access
 from penstock._engine.storage.store_errors import is_missing, reason_of
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError
@@ -49,7 +49,7 @@ _PATIENT: Final[RetryConfig] = {
 _memory: Final[dict[str, MemoryStore]] = {}
 
 
-def open_object_store(url: str, options: dict[str, str]) -> CheckpointStorage:
+def open_object_store(url: str, options: dict[str, str]) -> FileStorage:
     """Open the object store at a URL; raises CheckpointStorageError when it is misconfigured or of no known kind."""
     scheme = urlsplit(url).scheme
     if scheme == "memory":
@@ -62,7 +62,7 @@ def open_object_store(url: str, options: dict[str, str]) -> CheckpointStorage:
         raise CheckpointStorageError(url, reason_of(error)) from error
 
 
-class ObjectStorage(CheckpointStorage):
+class ObjectStorage(FileStorage):
     """Checkpoint storage below a URL of an object store.
 
     Args:
@@ -135,7 +135,7 @@ class ObjectStorage(CheckpointStorage):
                 return False
         return True
 
-    def copy_from(self, source: CheckpointStorage, path: str, name: str, *, size: int | None = None) -> None:
+    def copy_from(self, source: FileStorage, path: str, name: str, *, size: int | None = None) -> None:
         """Write a file of another storage under a name here; within a bucket the store moves the bytes."""
         if not isinstance(source, ObjectStorage) or not self._copy_inside(source, path, name):
             super().copy_from(source, path, name, size=size)

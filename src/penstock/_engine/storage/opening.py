@@ -18,7 +18,7 @@ from penstock.errors import CheckpointStorageError, PathError
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
-    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+    from penstock._engine.storage.checkpoint_storage import FileStorage
 
 #: The options of all storage, in addition to the options of object stores.
 _OPTIONS: Final = frozenset({option_table.STATE_PRIVATE.key, option_table.STATE_SIGNING_KEY.key})
@@ -72,7 +72,7 @@ def options_for_tasks(options: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in options.items() if key != option_table.STATE_SIGNING_KEY.key}
 
 
-def open_storage(url: str, options: Mapping[str, str] | None = None) -> CheckpointStorage:
+def open_storage(url: str, options: Mapping[str, str] | None = None) -> FileStorage:
     """Open the storage at a URL or local path.
 
     Args:
@@ -86,7 +86,7 @@ def open_storage(url: str, options: Mapping[str, str] | None = None) -> Checkpoi
     place, given = local_path(url), dict(options or {})
     own = Configuration.from_dict({key: given.pop(key) for key in _OPTIONS & given.keys()})
     if not scheme_of(place):
-        storage: CheckpointStorage = LocalStorage(Path(place), private=own.get(option_table.STATE_PRIVATE))
+        storage: FileStorage = LocalStorage(Path(place), private=own.get(option_table.STATE_PRIVATE))
     else:
         # Imported here, because obstore takes long to import, and local directories do without it.
         from penstock._engine.storage.object_store import open_object_store

@@ -24,7 +24,7 @@ from penstock.errors import SavepointError, StopIncompleteError
 from penstock.testing.failing_storage import FailingStorage
 
 if TYPE_CHECKING:
-    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+    from penstock._engine.storage.checkpoint_storage import FileStorage
 
 
 # ------------------------------------------------------------------------------------------------------------- failures
@@ -85,7 +85,7 @@ def test_savepoint_on_a_full_disk_fails_the_call_and_leaves_nothing_there(
     """The disk fills up while the savepoint is being written: a part of it is there already."""
     disks: list[FailingStorage] = []
 
-    def full(path: str, _: dict[str, str]) -> CheckpointStorage:
+    def full(path: str, _: dict[str, str]) -> FileStorage:
         if "savepoint-" not in Path(path).name:  # it is opened to delete from
             return open_storage(path)
         disks.append(FailingStorage(path))

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.checkpoints.retention import Garbage
     from penstock._engine.driver.background import BackgroundExecutor
     from penstock._engine.driver.mailbox import Clock
-    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+    from penstock._engine.storage.checkpoint_storage import FileStorage
 
 _log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class CheckpointStore:
     """
 
     def __init__(
-        self, storage: CheckpointStorage, options: dict[str, str], background: BackgroundExecutor, clock: Clock
+        self, storage: FileStorage, options: dict[str, str], background: BackgroundExecutor, clock: Clock
     ) -> None:
         self._storage = storage
         self._options = options
@@ -200,7 +200,7 @@ class CheckpointStore:
             last = None
         return ev.LaterCheckpointFound(last, path, others)
 
-    def _going_on(self, start: do.FindLaterCheckpoint, storage: CheckpointStorage) -> tuple[str, ...]:
+    def _going_on(self, start: do.FindLaterCheckpoint, storage: FileStorage) -> tuple[str, ...]:
         """Return live jobs: the job of a checkpoint, and jobs of the same name that have started from it."""
         own = start.job_id
         # A savepoint was made for others to start from; its job continues with its own checkpoints.
@@ -219,14 +219,14 @@ class CheckpointStore:
                 jobs.append(job)
         return tuple(jobs)
 
-    def _goes_on(self, storage: CheckpointStorage, job_id: str) -> bool:
+    def _goes_on(self, storage: FileStorage, job_id: str) -> bool:
         for number in reversed(checkpoint_ids(storage.names(job_id))):
             entry = readable_entry(storage, checkpoint_path(job_id, number))
             if entry is not None:
                 return not entry.is_terminal
         return False
 
-    def _locate(self, path: str) -> tuple[CheckpointStorage, str]:
+    def _locate(self, path: str) -> tuple[FileStorage, str]:
         """Return the checkpoint directory of a checkpoint, and its path in there."""
         if "://" not in path and not Path(path).is_absolute():
             return self._storage, path
@@ -360,7 +360,7 @@ class CheckpointStore:
         self._background.run(run)
 
 
-def _check_own(storage: CheckpointStorage, checkpoint: str, entry: ChainEntry) -> None:
+def _check_own(storage: FileStorage, checkpoint: str, entry: ChainEntry) -> None:
     """Make sure that only this user can have written an entry and what it names; a signature would say so, too.
 
     What is above a savepoint, and the directory of all checkpoints, is as the user has configured it.
@@ -380,7 +380,7 @@ def _check_own(storage: CheckpointStorage, checkpoint: str, entry: ChainEntry) -
             raise ExposedCheckpointError(*exposed)
 
 
-def _as_seen_from_elsewhere(parent: ParentCheckpoint, job_id: str, storage: CheckpointStorage) -> ParentCheckpoint:
+def _as_seen_from_elsewhere(parent: ParentCheckpoint, job_id: str, storage: FileStorage) -> ParentCheckpoint:
     """Return the parent of another directory's entry, with a path that is valid in this directory."""
     if parent.path != checkpoint_path(job_id, parent.checkpoint_id):
         return parent

@@ -25,7 +25,7 @@ from penstock.errors import CheckpointClaimedError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+    from penstock._engine.storage.checkpoint_storage import FileStorage
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Claimant:
     path: str
 
 
-def claim(storage: CheckpointStorage, path: str, claimant: Claimant, options: Mapping[str, str]) -> None:
+def claim(storage: FileStorage, path: str, claimant: Claimant, options: Mapping[str, str]) -> None:
     """Claim a checkpoint or savepoint for a job, unless it was deleted or already belongs to the job.
 
     Args:
@@ -62,7 +62,7 @@ def claim(storage: CheckpointStorage, path: str, claimant: Claimant, options: Ma
 
 
 def check_claim(
-    storage: CheckpointStorage, path: str, job_id: str, options: Mapping[str, str], names: list[str] | None = None
+    storage: FileStorage, path: str, job_id: str, options: Mapping[str, str], names: list[str] | None = None
 ) -> Claimant | None:
     """Return who has claimed a checkpoint or savepoint last and may still own it: this job, or none.
 
@@ -78,7 +78,7 @@ def check_claim(
     return None
 
 
-def claimant_of(storage: CheckpointStorage, path: str, names: list[str]) -> Claimant | None:
+def claimant_of(storage: FileStorage, path: str, names: list[str]) -> Claimant | None:
     """Return the job that has claimed a checkpoint or savepoint last; None for none, or what is no claim of that."""
     number = max(filter(None, map(number_of_claim, names)), default=None)
     data = None if number is None else storage.find(claim_file(path, number))

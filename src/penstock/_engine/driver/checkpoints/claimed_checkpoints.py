@@ -14,10 +14,10 @@ from penstock._engine.storage.entries import document_of
 
 if TYPE_CHECKING:
     from penstock._engine.protocol.metadata import ChainEntry
-    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+    from penstock._engine.storage.checkpoint_storage import FileStorage
 
 
-def delete_claimed(storage: CheckpointStorage, path: str, owner: str) -> None:
+def delete_claimed(storage: FileStorage, path: str, owner: str) -> None:
     """Delete a checkpoint of another job, or a savepoint: its metadata first, so that the rest is never restored.
 
     Args:
@@ -39,7 +39,7 @@ def delete_claimed(storage: CheckpointStorage, path: str, owner: str) -> None:
     storage.delete([*files, *(f"{path}/{name}" for name in storage.names(path) if number_of_claim(name))])
 
 
-def _files_of_its_own(storage: CheckpointStorage, entry: ChainEntry) -> list[str]:
+def _files_of_its_own(storage: FileStorage, entry: ChainEntry) -> list[str]:
     """Return the files that no other checkpoint of its job names; none if that is uncertain."""
     others = [number for number in checkpoint_ids(storage.names(entry.job_id)) if number != entry.checkpoint_id]
     needed: set[str] = set()
@@ -51,7 +51,7 @@ def _files_of_its_own(storage: CheckpointStorage, entry: ChainEntry) -> list[str
     return sorted(state_files(entry.snapshot) - needed) if entry.snapshot is not None else []
 
 
-def _close_chain(storage: CheckpointStorage, entry: ChainEntry, owner: str) -> None:
+def _close_chain(storage: FileStorage, entry: ChainEntry, owner: str) -> None:
     """Put a terminal entry after the other job's newest one, so that none of its drivers takes the same id again."""
     if entry.checkpoint_id != max(checkpoint_ids(storage.names(entry.job_id))):
         return

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from penstock._engine.driver.background import BackgroundExecutor
     from penstock._engine.driver.mailbox import Mailbox
     from penstock._engine.protocol.metadata import ChainEntry, JobSnapshot
-    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+    from penstock._engine.storage.checkpoint_storage import FileStorage
 
 
 class SavepointFiles:
@@ -37,7 +37,7 @@ class SavepointFiles:
     """
 
     def __init__(
-        self, storage: CheckpointStorage, options: dict[str, str], mailbox: Mailbox, background: BackgroundExecutor
+        self, storage: FileStorage, options: dict[str, str], mailbox: Mailbox, background: BackgroundExecutor
     ) -> None:
         self._storage = storage
         self._options = options
@@ -127,12 +127,12 @@ class SavepointFiles:
             copy_files(self._storage, target, instruction.files)
             self._put(target, entry)
 
-    def _put(self, target: CheckpointStorage, entry: ChainEntry) -> None:
+    def _put(self, target: FileStorage, entry: ChainEntry) -> None:
         if not target.put_if_absent(METADATA, document_of(target, entry)):
             self._check_same(target, entry)
 
     @staticmethod
-    def _check_same(target: CheckpointStorage, entry: ChainEntry) -> None:
+    def _check_same(target: FileStorage, entry: ChainEntry) -> None:
         """Accept the files of an earlier try; raise CheckpointStorageError for other files."""
         found = entry_of(target, METADATA, target.read(METADATA))
         if (found.job_id, found.checkpoint_id) != (entry.job_id, entry.checkpoint_id):

@@ -15,7 +15,7 @@ from penstock.errors import CorruptCheckpointError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+    from penstock._engine.storage.checkpoint_storage import FileStorage
 
 #: The number of starts that stay in a list: if the last jobs were deleted by hand, the one before them is found.
 _KEPT: Final = 16
@@ -25,7 +25,7 @@ _DAMAGED: Final = (
 )
 
 
-def record_start(storage: CheckpointStorage, job_name: str, job_id: str) -> None:
+def record_start(storage: FileStorage, job_name: str, job_id: str) -> None:
     """Record the start of a job, after all earlier starts of its name.
 
     Args:
@@ -43,7 +43,7 @@ def record_start(storage: CheckpointStorage, job_name: str, job_id: str) -> None
     storage.delete(f"{directory}/{old}" for old in numbers if old <= number - _KEPT)
 
 
-def started_jobs(storage: CheckpointStorage, job_name: str) -> Iterator[str]:
+def started_jobs(storage: FileStorage, job_name: str) -> Iterator[str]:
     """Iterate over the ids of the jobs of a name, the last started first.
 
     Raises:
@@ -54,11 +54,11 @@ def started_jobs(storage: CheckpointStorage, job_name: str) -> Iterator[str]:
     yield from dict.fromkeys(job for job in jobs if job is not None)
 
 
-def _numbers(storage: CheckpointStorage, directory: str) -> list[int]:
+def _numbers(storage: FileStorage, directory: str) -> list[int]:
     return sorted(int(name) for name in storage.names(directory) if name.isdecimal())
 
 
-def _job(storage: CheckpointStorage, directory: str, number: int) -> str | None:
+def _job(storage: FileStorage, directory: str, number: int) -> str | None:
     """Return the job of a number in the list; None if a later start has deleted it meanwhile."""
     data = storage.find(f"{directory}/{number}")
     if data is None:

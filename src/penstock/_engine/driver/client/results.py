@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from penstock._engine.coordinator import instructions as do
-    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+    from penstock._engine.storage.checkpoint_storage import FileStorage
 
 #: The limit in bytes of undelivered output, beyond which no new epoch starts.
 _ROOM = 64 << 20
@@ -33,7 +33,7 @@ class Results:
         storage: Holds outputs that are too large for an ack.
     """
 
-    def __init__(self, collectors: Mapping[str, tuple[str, bool]], storage: CheckpointStorage) -> None:
+    def __init__(self, collectors: Mapping[str, tuple[str, bool]], storage: FileStorage) -> None:
         self._collectors = collectors
         self._storage = storage
         self._changed = threading.Condition()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from penstock._engine.driver.mailbox import Mailbox
     from penstock._engine.plan.epoch_plan import EpochRunner
     from penstock._engine.plan.levels import ExecutionPlan
-    from penstock._engine.storage.checkpoint_storage import CheckpointStorage
+    from penstock._engine.storage.checkpoint_storage import FileStorage
 
 #: A larger program is an object in storage: each task would get it anew.
 MAX_INLINE_PROGRAM: Final = 32 << 10
@@ -109,7 +109,7 @@ class Epochs:
         *,
         main_classes: bytes | None,
         runner: EpochRunner,
-        storage: CheckpointStorage,
+        storage: FileStorage,
         storage_options: dict[str, str],
         mailbox: Mailbox,
         background: BackgroundExecutor,
