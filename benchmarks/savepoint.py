@@ -31,19 +31,11 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from entries import JOB, MAX_PARALLELISM, UID, entry_of
 from figures import Figures
 
 from penstock._engine.protocol.key_groups import key_group, key_group_range
-from penstock._engine.protocol.metadata import (
-    ChainEntry,
-    ChainEntryKind,
-    JobSnapshot,
-    OperatorMetadata,
-    OperatorSubtaskState,
-    VertexMetadata,
-    VertexSubtaskState,
-    encode_chain_entry,
-)
+from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind, encode_chain_entry
 from penstock._engine.protocol.paths import METADATA, shared_path
 from penstock._engine.protocol.state_handle import rescale
 from penstock._engine.state.keyed_store import KeyedStore
@@ -56,9 +48,8 @@ if TYPE_CHECKING:
 
     from penstock._engine.protocol.state_handle import Lineage, StateHandle
 
-JOB, UID = "0" * 32, "op"
 VALUE_BYTES = 1_000
-SUBTASKS, MAX_PARALLELISM, PROCESSES = 4, 128, 2
+SUBTASKS, PROCESSES = 4, 2
 STATE_MEMORY = 256 << 20
 BAR = 100
 
@@ -106,11 +97,7 @@ def restore(directory: Path, subtask: int, parallelism: int, lineage: Lineage) -
 
 
 def record_of(handles: list[StateHandle]) -> ChainEntry:
-    named = [OperatorSubtaskState(lineage=(replace(handle, path=name(handle)),)) for handle in handles]
-    operator = OperatorMetadata(UID, 0, SUBTASKS, MAX_PARALLELISM, tuple(named))
-    vertex = VertexMetadata(UID, (UID,), (VertexSubtaskState(),) * SUBTASKS)
-    snapshot = JobSnapshot((vertex,), {UID: operator})
-    return ChainEntry(ChainEntryKind.SAVEPOINT, JOB, "benchmark", 1, "run", "nonce", 0, "", snapshot=snapshot)
+    return entry_of(ChainEntryKind.SAVEPOINT, 1, [(replace(handle, path=name(handle)),) for handle in handles])
 
 
 def name(handle: StateHandle) -> str:

@@ -17,19 +17,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from entries import JOB, UID, entry_of
 from figures import Figures
-from savepoint import JOB, UID
 
 from penstock._engine.protocol.key_groups import key_group_range
-from penstock._engine.protocol.metadata import (
-    ChainEntry,
-    ChainEntryKind,
-    JobSnapshot,
-    OperatorMetadata,
-    OperatorSubtaskState,
-    VertexMetadata,
-    VertexSubtaskState,
-)
+from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock._engine.protocol.paths import metadata_path, shared_path
 from penstock._engine.protocol.signing import SigningKeys, file_digest
 from penstock._engine.state import memory_store
@@ -95,7 +87,8 @@ class Epochs:
         self._storage.put(path, data)
         handle = self._store.describe(data, "delta", number, number, path)
         self._lineage = (*self._lineage, handle)
-        self._storage.put_if_absent(metadata_path(JOB, number), document_of(self._storage, self._entry(number)))
+        entry = entry_of(ChainEntryKind.CHECKPOINT, number, [self._lineage])
+        self._storage.put_if_absent(metadata_path(JOB, number), document_of(self._storage, entry))
         return time.process_time() - began
 
     def _timed(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -106,11 +99,6 @@ class Epochs:
             return result
 
         return timed
-
-    def _entry(self, number: int) -> ChainEntry:
-        operator = OperatorMetadata(UID, 0, 1, 128, (OperatorSubtaskState(lineage=self._lineage),))
-        snapshot = JobSnapshot((VertexMetadata(UID, (UID,), (VertexSubtaskState(),)),), {UID: operator})
-        return ChainEntry(ChainEntryKind.CHECKPOINT, JOB, "job", number, "run", "nonce", 0, "", snapshot=snapshot)
 
 
 def main() -> None:

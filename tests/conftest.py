@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 from typing import TYPE_CHECKING
 
 import hypothesis
+import pyarrow as pa
 import pytest
+from pyarrow import csv
+from tests.kit import leaks
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -45,13 +47,19 @@ def spark() -> Iterator[SparkHandle]:
     handle.stop()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def arrow_reads() -> None:
+    """Let Arrow open the pipe by which signals break off its reading; it keeps it as long as the process lives."""
+    csv.read_csv(pa.BufferReader(b"a\n1\n"))
+
+
 @pytest.fixture(autouse=True)
-def no_thread_is_left_behind() -> Iterator[None]:
-    """Fail a test whose threads would keep the process alive."""
-    before = set(threading.enumerate())
+def nothing_is_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test that leaves threads, open files, sockets or processes; fixtures of wider scope may keep theirs."""
+    if not request.node.nodeid.startswith(leaks.FOLDERS):
+        yield
+        return
+    look = leaks.Look.now()
     yield
-    left = [thread for thread in threading.enumerate() if thread not in before and not thread.daemon]
-    for thread in left:
-        thread.join(timeout=5)
-    alive = [thread.name for thread in left if thread.is_alive()]
-    assert not alive, f"threads are still running: {alive}"
+    left = look.left_for_good()
+    assert not left, f"the test leaves {', '.join(left)}"

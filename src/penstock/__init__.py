@@ -9,6 +9,11 @@ Example:
     '0.1.0'
 """
 
+from penstock import _absent
+
 __all__ = ["__version__"]
 
 __version__ = "0.1.0"
+
+_absent.install()
+_absent.explain(__name__)

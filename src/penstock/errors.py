@@ -17,6 +17,8 @@
     │   ├── UncopyableRecordError           a record that can neither be pickled nor copied
     │   ├── UnpicklableFunctionError        a function that cannot travel to the tasks
     │   └── UnsupportedOperationError       a PyFlink call that has no meaning here
+    │       ├── AbsentAttributeError            an attribute of PyFlink's that is not here; also an AttributeError
+    │       └── AbsentImportError               a name of PyFlink's that is not here; also an ImportError
     ├── RestoreError                    fix the start: the state to start from
     │   ├── CheckpointClaimedError          what a job was to claim is another one's
     │   ├── CheckpointStorageError          the checkpoint directory cannot be used
@@ -58,6 +60,7 @@
     │   ├── JobCancelledError               the job was cancelled
     │   ├── JobExecutionError               the job failed, mostly in a user's function
     │   ├── LostCommittableError            what a sink staged is gone before its first commit
+    │   ├── MessageFormatError              a message that is not what its schema describes
     │   ├── PartitionError                  a custom partitioner named a subtask that does not exist
     │   ├── RecordFieldError                a record has a field that its file has no column for
     │   ├── RecordValueError                a record has a value that its column cannot hold as it is
@@ -70,6 +73,7 @@
     │   ├── SourceFileError                 an input file is gone or cannot be read
     │   │   ├── SourceFileChangedError          it has changed since the job found it
     │   │   └── SourceFileGoneError             it is not there any more
+    │   ├── SortSpillError                  a sort of a batch job finds no room on the local disk
     │   ├── SparkGoneError                  Spark's JVM has ended; only another start helps
     │   ├── SplitFetchError                 a source's reader could not fetch
     │   ├── StaleAttemptError               a task that outlived its attempt stopped itself
@@ -122,6 +126,8 @@ from penstock._errors.machine import (
     UnsupportedJavaError,
 )
 from penstock._errors.program import (
+    AbsentAttributeError,
+    AbsentImportError,
     AccumulatorTypeError,
     ConfigurationError,
     ConfigurationFileError,
@@ -139,7 +145,7 @@ from penstock._errors.program import (
     UnpicklableFunctionError,
     UnsupportedOperationError,
 )
-from penstock._errors.records import AggregationError, TimestampError, WindowResultError
+from penstock._errors.records import AggregationError, MessageFormatError, TimestampError, WindowResultError
 from penstock._errors.root import InternalError, PenstockError, RetryableError
 from penstock._errors.run import (
     AccumulatorSizeError,
@@ -157,6 +163,7 @@ from penstock._errors.run import (
     JobRunError,
     PartitionError,
     SavepointError,
+    SortSpillError,
     SparkGoneError,
     SplitFetchError,
     StaleAttemptError,
@@ -191,6 +198,8 @@ from penstock._errors.start import (
 )
 
 __all__ = [
+    "AbsentAttributeError",
+    "AbsentImportError",
     "AccumulatorSizeError",
     "AccumulatorTypeError",
     "AggregationError",
@@ -233,6 +242,7 @@ __all__ = [
     "LoopbackError",
     "LostCommittableError",
     "MaxParallelismError",
+    "MessageFormatError",
     "MixedChainError",
     "MovedOperatorError",
     "NoCheckpointError",
@@ -249,6 +259,7 @@ __all__ = [
     "SavepointError",
     "SignatureError",
     "SinkFileError",
+    "SortSpillError",
     "SourceFileChangedError",
     "SourceFileError",
     "SourceFileGoneError",

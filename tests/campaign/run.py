@@ -132,6 +132,12 @@ def cases(seed: int) -> list[Case]:
         [*pytest, "tests/unit/runtime/test_sharing.py"],
         {"PENSTOCK_ALL_CELLS": "1"},
     )
+    streams = Case(
+        "standard-error",
+        "programs with a full and a closed standard error: they are interrupted, continue and end as ever",
+        [*pytest, "tests/hostile/test_standard_error.py"],
+        {"PENSTOCK_ALL_CELLS": "1"},
+    )
     chaos = [
         Case(
             f"chaos-{seed + number}",
@@ -226,7 +232,7 @@ def cases(seed: int) -> list[Case]:
         and subprocess.run([python, "--version"], capture_output=True, check=False).returncode == 0
     ]
     tests = [properties, restores, restores_on_spark, lives, starved, clock_lives, expiring, orders]
-    whole = [conformance, sharing, flights]  # of which make test runs a part
+    whole = [conformance, sharing, flights, streams]  # of which make test runs a part
     return [*points, sigterms, spark, matrix, *whole, *kills, *chaos, hostile, fuzzed, *tests, mutants, *pythons]
 
 

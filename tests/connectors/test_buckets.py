@@ -5,14 +5,16 @@ from __future__ import annotations
 import itertools
 import os
 import random
+import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import obstore
 import pytest
 
 from penstock._connectors.files import local, object_store
 from penstock._connectors.files.opening import FoundFile, filesystem_of
-from penstock._connectors.files.writer import FileWriter
+from penstock._connectors.files.writer import _MOST_PARKED_BYTES, FileWriter
 from penstock.common.serialization import Encoder
 from penstock.datastream.connectors.file_system import (
     BucketAssigner,
@@ -269,6 +271,33 @@ def test_records_of_more_buckets_than_files_are_there_once_over_restarts(
     last.commit(last.epoch([], end_of_input=True))
     last.close()
     assert lines_below(folder) == sorted(expected)
+
+
+def test_thousand_buckets_on_a_store_take_the_memory_that_a_writer_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    held, flush = list[int](), FileWriter.flush
+
+    def watched(writer: FileWriter, end_of_input: bool) -> None:
+        held.append(tracemalloc.get_traced_memory()[0])
+        flush(writer, end_of_input)
+
+    monkeypatch.setattr(FileWriter, "flush", watched)
+    folder, text = store_folder(), "x" * (48 << 10)
+    builder = FileSink.for_row_format(folder, Encoder.simple_string_encoder()).with_bucket_assigner(ByFirst())
+    builder.with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy())
+    run = SinkRun(builder.with_max_open_buckets(10).build())
+    names = [f"b{number}" for number in range(1_000)]
+    tracemalloc.start()
+    try:
+        run.commit(run.epoch([(name, text) for name in names]))
+    finally:
+        tracemalloc.stop()
+    assert held[0] < _MOST_PARKED_BYTES * 5 // 4  # without the limit, all 47 MiB and more
+    run.commit(run.epoch([(name, "last") for name in names], end_of_input=True))
+    run.close()
+    store = object_store.store_of("memory://")
+    objects = [meta["path"] for batch in obstore.list(store, folder.removeprefix("memory:///")) for meta in batch]
+    lines = b"".join(bytes(obstore.get(store, path).bytes()) for path in objects).decode().splitlines()
+    assert sorted(lines) == sorted(str((name, said)) for name in names for said in (text, "last"))
 
 
 @pytest.mark.usefixtures("_no_waiting_for_the_disk")

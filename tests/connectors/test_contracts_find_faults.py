@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.connectors.staged import lose_staged
 
+from penstock._api.connectors.reader_base.sequential import SplitCursor
 from penstock._connectors.files.committer import FileCommitter
 from penstock._connectors.files.staging import FinishedPart
 from penstock._connectors.files.writer import FileWriter
@@ -18,19 +23,21 @@ from penstock._connectors.number_sequence import (
     split_range,
 )
 from penstock.common.serialization import Encoder
-from penstock.datastream.connectors.base import Committer, InputStatus, SplitEnumeratorContext
+from penstock.datastream.connectors.base import Committer, InputStatus, SourceOutput, SplitEnumeratorContext
 from penstock.datastream.connectors.file_system import BucketAssigner, FileSink
 from penstock.datastream.connectors.number_seq import NumberSequenceSource
+from penstock.datastream.formats.parquet import ParquetBulkWriters
 from penstock.errors import LostCommittableError
+from penstock.testing.connector_contexts import TestBatchContext
 from penstock.testing.sink_contract import SinkContract, SinkUnderTest
 from penstock.testing.source_contract import SourceContract, SourceRun
-from penstock.testing.sources import ABORT, EOF, ListSource, ListSourceAbort
+from penstock.testing.sources import ABORT, EOF, ListSource, ListSourceAbort, ListSplit, _ListReader
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
-    from pathlib import Path
 
     from penstock.datastream.connectors.base import (
+        BatchContext,
         CommitRequest,
         CommitterInitContext,
         ReaderOutput,
@@ -38,6 +45,7 @@ if TYPE_CHECKING:
     )
 
 NUMBERS = range(1, 20_001)
+DICTS = [{"id": number, "word": f"w{number}"} for number in range(90)]
 
 
 class BrokenReader(NumberSequenceReader):
@@ -101,6 +109,92 @@ def test_contract_finds_a_broken_source(fault: str) -> None:
         SourceContract(lambda: BrokenSource(fault), NUMBERS).check_all()
 
 
+class BrokenBatches(SourceOutput[Any]):
+    """Emits batches of columns with one fault; records are as they should be."""
+
+    def __init__(self, output: SourceOutput[Any], fault: str) -> None:
+        self._output, self._fault = output, fault
+
+    def collect(self, record: Any, timestamp: int | None = None) -> None:
+        self._output.collect(record, timestamp)
+
+    def collect_batch(self, batch: pa.RecordBatch, timestamps: Any = None) -> None:
+        if not self._output.takes_batches:
+            self.collect_all(batch.to_pylist())
+            return
+        if self._fault == "batch lacks its last row":
+            batch = batch.slice(0, batch.num_rows - 1)
+        elif self._fault == "batch has values of another row":
+            batch = batch.set_column(1, "word", batch.column("word")[::-1])
+        self._output.collect_batch(batch)
+        if self._fault == "batch comes twice":
+            self._output.collect_batch(batch)
+
+    def emit_watermark(self, watermark: int) -> None:
+        self._output.emit_watermark(watermark)
+
+    def mark_idle(self) -> None:
+        self._output.mark_idle()
+
+    def mark_active(self) -> None:
+        self._output.mark_active()
+
+
+class BrokenCursor(SplitCursor[Any, ListSplit]):
+    def __init__(self, cursor: SplitCursor[Any, ListSplit], fault: str) -> None:
+        self._cursor, self._fault, self._behind = cursor, fault, cursor.snapshot()
+
+    def poll_next(self, output: SourceOutput[Any]) -> InputStatus:
+        before, status = self._cursor.snapshot(), self._cursor.poll_next(BrokenBatches(output, self._fault))
+        stays = self._fault == "position stays before a batch" and output.takes_batches
+        self._behind = before if stays else self._cursor.snapshot()
+        return status
+
+    def snapshot(self) -> ListSplit:
+        return self._behind
+
+
+class BrokenBatchReader(_ListReader):
+    fault = ""
+
+    def open_split(self, split: ListSplit) -> SplitCursor[Any, ListSplit]:
+        return BrokenCursor(super().open_split(split), self.fault)
+
+
+class BrokenBatchSource(ListSource):
+    """Gives dicts, in columns where they are wanted."""
+
+    def __init__(self, fault: str) -> None:
+        schema = pa.schema([("id", pa.int64()), ("word", pa.string())])
+        super().__init__(DICTS[:40], DICTS[40:], records_per_poll=7, schema=schema)
+        self._fault = fault
+
+    def create_reader(self, reader_context: SourceReaderContext) -> _ListReader:
+        reader = BrokenBatchReader(reader_context, self._lists, Path(self._happened_in), 7, self._schema)
+        reader.fault = self._fault
+        return reader
+
+
+def test_contract_passes_the_same_source_of_batches_without_a_fault() -> None:
+    SourceContract(lambda: BrokenBatchSource("none"), DICTS).check_all()
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "batch lacks its last row",
+        "batch comes twice",
+        "batch has values of another row",
+        "position stays before a batch",
+    ],
+)
+def test_contract_finds_a_broken_source_of_batches(fault: str) -> None:
+    contract = SourceContract(lambda: BrokenBatchSource(fault), DICTS)
+    contract.check_each_record_once()  # records alone do not show it
+    with pytest.raises(AssertionError, match="with batches"):
+        contract.check_all()
+
+
 def test_contract_finds_missing_records() -> None:
     with pytest.raises(AssertionError, match="1 records missing, such as \\['0'\\]"):
         SourceContract(lambda: BrokenSource("none"), range(20_001)).check_each_record_once()
@@ -157,13 +251,34 @@ class BrokenWriter(FileWriter):
             lose_staged(self._options.base_path)
 
 
+class BrokenBatchWriter(BrokenWriter):
+    """Goes wrong where columns come."""
+
+    def write_batch(self, batch: pa.RecordBatch, context: BatchContext) -> None:
+        if self.fault == "leaves out the last row of a batch":
+            batch = batch.slice(0, batch.num_rows - 1)
+        elif self.fault == "reads a batch from the begin of its buffers":
+            columns = [pa.Array.from_buffers(one.type, len(one), one.buffers()) for one in batch.columns]
+            batch = pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+        elif self.fault == "holds batches back until the next epoch":
+            batch, self.held = (self.held or (batch.slice(0, 0),))[0], (batch,)
+        super().write_batch(batch, TestBatchContext(batch))
+
+    def flush(self, end_of_input: bool) -> None:
+        held, self.held = self.held, () if end_of_input else self.held
+        for batch in held if end_of_input else ():
+            super().write_batch(batch, TestBatchContext(batch))
+        super().flush(end_of_input)
+
+
 class BrokenSink(FileSink):
     fault = ""
+    kind = BrokenWriter
 
     def restore_writer(self, context: Any, recovered_state: Any) -> FileWriter:
         if self.fault == "takes what is another job's":
             context.earlier_runs = ("e" * 32,)
-        writer = BrokenWriter(context, self._options, recovered_state)
+        writer = self.kind(context, self._options, recovered_state)
         writer.fault = self.fault
         return writer
 
@@ -209,6 +324,42 @@ def test_contract_finds_a_broken_sink(tmp_path: Path, fault: str) -> None:
     check = contract.check_copy_takes_nothing_of_the_other_job if of_copies else contract.check_all
     with pytest.raises((AssertionError, LostCommittableError)):
         check()
+
+
+def contract_of_batches(folder: Path, fault: str) -> SinkContract:
+    """Return the contract of a sink that writes columns to Parquet."""
+    targets = count()
+
+    def make() -> SinkUnderTest:
+        target = folder / str(next(targets))
+        sink = BrokenSink(FileSink.for_bulk_format(str(target), ParquetBulkWriters.for_schema()).build()._options)
+        sink.fault, sink.kind = fault, BrokenBatchWriter
+
+        def read() -> list[Any]:
+            return [row for path in target.rglob("part-*") for row in pq.read_table(path).to_pylist()]
+
+        return SinkUnderTest(sink, read, lambda: lose_staged(target))
+
+    return SinkContract(make, DICTS)
+
+
+def test_contract_passes_the_same_sink_of_batches_without_a_fault(tmp_path: Path) -> None:
+    contract_of_batches(tmp_path, "none").check_all()
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "leaves out the last row of a batch",
+        "reads a batch from the begin of its buffers",
+        "holds batches back until the next epoch",
+    ],
+)
+def test_contract_finds_a_broken_sink_of_batches(tmp_path: Path, fault: str) -> None:
+    contract = contract_of_batches(tmp_path, fault)
+    contract.check_records_appear_once()  # records alone do not show it
+    with pytest.raises(AssertionError, match="with batches of columns among the records"):
+        contract.check_all()
 
 
 def test_list_source_aborts_once_and_goes_on_after_the_restore() -> None:

@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.connectors.staged import lose_staged
+from tests.kit.driving import CrashError, Driven, Epochs
+from tests.kit.program import Program
 
 from penstock._connectors.files.staging import list_segments
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
-from penstock._engine.graph.chaining import build_job_graph
+from penstock._engine.driver.mailbox import SystemClock
 from penstock._engine.protocol.metadata import ChainEntryKind
-from penstock.common import Configuration, Encoder, WatermarkStrategy
+from penstock.common import Encoder
 from penstock.common.job_status import JobStatus
-from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.file_system import BucketAssigner, FileSink, RollingPolicy
 from penstock.datastream.functions import MapFunction
 from penstock.errors import LostCommittableError, SinkFileError
 from penstock.testing.connector_contexts import TestCommitterContext, TestWriterContext, requests_for
-from penstock.testing.in_process import Chaos, InProcessEpochRunner
-from penstock.testing.sources import ListSource
+from penstock.testing.in_process import Chaos
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from penstock._connectors.files.staging import FileCommittable
-    from penstock._engine.driver.driver import JobDriver
-    from penstock._engine.driver.loop import JobLoop
-    from penstock._engine.plan.epoch_plan import EpochOutcome, EpochPlan
 
 LINES = [f"line {number}" for number in range(60)]
 
@@ -136,36 +131,16 @@ class FailsOnce(MapFunction):
         return value
 
 
-class SmallEpochs(InProcessEpochRunner):
-    """Reads four lines of each list in an epoch."""
-
-    def run(self, plan: EpochPlan) -> EpochOutcome:
-        first, *others = plan.levels
-        slots = tuple(tuple(replace(part, max_records=4) for part in slot) for slot in first.slots)
-        return super().run(replace(plan, levels=(replace(first, slots=slots), *others)))
-
-
-class CrashError(BaseException):
-    """Stands for SIGKILL."""
-
-
-def job(place: Path, chaos: Chaos | None = None) -> tuple[JobDriver, JobLoop]:
-    """Return the driver of a job that writes LINES, and fails at one of them the first time."""
-    env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(2)
-    source = ListSource(LINES[::2], LINES[1::2], happened_in=str(place))
-    lines = env.from_source(source, WatermarkStrategy.no_watermarks(), "lines").rebalance()
+def job(place: Path, chaos: Chaos | None = None) -> Driven:
+    """Return a job that writes LINES, and fails at one of them the first time."""
+    restarts = {"recover": "latest", "restart": "fixed-delay", "delay": "1 ms"}
+    program = Program(place, 2, checkpoints=str(place / "checkpoints"), interval="10 ms", **restarts)
+    lines = program.source(LINES[::2], LINES[1::2], events=place).rebalance()
     sink = FileSink.for_row_format(str(place / "out"), Encoder.simple_string_encoder())
     policy = RollingPolicy.default_rolling_policy(part_size=100)
     lines.map(FailsOnce(LINES[40], place / "failed")).sink_to(sink.with_rolling_policy(policy).build())
-    settings = {
-        "execution.checkpointing.dir": str(place / "checkpoints"),
-        "execution.checkpointing.interval": "10 ms",
-        "execution.state-recovery.path": "latest",
-        "restart-strategy.type": "fixed-delay",
-        "restart-strategy.fixed-delay.delay": "1 ms",
-    }
-    environment = RuntimeEnvironment(SmallEpochs(workers=2, chaos=chaos, seed=6), 2, place / "state")
-    return assemble(build_job_graph(env._stream_graph("lines")), Configuration.from_dict(settings), None, environment)
+    runner = Epochs(4, workers=2, chaos=chaos, seed=6, clock=None)
+    return Driven(program.env, place / "state", runner, SystemClock())
 
 
 def published(place: Path) -> list[str]:
@@ -174,27 +149,24 @@ def published(place: Path) -> list[str]:
 
 
 def test_job_with_void_epochs_and_a_failure_leaves_its_lines_once_and_nothing_else(tmp_path: Path) -> None:
-    driver, loop = job(tmp_path, Chaos(retries=0.3, mixtures=0.15, losses=0.05))
+    driven = job(tmp_path, Chaos(retries=0.3, mixtures=0.15, losses=0.05))
     most = 0
-    perform = loop.perform
 
-    def watched(instruction: do.Instruction) -> None:
+    def watched(_: do.Instruction) -> None:
         nonlocal most
         most = max(most, len(list(list_segments(str(tmp_path / "out")))))  # a committer may be deleting them
-        perform(instruction)
 
-    loop.perform = watched
-    driver.run(loop)
-    assert driver.status is JobStatus.FINISHED
-    assert driver.progress.restarts == 1
+    driven.watchers.append(watched)
+    driven.run()
+    assert driven.driver.status is JobStatus.FINISHED
+    assert driven.driver.progress.restarts == 1
     assert published(tmp_path) == sorted(LINES)
     assert most > 6
     assert staged(tmp_path / "out") == {}
 
 
 def test_driver_killed_before_a_record_leaves_segments_that_the_next_one_removes(tmp_path: Path) -> None:
-    driver, loop = job(tmp_path)
-    perform, records = loop.perform, count(1)
+    driven, records = job(tmp_path), count(1)
 
     def killed(instruction: do.Instruction) -> None:
         if (
@@ -203,30 +175,28 @@ def test_driver_killed_before_a_record_leaves_segments_that_the_next_one_removes
             and next(records) == 3
         ):
             raise CrashError
-        perform(instruction)
 
-    loop.perform = killed
+    driven.watchers.append(killed)
     with pytest.raises(CrashError):
-        loop.run()
+        driven.loop.run()
     left = staged(tmp_path / "out")
     assert left
-    driver, loop = job(tmp_path)
-    driver.run(loop)
+    job(tmp_path).run()
+    driven.driver._clean_up()  # the system takes a dead process's locks and files back
     assert published(tmp_path) == sorted(LINES)
     assert staged(tmp_path / "out") == {}
 
 
 def test_job_whose_staged_files_are_gone_before_their_first_commit_ends_and_names_them(tmp_path: Path) -> None:
-    driver, loop = job(tmp_path)
-    perform = loop.perform
+    driven = job(tmp_path)
 
     def watched(instruction: do.Instruction) -> None:
         if isinstance(instruction, do.Commit):
             lose_staged(tmp_path / "out")
-        perform(instruction)
 
-    loop.perform = watched
-    driver.run(loop)
+    driven.watchers.append(watched)
+    driven.run()
+    driver = driven.driver
     error = driver.result.exception()
     assert driver.status is JobStatus.FAILED
     assert driver.progress.restarts == 0

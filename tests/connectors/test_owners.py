@@ -19,18 +19,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.connectors.test_file_sink_orphans import CrashError, SmallEpochs
 from tests.connectors.test_two_jobs import NUMBERS, Counted, _remainder, truth
-from tests.kit.by_hand import CLOCK, Threads
+from tests.kit.clock import Threads
+from tests.kit.driving import CrashError, Driven, Epochs
+from tests.kit.program import Program
 
 from penstock._connectors.files.staging import segment_name, sink_name
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
 from penstock._engine.driver.epochs import execution as epochs
-from penstock._engine.graph.chaining import build_job_graph
-from penstock._engine.graph.job_graph import OperatorKind
-from penstock._engine.graph.stream_graph import Chaining
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.metadata import ChainEntryKind, decode_chain_entry
 from penstock._engine.protocol.paths import MARK, START_ORDER, shared_path
@@ -38,14 +35,14 @@ from penstock._engine.runtime import subtask_state
 from penstock._engine.savepoints.disposal import dispose
 from penstock._engine.savepoints.leftovers import find_leftovers, remove_leftovers
 from penstock._engine.savepoints.survey import LeftoverPlaces
-from penstock.common import Configuration, Encoder, WatermarkStrategy
+from penstock.common import Encoder
 from penstock.common.job_status import JobStatus
-from penstock.datastream import DataStream, StreamExecutionEnvironment
 from penstock.datastream.connectors.file_system import FileSink, RollingPolicy
-from penstock.testing.sources import ListSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+    from penstock.datastream import DataStream
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "restoring.md"
 DAY_MS = 86_400_000
@@ -163,37 +160,29 @@ class Job:
         at: Callable[[do.Instruction, Job], None] | None = None,
         **settings: str,
     ) -> None:
-        configuration = Configuration()
-        for key, value in {
-            "execution.checkpointing.dir": str(place / "checkpoints"),
-            "execution.checkpointing.savepoint-dir": str(place / "savepoints"),
-            "execution.checkpointing.interval": "10 ms",
-            "execution.checkpointing.data-inline-threshold": "0 b",
-            "restart-strategy.type": "none",
-            **{key.replace("_", "-").replace("--", "."): value for key, value in settings.items()},
-        }.items():
-            configuration.set_string(key, value)
-        env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(1)
+        program = Program(
+            place,
+            checkpoints=str(place / "checkpoints"),
+            savepoints=str(place / "savepoints"),
+            **{"interval": "10 ms", "inline": "0 b", "restart": "none", **settings},
+        )
         happened = place / f"events {name}"
         happened.mkdir(exist_ok=True)
-        source = ListSource(NUMBERS, happened_in=str(happened))
-        numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").uid("numbers")
+        numbers = program.source(NUMBERS, events=happened).uid("numbers")
         counted: DataStream[Any] = numbers.key_by(_remainder).process(Counted(name)).uid("counted")  # pyright: ignore[reportUnknownVariableType]
         sink = FileSink.for_row_format(str(place / out), Encoder.simple_string_encoder())
         counted.sink_to(sink.with_rolling_policy(RollingPolicy.default_rolling_policy(part_size=100)).build()).uid(
             "sink"
         )
-        members = {"type_info": None, "as_text": False, "prefix": None}
-        node = numbers._add(OperatorKind.COLLECT, "collected", members, keep_size=True)
-        node.uid, node.chaining = "collected", Chaining.NEVER
+        program.collect(numbers, "collected", uid="collected")
         self.threads = Steps(watch)
         state = place / "tmp" / f"penstock-{os.geteuid()}" / "state"
-        environment = RuntimeEnvironment(SmallEpochs(clock=CLOCK.now_ms), 2, state, (), self.threads, self.threads)
-        self.driver, self.loop = assemble(build_job_graph(env._stream_graph(name)), configuration, None, environment)
+        driven = Driven(program.env, state, Epochs(4, passed=None, sleep=None), self.threads, name=name)
+        self.driver, self.loop, self._perform = driven.driver, driven.loop, driven.perform
         self.counts: dict[type[Any], int] = defaultdict(int)
-        self._watch, self._at, self._perform = watch, at, self.loop.perform
+        self._watch, self._at = watch, at
         self.loop._handlers[do.DeliverOutputs] = lambda _: ev.OutputsDelivered()
-        self.loop.perform = self._watched  # type: ignore[method-assign]
+        driven.perform = self._watched
 
     def _watched(self, instruction: do.Instruction) -> None:
         self.counts[type(instruction)] += 1
@@ -232,7 +221,7 @@ class Original:
     def __init__(self, place: Path) -> None:
         self._place, self._reached, self._go_on = place, threading.Event(), threading.Event()
         self.to_publish: list[bytes] = []
-        self.job = Job(place, "original", at=self._at, execution__checkpointing__num_retained="9")
+        self.job = Job(place, "original", at=self._at, retained="9")
         self._thread = threading.Thread(target=self.job.run, daemon=True)
         self._thread.start()
         assert self._reached.wait(60)
@@ -319,7 +308,7 @@ def job(it: Experiment) -> None:
 
 def retention(it: Experiment) -> None:
     for at_the_end in ("RETAIN_ON_CANCELLATION", "DELETE_ON_CANCELLATION"):
-        settings = {"execution__checkpointing__externalized_checkpoint_retention": at_the_end}
+        settings = {"retention": at_the_end}
         Job(it.place, "actor", watch=it.watch, at=cancel_at(6, savepoint_at=3), **settings).run()
     it.steps = frozenset({"DeleteFiles"})
 
@@ -329,10 +318,10 @@ def sweep(it: Experiment) -> None:
         if isinstance(instruction, do.DeleteFiles) and instruction.garbage.checkpoints:
             raise CrashError
 
-    killed = Job(it.place, "actor", watch=it.watch, at=crash, execution__state_recovery__path="latest").run()
+    killed = Job(it.place, "actor", watch=it.watch, at=crash, recover="latest").run()
     it._leave(killed)
     it.watch.look("")
-    settings = {"execution__state_recovery__path": "latest"}
+    settings = {"recover": "latest"}
     again = Job(it.place, "actor", watch=it.watch, at=cancel_at(4), **settings).run()
     assert again.driver.job_id == killed.driver.job_id
     it.steps = frozenset({"SweepOrphans", "Commit"})
@@ -343,7 +332,7 @@ def copy(it: Experiment) -> None:
         ("out", it.original.checkpoint(it.place)),
         ("out of the copy", str(it.cancelled.driver.checkpoint)),
     ):
-        ended = Job(it.place, "actor", out=out, watch=it.watch, execution__state_recovery__path=origin).run()
+        ended = Job(it.place, "actor", out=out, watch=it.watch, recover=origin).run()
         assert ended.driver.status is JobStatus.FINISHED, ended.driver.result.exception()
 
 
@@ -356,8 +345,8 @@ def claim(it: Experiment) -> None:
             it.place,
             "actor",
             watch=it.watch,
-            execution__state_recovery__path=str(origin),
-            execution__state_recovery__claim_mode="CLAIM",
+            recover=str(origin),
+            claim="CLAIM",
         ).run()
         assert ended.driver.status is JobStatus.FINISHED, ended.driver.result.exception()
     it.taken |= {f"checkpoints/{job_id}/shared/{path.name}" for path in (checkpoint.parent / "shared").iterdir()}
@@ -365,7 +354,7 @@ def claim(it: Experiment) -> None:
 
 
 def clean(it: Experiment) -> None:
-    again = Job(it.place, "cancelled", at=cancel_at(4), penstock__job_id=it.cancelled.driver.job_id).run()
+    again = Job(it.place, "cancelled", at=cancel_at(4), job_id=it.cancelled.driver.job_id).run()
     assert again.driver.job_id == it.cancelled.driver.job_id, "a run that did not go on from the one before"
     state = it.place / "tmp" / f"penstock-{os.geteuid()}" / "state" / ("d" * 32)
     state.mkdir()
@@ -404,25 +393,22 @@ ACTORS: dict[str, Callable[[Experiment], None]] = {
 
 
 @pytest.fixture(scope="module")
-def experiments() -> Any:
-    """Run each actor's experiment once, when its first cell is looked at."""
+def experiments() -> Iterator[dict[str, Experiment]]:
+    """Run each actor's experiment once."""
     done: dict[str, Experiment] = {}
     root, patch = Path(tempfile.mkdtemp()), pytest.MonkeyPatch()
     patch.setattr(epochs, "MAX_INLINE_PROGRAM", 0)
     patch.setattr(subtask_state, "_INLINE_OUTPUT_BYTES", 0)
 
-    def of(actor: str) -> Experiment:
-        if actor not in done:
-            place = root / str(len(done))
-            (place / "tmp").mkdir(parents=True)
-            patch.setattr(tempfile, "tempdir", str(place / "tmp"))
-            (place / "checkpoints").mkdir()
-            (place / "checkpoints" / MARK).write_text(f"{'ab' * 16}\n")
-            done[actor] = Experiment(place)
-            ACTORS[actor](done[actor])
-        return done[actor]
-
-    yield of
+    for actor, act in ACTORS.items():
+        place = root / str(len(done))
+        (place / "tmp").mkdir(parents=True)
+        patch.setattr(tempfile, "tempdir", str(place / "tmp"))
+        (place / "checkpoints").mkdir()
+        (place / "checkpoints" / MARK).write_text(f"{'ab' * 16}\n")
+        done[actor] = Experiment(place)
+        act(done[actor])
+    yield done
     patch.undo()
     for it in done.values():
         it.original.finish()
@@ -438,9 +424,9 @@ def test_table_has_a_column_for_each_actor() -> None:
 
 @pytest.mark.parametrize(("thing", "actor"), CELLS, ids=[f"{thing}-{actor}" for thing, actor in CELLS])
 def test_actor_deletes_what_the_table_says_and_nothing_else(
-    experiments: Callable[[str], Experiment], thing: str, actor: str
+    experiments: dict[str, Experiment], thing: str, actor: str
 ) -> None:
-    it, says = experiments(actor), CELLS[thing, actor]
+    it, says = experiments[actor], CELLS[thing, actor]
     assert thing in it.watch.kinds.values(), "there is such a thing in the experiment"
     others, own = (it.watch.deleted(thing, own=own, steps=it.steps) for own in (False, True))
     match says:
@@ -460,5 +446,5 @@ def test_actor_deletes_what_the_table_says_and_nothing_else(
 
 
 @pytest.mark.parametrize("actor", ACTORS)
-def test_original_loses_nothing_by_what_is_done_beside_it(experiments: Callable[[str], Experiment], actor: str) -> None:
-    assert experiments(actor).published_by_the_original() == truth("original")
+def test_original_loses_nothing_by_what_is_done_beside_it(experiments: dict[str, Experiment], actor: str) -> None:
+    assert experiments[actor].published_by_the_original() == truth("original")

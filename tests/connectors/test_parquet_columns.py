@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.kit.by_hand import Threads
+from tests.kit.driving import Driven
 
-from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
-from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.operators import columns as engine_columns
-from penstock.common.configuration import Configuration
 from penstock.common.typeinfo import Types
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.datastream import StreamExecutionEnvironment
@@ -153,14 +150,9 @@ def test_records_of_columns_go_to_their_buckets_and_a_policy_sees_them(tmp_path:
 
 def run_in_process(env: StreamExecutionEnvironment, place: Path) -> None:
     """Run a job with the real driver and no Spark."""
-    runner, threads = InProcessEpochRunner(seed=1), Threads()
-    environment = RuntimeEnvironment(runner, 2, place / "state", (), threads, threads)
-    driver, loop = assemble(
-        build_job_graph(env._stream_graph("columns")), Configuration(env._configuration), None, environment
-    )
-    driver.run(loop)
-    runner.close()
-    driver.result.result(0)
+    driven = Driven(env, place / "state", InProcessEpochRunner(seed=1))
+    driven.run()
+    driven.driver.result.result(0)
 
 
 @pytest.mark.parametrize("between", ["chained", "rebalanced", "keyed"])

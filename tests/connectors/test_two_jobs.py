@@ -9,22 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.connectors.test_file_sink_orphans import SmallEpochs
-from tests.kit.by_hand import CLOCK, Threads
+from tests.kit.driving import Driven, Epochs
+from tests.kit.program import Program
 
 from penstock._connectors.files.staging import list_segments
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
-from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.protocol.paths import is_job_directory, metadata_path
-from penstock.common import Configuration, Encoder, Types, WatermarkStrategy
+from penstock.common import Encoder, Types
 from penstock.common.job_status import JobStatus
-from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.file_system import FileSink, RollingPolicy
 from penstock.datastream.functions import KeyedProcessFunction
 from penstock.datastream.state import ValueStateDescriptor
 from penstock.errors import FencedError
-from penstock.testing.sources import ListSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,33 +62,19 @@ class Job:
 
     def __post_init__(self) -> None:
         self.reached, self.go_on = threading.Event(), threading.Event()
-        configuration = Configuration()
-        for key, value in {
-            "execution.checkpointing.dir": self.checkpoints,
-            "execution.checkpointing.interval": "10 ms",
-            "execution.checkpointing.data-inline-threshold": "0 b",
-            "execution.state-recovery.path": "latest",
-            "restart-strategy.type": "none",
-            **self.settings,
-        }.items():
-            if value:
-                configuration.set_string(key, value)
-        env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(1)
+        settings = {"recover": "latest", "restart": "none", "interval": "10 ms", "inline": "0 b", **self.settings}
+        given = {key: value for key, value in settings.items() if value}
+        program = Program(self.place, checkpoints=self.checkpoints, **given)
         happened = self.place / f"events {self.prefix}"
         happened.mkdir(exist_ok=True)
-        source = ListSource(NUMBERS, happened_in=str(happened))
-        numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").uid("numbers")
+        numbers = program.source(NUMBERS, events=happened).uid("numbers")
         counted = numbers.key_by(_remainder).process(Counted(self.prefix)).uid("counted")
         sink = FileSink.for_row_format(str(self.place / "out"), Encoder.simple_string_encoder())
         policy = RollingPolicy.default_rolling_policy(part_size=100)
         counted.sink_to(sink.with_rolling_policy(policy).build()).uid("sink")
-        threads = Threads()  # so that all that a job does is done by the time that it waits
-        runner = SmallEpochs(clock=CLOCK.now_ms)
-        environment = RuntimeEnvironment(runner, 2, self.place / "state", (), threads, threads)
-        graph = build_job_graph(env._stream_graph("same name"))
-        self.driver, self.loop = assemble(graph, configuration, None, environment)
-        self._perform, self._seen = self.loop.perform, 0
-        self.loop.perform = self._watched
+        driven = Driven(program.env, self.place / "state", Epochs(4, passed=None, sleep=None), name="same name")
+        self.driver, self.loop, self._seen = driven.driver, driven.loop, 0
+        driven.watchers.append(self._watched)
 
     def _watched(self, instruction: do.Instruction) -> None:
         if self.waits_at is not None and isinstance(instruction, self.waits_at[0]):
@@ -100,7 +82,6 @@ class Job:
             if self._seen == self.waits_at[1]:
                 self.reached.set()
                 assert self.go_on.wait(60)
-        self._perform(instruction)
 
     def start(self) -> threading.Thread:
         thread = threading.Thread(target=self.driver.run, args=(self.loop,), daemon=True)
@@ -227,11 +208,11 @@ def test_job_of_the_same_id_that_begins_anew_leaves_what_an_earlier_ones_checkpo
     assert cancelled.driver.checkpoint is not None
     staged = {segment.path for segment in list_segments(str(tmp_path / "out"))}
     assert staged
-    anew = Job(tmp_path, "b", directory, {**settings, "execution.state-recovery.path": ""})
+    anew = Job(tmp_path, "b", directory, {**settings, "recover": ""})
     anew.run()
     assert anew.driver.status is JobStatus.FINISHED
     assert staged <= {segment.path for segment in list_segments(str(tmp_path / "out"))}
-    again = Job(tmp_path, "a", directory, {"execution.state-recovery.path": cancelled.driver.checkpoint})
+    again = Job(tmp_path, "a", directory, {"recover": cancelled.driver.checkpoint})
     again.run()
     assert again.driver.status is JobStatus.FINISHED, again.driver.result.exception()
     assert published(tmp_path) == truth("a") + truth("b")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from penstock._engine.coordinator.epochs.reactions import EPOCHS
 from penstock._engine.coordinator.phases import RUNNING, STOPPING, Phase, StartPhase
 from penstock._engine.coordinator.reactions import LIFE, LIVE, START, TAKEN_OVER
+from penstock._engine.coordinator.stages.reactions import STAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,7 +48,9 @@ def rows(rules: Iterable[Rule[Any]], whose: str) -> Iterable[str]:
 def table() -> str:
     """Return the table as Markdown."""
     head = "| Events | Phases | Whose | Reaction |\n| --- | --- | --- | --- |\n"
-    return "".join(["\n", head, *rows(START, "start"), *rows(LIFE, "life"), *rows(EPOCHS, "epochs"), "\n"])
+    return "".join(
+        ["\n", head, *rows(START, "start"), *rows(LIFE, "life"), *rows(EPOCHS, "epochs"), *rows(STAGES, "stages"), "\n"]
+    )
 
 
 def main() -> None:

@@ -8,31 +8,28 @@ several checkpoints, and output for the program.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tests.fault.counting_job import KEYS, Count
+from tests.kit.driving import Epochs
+from tests.kit.driving import assembled as assembled_on
+from tests.kit.settings import configured
 
-from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
 from penstock._engine.driver.mailbox import SystemClock
 from penstock._engine.graph.chaining import build_job_graph
-from penstock._engine.protocol.clocks import Moment
 from penstock.common import Configuration, Encoder, Types, WatermarkStrategy
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.file_system import FileSink, RollingPolicy
-from penstock.errors import InternalError
-from penstock.testing.in_process import InProcessEpochRunner
 from penstock.testing.sources import ListSource
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from queue import SimpleQueue
 
     from penstock._engine.driver.driver import JobDriver
     from penstock._engine.driver.loop import JobLoop
     from penstock._engine.graph.job_graph import JobGraph
-    from penstock._engine.plan.epoch_plan import EpochOutcome, EpochPlan
     from penstock.datastream import DataStream
+    from penstock.testing.in_process import InProcessEpochRunner
 
 NUMBERS = 500
 #: What a reader reads in one epoch: there are four.
@@ -44,32 +41,12 @@ INLINE = "120 bytes"
 NAME = "counting"
 MOST_EPOCHS = 60
 
-KEYS_OF_SETTINGS = {
-    "directory": "execution.checkpointing.dir",
-    "inline": "execution.checkpointing.data-inline-threshold",
-    "interval": "execution.checkpointing.interval",
-    "recover": "execution.state-recovery.path",
-    "restart": "restart-strategy.type",
-    "retained": "execution.checkpointing.num-retained",
-    "progress": "penstock.progress.enabled",
-}
 
-
-class SteadyRunner(InProcessEpochRunner):
+class SteadyRunner(Epochs):
     """Gives sources the same share in each epoch, so that one run is like the other; ends jobs that do not end."""
 
-    epochs = 0
-
-    def run(self, plan: EpochPlan) -> EpochOutcome:
-        self.epochs += 1
-        if self.epochs > MOST_EPOCHS:
-            raise InternalError("The job does not come to its end.")
-        first, *others = plan.levels
-        slots = tuple(
-            tuple(replace(part, max_records=PER_EPOCH, max_bytes=1 << 30, max_time_ms=600_000) for part in slot)
-            for slot in first.slots
-        )
-        return super().run(replace(plan, levels=(replace(first, slots=slots), *others)))
+    def __init__(self, **options: Any) -> None:
+        super().__init__(PER_EPOCH, MOST_EPOCHS, **{"clock": None, **options})
 
 
 def numbers(env: StreamExecutionEnvironment) -> DataStream:
@@ -96,28 +73,10 @@ def counting_graph(directory: Path, parallelism: int = 2) -> JobGraph:
     return build_job_graph(env._stream_graph(NAME))
 
 
-class HastyClock(SystemClock):
-    """Time that passes a hundred times as fast, for whoever would wait for a restart or another try."""
-
-    def __init__(self) -> None:
-        self._start = Moment.now()
-
-    def now(self) -> Moment:
-        passed_ms = 100 * Moment.now().since(self._start)
-        return Moment(self._start.now_ms + passed_ms, self._start.passed_ms + passed_ms)
-
-    def receive(self, letters: SimpleQueue[Any], until_ms: int | None) -> Any:
-        start_ms = self._start.passed_ms
-        return super().receive(letters, None if until_ms is None else start_ms + (until_ms - start_ms) // 100)
-
-
 def settings(directory: Path, /, **others: str) -> Configuration:
     """Return the settings of a job that goes on from its last checkpoint, with others by their short names or keys."""
-    configuration = Configuration()
-    defaults = {"directory": str(directory / "checkpoints"), "interval": "10 ms", "inline": INLINE, "recover": "latest"}
-    for name, value in {**defaults, **others}.items():
-        configuration.set_string(KEYS_OF_SETTINGS.get(name, name), value)
-    return configuration
+    defaults = {"checkpoints": str(directory / "checkpoints"), "interval": "10 ms", "inline": INLINE}
+    return configured(**{**defaults, "recover": "latest", **others})
 
 
 def assembled(
@@ -129,8 +88,8 @@ def assembled(
     **others: str,
 ) -> tuple[JobDriver, JobLoop]:
     """Return a driver with real threads and real storage, whose epochs run in this process."""
-    environment = RuntimeEnvironment(runner or SteadyRunner(), 2, directory / "state", clock=clock)
-    return assemble(graph, settings(directory, **others), None, environment)
+    threads = clock or SystemClock()
+    return assembled_on(graph, settings(directory, **others), directory / "state", runner or SteadyRunner(), threads)
 
 
 def published(directory: Path) -> list[str]:

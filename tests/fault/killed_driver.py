@@ -48,7 +48,7 @@ def main() -> int:
     job_state._MAX_INLINE = 0  # small state goes to files of the driver's, too: StoreState
     checkpoints = options.checkpoints or str(options.directory / "checkpoints")
     graph = counting_graph(options.directory)
-    driver, loop = assembled(graph, options.directory, directory=checkpoints, recover=options.restore)
+    driver, loop = assembled(graph, options.directory, checkpoints=checkpoints, recover=options.restore)
     if options.put_off:
         FileCommitter.commit = put_off  # type: ignore[method-assign]
     kind = StopMode.DRAIN if options.drain else StopMode.SUSPEND

@@ -16,10 +16,10 @@ import time
 from pathlib import Path
 
 from tests.fault.job import published
+from tests.kit.driving import Driven
 
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
-from penstock._engine.graph.chaining import build_job_graph
+from penstock._engine.driver.mailbox import SystemClock
 from penstock.common import Configuration, Encoder, WatermarkStrategy
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
@@ -63,18 +63,15 @@ def main() -> None:
     source = DataGeneratorSource(int, RECORDS, RateLimiterStrategy.per_second(PER_SECOND))
     stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").uid("numbers").map(shift).map(str)
     stream.sink_to(FileSink.for_row_format(str(place / "out"), Encoder.simple_string_encoder()).build()).uid("files")
-    graph = build_job_graph(env._stream_graph("shifted"))
-    environment = RuntimeEnvironment(InProcessEpochRunner(), 2, place / "state")
-    driver, loop = assemble(graph, Configuration(env._configuration), None, environment)
-    perform, begun = loop.perform, list[float]()
+    driven = Driven(env, place / "state", InProcessEpochRunner(), SystemClock())
+    driver, begun = driven.driver, list[float]()
 
     def watched(instruction: do.Instruction) -> None:
         if isinstance(instruction, do.RunEpoch):
             begun.append(time.monotonic() * 1000)
-        perform(instruction)
 
-    loop.perform = watched  # type: ignore[method-assign]
-    driver.run(loop)
+    driven.watchers.append(watched)
+    driven.run()
     gaps = [later - earlier for earlier, later in itertools.pairwise(begun)]
     runtime_ms = driver.result.result(0).get_net_runtime()
     told = [line for line in log.lines if "clock" in line]

@@ -65,7 +65,7 @@ def main() -> None:
 def environment(directory: Path, checkpoints: str | None = None) -> StreamExecutionEnvironment:
     """Return an environment whose jobs checkpoint below a directory, or where they are told to, and do not restart."""
     place = checkpoints or str(directory / "checkpoints")
-    configuration = settings(directory, directory=place, interval="1 s", restart="none")
+    configuration = settings(directory, checkpoints=place, interval="1 s", restart="none")
     return StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(2)
 
 

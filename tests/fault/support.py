@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import pytest
-from tests.fault.job import HastyClock, assembled, counting_graph, is_truth, published, rows
+from tests.fault.job import assembled, counting_graph, is_truth, published, rows
 from tests.fault.points import Points
+from tests.kit.clock import HastyClock
+from tests.kit.driving import CrashError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -165,10 +167,6 @@ def last(step: str) -> str:
 
 
 # ------------------------------------------------------------------------------------------ drivers in this process
-
-
-class CrashError(BaseException):
-    """Stands for SIGKILL: nothing may catch it."""
 
 
 def crash() -> None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.fault.job import is_truth, published, rows
-from tests.fault.support import CrashError, crash, run_here
+from tests.fault.support import crash, run_here
+from tests.kit.driving import CrashError
 
 from penstock._engine.protocol.paths import is_job_directory
 from penstock.common.job_status import JobStatus

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.fault.job import NAME, NUMBERS, SteadyRunner, is_truth, numbers, published
-from tests.fault.support import CrashError, crash, run_here
+from tests.fault.support import crash, run_here
+from tests.kit.driving import CrashError
 
 from penstock._engine.graph.chaining import build_job_graph
 from penstock.common import Encoder, Types, WatermarkStrategy

@@ -33,7 +33,7 @@ from penstock.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from penstock.errors import ConfigurationError, UnsupportedOperationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 SERVING = """
@@ -120,8 +120,24 @@ def test_handlers_that_the_program_has_set_stay_its_own() -> None:
 # ------------------------------------------------------------------------------------------------------ standard error
 
 
+OPEN: list[int] = []
+
+
+@pytest.fixture(autouse=True)
+def ends_are_closed() -> Iterator[None]:
+    yield
+    while OPEN:
+        os.close(OPEN.pop())
+
+
+def noted(descriptor: int) -> int:
+    """Have a descriptor closed behind the test."""
+    OPEN.append(descriptor)
+    return descriptor
+
+
 def full() -> int:
-    return os.open("/dev/full", os.O_WRONLY)
+    return noted(os.open("/dev/full", os.O_WRONLY))
 
 
 def never_read() -> int:
@@ -133,17 +149,16 @@ def never_read() -> int:
             os.write(writer, b"x" * 4096)
     except BlockingIOError:
         os.set_blocking(writer, True)
-    KEPT.append(reader)
-    return writer
+    OPEN.append(reader)
+    return noted(writer)
 
 
 def without_reader() -> int:
     reader, writer = os.pipe()
     os.close(reader)
-    return writer
+    return noted(writer)
 
 
-KEPT: list[int] = []
 ENDS: list[Callable[[], int]] = [full, never_read, without_reader]
 
 CRASHING = """

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 #: Examples here; the first of tests that open dozens of files each.
-FEW, MANY = 50, 200
+FEW, MANY = 40, 100
 
 
 @contextmanager

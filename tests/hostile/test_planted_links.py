@@ -14,8 +14,8 @@ from tests.unit.savepoints.jobs import environment, run, savepoint_of, totals
 from penstock._engine.protocol.clocks import now_ms
 from penstock._engine.savepoints.leftovers import find_leftovers, remove_leftovers
 from penstock._engine.savepoints.survey import Leftover, LeftoverKind, LeftoverPlaces
-from penstock._engine.state.environment import private_directory
 from penstock._engine.storage.local import LocalStorage
+from penstock._engine.storage.local_state import private_directory
 from penstock._engine.storage.opening import open_storage
 from penstock._engine.storage.ownership import others_can_write
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError, ExposedCheckpointError, LocalStateError

@@ -8,22 +8,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from tests.kit.by_hand import CLOCK, Threads, wait
+from tests.kit.driving import CrashError, Driven, Epochs
 
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
-from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock._engine.runtime import chain, subtask
 from penstock.common.configuration import Configuration
 from penstock.datastream import StreamExecutionEnvironment
-from penstock.errors import InternalError
-from penstock.testing.in_process import InProcessEpochRunner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +31,6 @@ if TYPE_CHECKING:
     from penstock._engine.driver.driver import JobDriver
     from penstock._engine.graph.job_graph import OperatorNode
     from penstock._engine.operators.base import Operator
-    from penstock._engine.plan.epoch_plan import EpochOutcome, EpochPlan
     from penstock._engine.protocol.metadata import JobSnapshot
 
 #: Records that a source subtask reads in one epoch.
@@ -59,9 +54,6 @@ class Ending(Enum):
         return self in {Ending.ENDS, Ending.DRAIN}
 
 
-InstructionT = TypeVar("InstructionT")
-
-
 def finished_in(snapshot: JobSnapshot) -> set[tuple[str, int]]:
     """Return what a checkpoint calls finished: (name of the operator, subtask)."""
     return {
@@ -70,10 +62,6 @@ def finished_in(snapshot: JobSnapshot) -> set[tuple[str, int]]:
         for index, part in enumerate(operator.subtasks)
         if part.finished
     }
-
-
-class CrashError(BaseException):
-    """Stands for SIGKILL: nothing may catch it."""
 
 
 # ---------------------------------------------------------------------------------------------------------- the diary
@@ -117,8 +105,8 @@ class Diary:
         """Have each operator that is made from now on write into this diary."""
         create = subtask.create_in_task
 
-        def noted(node: OperatorNode) -> Operator:
-            operator = create(node)
+        def noted(node: OperatorNode, *job_type: Any) -> Operator:
+            operator = create(node, *job_type)
             entry = Entry(node)
             self.entries.append(entry)
             for name, letter in CALLS.items():
@@ -148,24 +136,7 @@ class Diary:
 # ----------------------------------------------------------------------------------------------------------- the runs
 
 
-class SteadyRunner(InProcessEpochRunner):
-    """Gives each source subtask the same share in each epoch; ends jobs that do not end."""
-
-    epochs = 0
-
-    def run(self, plan: EpochPlan) -> EpochOutcome:
-        self.epochs += 1
-        if self.epochs > MOST_EPOCHS:
-            raise InternalError("The job does not come to its end.")
-        first, *others = plan.levels
-        slots = tuple(
-            tuple(replace(part, max_records=PER_EPOCH, max_bytes=1 << 30, max_time_ms=600_000) for part in slot)
-            for slot in first.slots
-        )
-        return super().run(replace(plan, levels=(replace(first, slots=slots), *others)))
-
-
-class Run:
+class Run(Driven):
     """One run of a job.
 
     Args:
@@ -199,7 +170,8 @@ class Run:
         )
         env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(1)
         build(env)
-        self.graph = build_job_graph(env._stream_graph("lifecycle"))
+        epochs = Epochs(PER_EPOCH, MOST_EPOCHS, workers=workers, seed=7)
+        super().__init__(env, directory / "state", epochs, name="lifecycle")
         #: All subtasks of all operators: (uid, subtask) -> name of the operator.
         self.subtasks = {
             (node.uid, index): node.name
@@ -208,15 +180,8 @@ class Run:
             for index in range(vertex.parallelism)
         }
         self.diary = Diary()
-        self.steps: list[do.Instruction] = []
         self.stopped: Future[str] | None = None
-        #: Called before each step.
-        self.watchers: list[Callable[[do.Instruction], None]] = []
         self._monkeypatch = monkeypatch
-        threads = Threads()
-        self.runner = SteadyRunner(clock=CLOCK.now_ms, passed=CLOCK.passed_ms, sleep=wait, workers=workers, seed=7)
-        environment = RuntimeEnvironment(self.runner, 2, directory / "state", (), threads, threads)
-        self.driver, self.loop = assemble(self.graph, Configuration(env._configuration), None, environment)
 
     def to_its_end(self, ending: Ending = Ending.ENDS, *, after: int = 0) -> JobDriver:
         """Run the job.
@@ -225,25 +190,19 @@ class Run:
             ending: How it ends.
             after: When: as soon as so many records are in a checkpoint.
         """
-        perform = self.loop.perform
 
-        def watched(instruction: do.Instruction) -> None:
-            self.steps.append(instruction)
-            for watcher in self.watchers:
-                watcher(instruction)
+        def watch(instruction: do.Instruction) -> None:
             far_enough = self.driver.progress.records >= after and not self._has_been_told
             if ending is Ending.CRASH and far_enough and isinstance(instruction, do.PutChainEntry):
                 raise CrashError
             if far_enough and isinstance(instruction, do.RunEpoch):
                 self.tell(ending)
-            perform(instruction)
 
         self._has_been_told = ending is Ending.ENDS
-        self.loop.perform = watched  # type: ignore[method-assign]
+        self.watchers.append(watch)
         with self._monkeypatch.context() as patch:
             self.diary.keep(patch)
-            self.driver.run(self.loop)
-        self.runner.close()
+            self.run()
         return self.driver
 
     def tell(self, ending: Ending) -> None:
@@ -257,10 +216,6 @@ class Run:
             case _:
                 return
         self._has_been_told = True
-
-    def of(self, kind: type[InstructionT]) -> list[InstructionT]:
-        """Return the steps of one kind."""
-        return [step for step in self.steps if isinstance(step, kind)]
 
     @property
     def checkpoints(self) -> list[JobSnapshot]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pickle
 import random
-import tempfile
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,10 +16,9 @@ from penstock._engine.coordinator.checkpoints.snapshots import (
     edge_statuses,
     fresh_snapshot,
     unfinished,
+    visible_states,
 )
 from penstock._engine.coordinator.epochs.acceptance import void_reason
-from penstock._engine.graph.chaining import build_job_graph
-from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.plan.dispatches import pack, unpack
 from penstock._engine.plan.epoch_plan import EpochOutcome, EpochPlan
 from penstock._engine.plan.levels import build_plan, plan_epoch
@@ -30,43 +27,19 @@ from penstock._engine.protocol.events import AddSplitsEvent, NoMoreSplitsEvent, 
 from penstock._engine.protocol.rows import channel_number
 from penstock._engine.storage.opening import open_storage
 from penstock.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
-from penstock.datastream import StreamExecutionEnvironment
 from penstock.testing.in_process import InProcessEpochRunner
-from penstock.testing.sources import ListSource, ListSplit
+from penstock.testing.sources import ListSplit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from tests.kit.program import Program
 
     from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.protocol.control import ChannelStatus, LogLine, SubtaskAck, TaskDispatch, TaskFailure
-    from penstock.datastream import DataStream
 
 UNLIMITED_MS = 3_600_000
-
-
-class Program:
-    """A program for tests: sources that are lists, outputs by name."""
-
-    def __init__(self, place: Path, parallelism: int = 1) -> None:
-        self.env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(parallelism)
-        self._place = place
-
-    def source(
-        self, *lists: Sequence[Any], name: str = "list", timestamps: WatermarkStrategy | None = None
-    ) -> DataStream:
-        """Return a stream of lists; the subtasks read them in turn, each polls one record at a time."""
-        events = Path(tempfile.mkdtemp(dir=self._place))
-        source = ListSource(*lists, happened_in=str(events))
-        return self.env.from_source(source, timestamps or WatermarkStrategy.no_watermarks(), name)
-
-    def collect(self, stream: DataStream, name: str = "out") -> None:
-        """Have the records of a stream as an output of that name."""
-        members = {"type_info": None, "as_text": False, "prefix": None}
-        stream._add(OperatorKind.COLLECT, name, members, keep_size=True)
-
-    def graph(self) -> JobGraph:
-        """Return the job graph."""
-        return build_job_graph(self.env._stream_graph("test"))
 
 
 class SecondField(TimestampAssigner):
@@ -114,6 +87,7 @@ class Job:
         self.acks: dict[tuple[int, int], SubtaskAck] = {}
         self.log: list[LogLine] = []
         self.voids = 0
+        (self.place / "checkpoints").mkdir(parents=True, exist_ok=True)
         self._storage = open_storage(str(self.place / "checkpoints"))
         self._names = {node.uid: node.name for vertex in self.graph.vertices for node in vertex.operators}
 
@@ -123,11 +97,16 @@ class Job:
 
     def plan_epoch(self, max_records: int, max_time_ms: int = UNLIMITED_MS, max_bytes: int = 0) -> EpochPlan:
         """Return the next epoch."""
-        parts = {}
+        parts, visible = {}, visible_states(self.snapshot)
         for subtask in unfinished(self.snapshot):
             history = self.history.get(subtask, ())
             part = dispatch(
-                self.snapshot, subtask, self._events, history=history, completed_checkpoint=self.checkpoint_id
+                self.snapshot,
+                subtask,
+                self._events,
+                history=history,
+                completed_checkpoint=self.checkpoint_id,
+                visible=visible,
             )
             if self.graph.vertices[subtask[0]].is_source:
                 ends = subtask in self.acks and self.acks[subtask].awaits_end
@@ -141,13 +120,12 @@ class Job:
             program_path=None,
             storage_url=str(self.place / "checkpoints"),
             dispatch_key=b"key",
-            local_directory=str(self.place / "local"),
             configuration=self.configuration,
         )
-        inputs = edge_statuses(self.snapshot, self.graph)
+        inputs = edge_statuses(self.snapshot, self.graph, self.acks.values())
         common = LevelDispatch(self.job_attempt, self.checkpoint_id + 1, 0, inputs=inputs)
         levels = plan_epoch(self.plan, common, parts, self.slots, self.checkpoint_id)
-        return EpochPlan(self.checkpoint_id + 1, 1, job, levels)
+        return EpochPlan(self.checkpoint_id + 1, 1, job, levels, state_directory=self.place / "local")
 
     def channels(self, vertex: int, subtask: int) -> dict[int, ChannelStatus]:
         """Return where the channels into a subtask stood after the last epoch, by their numbers."""

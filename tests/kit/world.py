@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Never
 from zlib import crc32
 
 import cloudpickle
+from tests.kit.driving import assembled
+from tests.kit.settings import configured
 
-from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
 from penstock._engine.graph.job_graph import JobEdge, JobGraph, JobVertex, OperatorKind, OperatorNode, PartitionerKind
 from penstock._engine.plan.epoch_plan import EpochOutcome, EpochProgress
 from penstock._engine.plan.levels import build_plan
@@ -24,7 +25,6 @@ from penstock._engine.protocol.row_sums import MODULUS, row_weight
 from penstock._engine.protocol.rows import MAX_WATERMARK, subtask_target
 from penstock._engine.protocol.state_handle import StateHandle
 from penstock._engine.protocol.versioned import pack
-from penstock.common.configuration import Configuration
 from penstock.datastream.connectors import base
 from penstock.errors import EpochCancelledError
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.driver.driver import JobDriver
     from penstock._engine.driver.loop import JobLoop
+    from penstock._engine.driver.mailbox import SystemClock
     from penstock._engine.plan.epoch_plan import EpochPlan
     from penstock._engine.plan.levels import ExecutionPlan
     from penstock._engine.protocol.control import SubtaskDispatch
@@ -321,15 +322,14 @@ class World:
         kind = "delta" if is_delta else "snapshot"
         return StateHandle(checkpoint_id, token, kind, None, data, len(data), 1, crc32(data), (0, 127))
 
-    def driver(self, directory: str | None, **settings: str) -> tuple[JobDriver, JobLoop]:
-        """Make a driver in this world; settings are keys with '_' for '.'."""
-        configuration = Configuration()
-        if directory is not None:
-            configuration.set_string("execution.checkpointing.dir", directory)
-        for key, value in settings.items():
-            configuration.set_string(KEYS[key], value)
-        environment = RuntimeEnvironment(self, 2, Path("/dev/null/penstock-state"), (), self, self)
-        return assemble(self.graph, configuration, None, environment)
+    def driver(
+        self, directory: str | None, threads: SystemClock | None = None, **settings: str
+    ) -> tuple[JobDriver, JobLoop]:
+        """Make a driver in this world, with settings by their short names; its time and threads are the world's."""
+        configuration = configured(**({} if directory is None else {"checkpoints": directory}), **settings)
+        has_disk = directory is not None and directory.startswith("/")
+        state = Path(str(directory)).parent / "state" if has_disk else Path("/dev/null/penstock-state")
+        return assembled(self.graph, configuration, state, self, threads or self)
 
 
 def one_row_to_each(plan: ExecutionPlan, sender: int) -> dict[int, int]:
@@ -368,28 +368,6 @@ def _ack(
         started_ms=0,
         ended_ms=10,
     )
-
-
-#: Short names for the keys that tests set.
-KEYS = {
-    "interval": "execution.checkpointing.interval",
-    "recover": "execution.state-recovery.path",
-    "claim": "execution.state-recovery.claim-mode",
-    "job_id": "penstock.job-id",
-    "restart": "restart-strategy.type",
-    "attempts": "restart-strategy.fixed-delay.attempts",
-    "delay": "restart-strategy.fixed-delay.delay",
-    "jitter": "restart-strategy.exponential-delay.jitter-factor",
-    "retained": "execution.checkpointing.num-retained",
-    "retention": "execution.checkpointing.externalized-checkpoint-retention",
-    "retries": "sink.committer.retries",
-    "savepoints": "execution.checkpointing.savepoint-dir",
-    "pause": "execution.checkpointing.min-pause",
-    "backlog": "execution.checkpointing.interval-during-backlog",
-    "failures": "web.exception-history-size",
-    "timeout": "execution.checkpointing.timeout",
-    "tolerable": "execution.checkpointing.tolerable-failed-checkpoints",
-}
 
 
 def published(target: str) -> Counter[int]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.kit.diaries import CrashError, Ending, Run
+from tests.kit.diaries import Ending, Run
+from tests.kit.driving import CrashError
 from tests.lifecycle.subjects import SUBJECTS, Place, published_in
 
 if TYPE_CHECKING:

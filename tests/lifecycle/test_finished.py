@@ -6,8 +6,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.kit.by_hand import CLOCK
-from tests.kit.diaries import CrashError, Ending, Run, finished_in
+from tests.kit.clock import CLOCK
+from tests.kit.diaries import Ending, Run, finished_in
+from tests.kit.driving import CrashError
 from tests.lifecycle.jobs import RESTARTS, TRUTH, UNCHAINED, Jobs, crash_when
 from tests.lifecycle.subjects import (
     GATE,

@@ -9,8 +9,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.kit.by_hand import CLOCK
-from tests.kit.diaries import CUT_SHORT, LIFE, CrashError, Ending, Run
+from tests.kit.clock import CLOCK
+from tests.kit.diaries import CUT_SHORT, LIFE, Ending, Run
+from tests.kit.driving import CrashError
 from tests.lifecycle.subjects import GATE, SUBJECTS, Place, Subject, flat, published_in
 
 from penstock.common.job_status import JobStatus

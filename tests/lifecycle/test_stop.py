@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.kit.by_hand import CLOCK
+from tests.kit.clock import CLOCK
 from tests.kit.diaries import Ending, Run
 from tests.lifecycle.jobs import TRUTH, Jobs, crash_when
 from tests.lifecycle.subjects import (

@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
+from tests.kit.driving import CrashError
 from tests.kit.world import TARGETS, TargetCommitter, TargetSink
 
 from penstock._engine.coordinator import events as ev
@@ -35,10 +36,6 @@ STATUS_MOVES: Final = {
     JobStatus.FAILING: "FAILED CANCELLING SUSPENDED",
     JobStatus.CANCELLING: "CANCELED SUSPENDED",
 }
-
-
-class CrashError(BaseException):
-    """Stands for SIGKILL."""
 
 
 class UnreliableSink(TargetSink):

@@ -1,4 +1,7 @@
-"""Random graphs give the same output for rows and for columns, whatever stands in them."""
+"""Random graphs give the same output for rows and for columns, whatever stands in them.
+
+Graphs of nothing but what works on columns, from Parquet to Parquet, make no record at all.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,21 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.kit.epochs import Job, Program
+from tests.kit.driving import Driven, Epochs
+from tests.kit.epochs import Job
+from tests.kit.program import Program
 
+from penstock._engine.operators import columns
 from penstock.common.time import Duration, Time
 from penstock.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
+from penstock.datastream.connectors.file_system import FileSink, FileSource
+from penstock.datastream.formats.parquet import ParquetBulkWriters, ParquetFormat
 from penstock.datastream.functions import KeyedProcessFunction, ProcessFunction
 from penstock.datastream.output_tag import OutputTag
 from penstock.datastream.window import TumblingEventTimeWindows
@@ -146,4 +156,73 @@ def test_columns_give_what_rows_give(lists: list[Any], steps: list[Any], **more:
     # What is late depends on the order in which senders' blocks come, and so with one sender alone is it the same.
     is_windowed = len(lists) == 1 and not {"rebalance", "broadcast", "by field", "by function"} & {k for k, _ in steps}
     as_rows, as_columns = (outputs(lists, steps, schema, is_windowed=is_windowed, **more) for schema in (None, SCHEMA))
+    assert as_columns == as_rows
+
+
+#: Steps that work on columns, or send them on.
+COLUMN_STEPS: dict[str, Callable[[DataStream], DataStream]] = {
+    "rebalance": lambda stream: stream.rebalance(),
+    "broadcast": lambda stream: stream.broadcast(),
+    "by field": lambda stream: STEPS["followed"](stream.key_by("word")),
+    "twice": lambda stream: stream.union(stream.rebalance()),
+    "followed": STEPS["followed"],
+}
+
+
+def written(
+    lists: list[list[dict[str, Any]]],
+    steps: list[tuple[str, int]],
+    *,
+    in_columns: bool,
+    key: str | None,
+    group: int,
+    per_epoch: int,
+    sinks: int,
+    seed: int,
+) -> Counter[str]:
+    """Run a program from Parquet, or from rows, to Parquet, and return the rows that it publishes."""
+    with tempfile.TemporaryDirectory() as directory:
+        place = Path(directory)
+        program = Program(place, interval="10 ms", inline="0 b")
+        stream: Any
+        if in_columns:
+            (place / "in").mkdir()
+            for number, rows in enumerate(lists):
+                table = pa.Table.from_pylist(rows, SCHEMA)
+                pq.write_table(table, place / "in" / f"{number}.parquet", row_group_size=group)
+            files = FileSource.for_bulk_file_format(ParquetFormat(), str(place / "in")).build()
+            stream = program.env.from_source(files, WatermarkStrategy.no_watermarks(), "files")
+        else:
+            stream = program.source(*lists)
+        for kind, parallelism in steps:
+            stream = COLUMN_STEPS[kind](stream)
+            if kind in {"followed", "by field"}:
+                stream = stream.set_parallelism(parallelism)
+        stream = stream if key is None else stream.key_by(key)
+        sink = FileSink.for_bulk_format(str(place / "out"), ParquetBulkWriters.for_schema(schema=SCHEMA))
+        stream.sink_to(sink.build()).set_parallelism(sinks)
+        driven = Driven(program.env, place / "state", Epochs(per_epoch, workers=2, seed=seed, chaos=Chaos(retries=0.1)))
+        driven.run()
+        driven.driver.result.result(0)
+        published = [path for path in (place / "out").rglob("part-*") if path.is_file()]
+        rows = [row for path in published for row in pq.read_table(path, partitioning=None).to_pylist()]
+        return Counter(json.dumps(row, sort_keys=True) for row in rows)
+
+
+@settings(max_examples=settings().max_examples // 5, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    lists=st.lists(records(), min_size=1, max_size=3),
+    steps=st.lists(st.tuples(st.sampled_from(sorted(COLUMN_STEPS)), st.integers(1, 3)), max_size=4),
+    key=st.sampled_from([None, "id", "word"]),
+    group=st.integers(1, 20),
+    per_epoch=st.sampled_from([1, 5, 100]),
+    sinks=st.integers(1, 3),
+    seed=st.integers(0, 1 << 16),
+)
+def test_parquet_to_parquet_makes_no_record_and_gives_what_rows_give(
+    lists: list[Any], steps: list[Any], **more: Any
+) -> None:
+    as_rows = written(lists, steps, in_columns=False, **more)
+    with patch.object(columns, "records_of", side_effect=AssertionError("a record was made of columns")):
+        as_columns = written(lists, steps, in_columns=True, **more)
     assert as_columns == as_rows

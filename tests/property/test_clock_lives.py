@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.kit.by_hand import CLOCK, Threads, wait
+from tests.kit.clock import CLOCK, wait
+from tests.kit.driving import CrashError, Driven
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
-from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.protocol.control import StopMode
 from penstock.common import Encoder, WatermarkStrategy
 from penstock.common.configuration import Configuration
@@ -47,10 +46,6 @@ INTERVAL_MS, RESTART_MS, EPOCH_MS, TIMER_MS = 1_000, 3_000, 100, 2_000
 SIZES_MS = (1_000, 60_000, 3_600_000, 86_400_000)
 #: A time of day in November 2023: clocks of machines are seldom at 1970.
 BEGINNING_MS = 1_700_000_000_000
-
-
-class CrashError(BaseException):
-    """Stands for SIGKILL."""
 
 
 class Hand:
@@ -194,7 +189,6 @@ class Life:
         )
         env = StreamExecutionEnvironment.get_execution_environment(configuration)
         self.program(env.set_parallelism(self.choose.randrange(1, 4)))
-        threads = Threads()
         runner = ShakingRunner(
             workers=self.choose.randrange(1, 4),
             chaos=Chaos(losses=0.02),
@@ -203,11 +197,10 @@ class Life:
             passed=CLOCK.passed_ms,
             sleep=wait,
         )
-        environment = RuntimeEnvironment(runner, 2, self.place / "state", (), threads, threads)
-        graph = build_job_graph(env._stream_graph("shaken"))
-        driver, loop = assemble(graph, Configuration(env._configuration), None, environment)
+        driven = Driven(env, self.place / "state", runner, name="shaken")
+        driver, loop = driven.driver, driven.loop
         what = "end" if to_the_end else self.choose.choice(["kill", "kill", "suspend", "cancel", "fail"])
-        pace, perform, at, steps = Pace(), loop.perform, self.choose.randrange(4, 60), itertools.count()
+        pace, at, steps = Pace(), self.choose.randrange(4, 60), itertools.count()
         stopped: list[Any] = []
 
         def watched(instruction: do.Instruction) -> None:
@@ -224,9 +217,8 @@ class Life:
                 elif what == "fail":
                     stopped.append(None)
                     loop._mailbox.post(ev.DriverFailed(OSError("the disk is full")))
-            perform(instruction)
 
-        loop.perform = watched  # type: ignore[method-assign]
+        driven.watchers.append(watched)
         try:
             driver.run(loop)
         except CrashError:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
+from tests.kit.driving import CrashError
 from tests.kit.world import World, numbers_job, published
-from tests.property.sabotage import CrashError, Lines, Saboteur, UnreliableSink, doubled, failed, lost, missing, torn
+from tests.property.sabotage import Lines, Saboteur, UnreliableSink, doubled, failed, lost, missing, torn
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.checkpoints.snapshots import state_files

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
-from tests.kit.epochs import Job, Program, in_order
+from tests.kit.epochs import Job, in_order
+from tests.kit.program import Program
 
 from penstock._engine.plan import levels
 from penstock.datastream.functions import ProcessFunction

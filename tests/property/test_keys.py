@@ -5,17 +5,24 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+import numpy
+import pyarrow as pa
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from penstock._engine.operators.columns import ColumnBatch
 from penstock._engine.protocol.key_groups import (
     default_max_parallelism,
+    int_key_groups,
     key_group,
     key_group_range,
     subtask_of_key_group,
 )
 from penstock._engine.protocol.key_values import key_value
 from penstock._engine.protocol.keys import decode_normal, encode_key, encode_normal, normal_key
+from penstock._engine.runtime.column_routing import KeyColumn
+from penstock._engine.runtime.routing import KeyRoutes
+from penstock.common.columns import RecordLayout
 
 #: Few distinct values, so that equal keys of different types meet.
 small = st.integers(-3, 3)
@@ -107,3 +114,22 @@ def test_default_max_parallelism_is_a_power_of_two_with_room(parallelism: int) -
     assert most & (most - 1) == 0
     assert 128 <= most <= 32_768
     assert most >= min(parallelism + parallelism // 2, 32_768)
+
+
+@given(
+    st.lists(st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-300, 300), min_size=1),
+    st.sampled_from(["int8", "int32", "uint16", "uint32", "int64", "uint64"]),
+    st.booleans(),
+    st.integers(1, 5),
+)
+def test_columns_and_rows_send_a_key_to_one_receiver(keys: list[int], kind: str, nulls: bool, parallelism: int) -> None:
+    column = pa.array(keys, pa.int64()).cast(pa.type_for_alias(kind), safe=False)
+    if nulls:
+        column = pa.concat_arrays([column, pa.nulls(1, column.type)])
+    batch = ColumnBatch(pa.record_batch({"key": column}), RecordLayout.DICTS, None, [])
+    routes, values = KeyRoutes(parallelism, 128), column.to_pylist()
+    by_columns = KeyColumn("key").receivers(batch, routes).to_pylist()
+    assert by_columns == [subtask_of_key_group(key_group(normal_key(key), 128), parallelism, 128) for key in values]
+    assert by_columns == routes.of(values, lambda key: key)
+    numbers = numpy.array(keys)
+    assert int_key_groups(numbers, 128).tolist() == [key_group(key, 128) for key in keys]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
-from tests.kit.by_hand import CLOCK
+from tests.kit.clock import CLOCK
 from tests.kit.stories import Sheet, Story
 
 from penstock._connectors.files.staging import FinishedPart

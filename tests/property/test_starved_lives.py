@@ -7,9 +7,10 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.kit import diaries as harness
-from tests.kit.by_hand import CLOCK
-from tests.kit.diaries import CrashError, Ending, Run
+from tests.kit import diaries
+from tests.kit.clock import CLOCK
+from tests.kit.diaries import Ending, Run
+from tests.kit.driving import CrashError
 from tests.property.starved_job import check, program
 
 from penstock.common.job_status import JobStatus
@@ -30,7 +31,7 @@ def test_every_count_is_exact_after_a_life_with_kills_and_rescales(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     choose = random.Random(seed)
-    monkeypatch.setattr(harness, "PER_EPOCH", 12)
+    monkeypatch.setattr(diaries, "PER_EPOCH", 12)
     place, out = tmp_path, tmp_path / "out"
     restore: str | None = None
     for start in range(MOST_STARTS):

@@ -11,12 +11,22 @@ from tests.fault.support import Driver, run, run_here
 from tests.services.proxy import UNAVAILABLE, Proxy
 from tests.services.s3 import S3Server
 
+from penstock._connectors.files import stores
+from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
 from penstock._engine.driver.epochs import execution as epochs
+from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.storage import object_store
+from penstock._engine.storage.opening import open_storage
+from penstock.common import Configuration, WatermarkStrategy
 from penstock.common.job_status import JobStatus
+from penstock.common.serialization import Encoder
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream.connectors.file_system import FileSink, FileSource, StreamFormat
 from penstock.errors import CheckpointStorageError
+from penstock.testing.in_process import InProcessEpochRunner
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.s3
@@ -134,3 +144,28 @@ def test_lost_answer_on_a_record_is_not_taken_for_another_driver(
         assert len(proxy.lost) == 1
     assert driver.status is JobStatus.FINISHED, driver.result.exception()
     assert is_truth(tmp_path)
+
+
+@pytest.mark.usefixtures("_no_opened_stores")
+def test_files_in_s3_are_read_and_written_by_the_keys_of_the_job(tmp_path: Path, server: S3Server, bucket: str) -> None:
+    configuration = Configuration.from_dict({**server.settings, "restart-strategy.type": "none"})
+    store = open_storage(f"s3://{bucket}/in", server.settings)
+    for part in range(3):
+        store.put(f"{part}", f"a{part}\nb{part}\n".encode())
+    env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(2)
+    source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), f"s3://{bucket}/in").build()
+    lines = env.from_source(source, WatermarkStrategy.no_watermarks(), "files").map(str.upper)
+    lines.sink_to(FileSink.for_row_format(f"s3://{bucket}/out", Encoder.simple_string_encoder()).build())
+    environment = RuntimeEnvironment(InProcessEpochRunner(), 2, tmp_path / "state")
+    driver, loop = assemble(build_job_graph(env._stream_graph("files")), configuration, None, environment)
+    driver.run(loop)
+    driver.result.result(0)
+    written = b"".join(content for key, content in server.objects(bucket).items() if key.startswith("out/"))
+    assert sorted(written.decode().split()) == sorted(f"{name}{part}" for name in "AB" for part in range(3))
+
+
+@pytest.fixture
+def _no_opened_stores() -> Iterator[None]:
+    stores._opened.cache_clear()
+    yield
+    stores._opened.cache_clear()

@@ -67,7 +67,7 @@ def test_jobs_of_one_name_below_two_prefixes_have_ids_of_their_marks(
     ids: list[str] = []
     for place in ("a", "b"):
         url = f"s3://{bucket}/{place}"
-        driver = run_here(tmp_path, directory=url, **server.settings)
+        driver = run_here(tmp_path, checkpoints=url, **server.settings)
         mark = open_storage(url, server.settings).read(MARK).decode()
         assert is_mark(mark.removesuffix("\n"))
         assert driver.job_id == job_id_of_name(NAME, mark.strip())
@@ -80,7 +80,7 @@ def test_mark_that_is_damaged_ends_the_start_with_an_error_that_names_the_object
 ) -> None:
     storage = open_storage(f"s3://{bucket}", server.settings)
     storage.put(MARK, b"not a mark")
-    error = run_here(tmp_path, directory=f"s3://{bucket}", **server.settings).result.exception()
+    error = run_here(tmp_path, checkpoints=f"s3://{bucket}", **server.settings).result.exception()
     assert isinstance(error, CorruptCheckpointError)
     assert error.path == f"s3://{bucket}/{MARK}"
     assert storage.names("") == [MARK]

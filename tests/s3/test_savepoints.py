@@ -6,9 +6,11 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.fault.job import HastyClock, assembled, counting_graph, is_truth
+from tests.fault.job import assembled, counting_graph, is_truth
 from tests.fault.points import Points
-from tests.fault.support import CrashError, crash, run_here
+from tests.fault.support import crash, run_here
+from tests.kit.clock import HastyClock
+from tests.kit.driving import CrashError
 from tests.unit.cli.conftest import Command, Done
 
 from penstock._engine.cli.main import main
@@ -56,7 +58,7 @@ def stopped_into_savepoint(directory: Path, checkpoints: str, savepoints: str, *
     """Run the job until its first checkpoint, stop it with a savepoint, and return that."""
     futures: list[Future[str]] = []
     graph, clock = counting_graph(directory), HastyClock()
-    driver, loop = assembled(graph, directory, None, clock, directory=checkpoints, **settings)
+    driver, loop = assembled(graph, directory, None, clock, checkpoints=checkpoints, **settings)
     Points({CHECKPOINTED: lambda: futures.append(driver.savepoint(savepoints, StopMode.SUSPEND))}).watch(loop)
     driver.run(loop)
     assert driver.status is JobStatus.FINISHED, driver.result.exception()
@@ -70,7 +72,7 @@ def restored(directory: Path, path: str, checkpoints: str, parallelism: int = 2,
     """Run the job from a savepoint to its end, on a machine that has nothing of it."""
     shutil.rmtree(directory / "state", ignore_errors=True)
     graph = counting_graph(directory, parallelism)
-    return run_here(directory, graph=graph, recover=path, directory=checkpoints, **settings)
+    return run_here(directory, graph=graph, recover=path, checkpoints=checkpoints, **settings)
 
 
 @pytest.mark.parametrize("prefix", ["", "moved", "some/where else"])
@@ -148,7 +150,7 @@ def test_savepoint_is_read_changed_and_disposed_of(
 def test_clean_removes_what_a_dead_job_left(tmp_path: Path, server: S3Server, bucket: str, penstock: Command) -> None:
     checkpoints = f"s3://{bucket}/checkpoints"
     with pytest.raises(CrashError):
-        run_here(tmp_path, actions={"put_chain_entry-4-before": crash}, directory=checkpoints, **server.settings)
+        run_here(tmp_path, actions={"put_chain_entry-4-before": crash}, checkpoints=checkpoints, **server.settings)
     [job_id] = {key.split("/")[1] for key in server.keys(bucket)} - {MARK, START_ORDER}
     where = ("--checkpoint-dir", checkpoints, "--no-local", "--min-age", "0 s", "--ended-job", job_id)
     listed = penstock("clean", *where)
@@ -158,7 +160,7 @@ def test_clean_removes_what_a_dead_job_left(tmp_path: Path, server: S3Server, bu
     removed = penstock("clean", "--remove", *where)
     assert removed.code == 0, removed.err
     assert len(server.keys(bucket)) < len(before)
-    driver = run_here(tmp_path, directory=checkpoints, **server.settings)
+    driver = run_here(tmp_path, checkpoints=checkpoints, **server.settings)
     assert driver.status is JobStatus.FINISHED, driver.result.exception()
     assert is_truth(tmp_path)
 

@@ -22,8 +22,8 @@ from tests.unit.storage.test_storage import (
     test_second_conditional_put_changes_nothing,
 )
 
-from penstock._engine.storage import s3
 from penstock._engine.storage.opening import open_storage
+from penstock.common import s3
 from penstock.errors import CheckpointStorageError
 from penstock.savepoint import Savepoint, SavepointWriter
 

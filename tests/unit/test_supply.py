@@ -8,6 +8,8 @@ import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 if TYPE_CHECKING:
     from types import ModuleType
 
@@ -52,7 +54,36 @@ def test_audit_tells_advisories_and_packages_that_nobody_was_asked_about() -> No
     known = '{"name": "h11", "version": "0.14", "vulns": [{"id": "CVE-1", "fix_versions": ["0.16"]}]}'
     unasked = '{"name": "rich", "skip_reason": "not found"}'
     problems: Any = chore("audit").problems
-    assert problems(f'{{"dependencies": [{known}, {unasked}]}}') == [
-        "h11 0.14: CVE-1, mended in 0.16",
-        "rich: not found",
+    found = ["h11 0.14: CVE-1, mended in 0.16", "rich: not found"]
+    assert problems(f'{{"dependencies": [{known}, {unasked}]}}') == (found, 1)
+    assert problems(f'{{"dependencies": [{unasked}]}}') == ([], 0)
+
+
+def test_lower_bounds_and_locks_are_above_known_advisories() -> None:
+    audit = chore("audit")
+    pins = [*audit.lowest(ROOT / "pyproject.toml"), *audit.locked(*sorted((ROOT / "requirements").glob("*.txt")))]
+    assert len(pins) > 50
+    assert audit.known_problems(pins) == []
+    assert audit.known_problems(["h11==0.14.0", "starlette==0.49.1"]) == [
+        "h11==0.14.0: CVE-2025-43859, mended in 0.16.0"
     ]
+
+
+def test_audit_asks_about_each_package_once_at_a_time() -> None:
+    assert chore("audit").rounds(["a==1", "b==1", "a==2"]) == [["a==1", "b==1"], ["a==2"]]
+
+
+@pytest.mark.parametrize(("words", "code"), [([], 3), (["--where-answered"], 0)])
+def test_audit_without_an_answer_says_so(
+    words: list[str], code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    audit = chore("audit")
+    monkeypatch.setattr(audit, "audit", lambda _: ([], 0))
+    assert audit.main(words) == code
+    assert capsys.readouterr().err.startswith("NOT AUDITED: ")
+
+
+def test_audit_fails_where_there_is_an_advisory(monkeypatch: pytest.MonkeyPatch) -> None:
+    audit = chore("audit")
+    monkeypatch.setattr(audit, "audit", lambda pins: (["a: CVE-1"], len(pins)))
+    assert audit.main(["--where-answered"]) == 1

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from penstock._api.checkpoint_storage import CheckpointStorage, FileSystemCheckpointStorage
 from penstock._api.checkpointing_mode import CheckpointingMode
 from penstock._api.externalized_checkpoint_retention import ExternalizedCheckpointRetention
 from penstock._shelf import show
 from penstock.common import option_table
+from penstock.common.config_check import say_if_without_effect
 from penstock.common.configuration import Configuration
 from penstock.common.time import Duration
 
@@ -130,6 +132,22 @@ class CheckpointConfig:
         """Set which checkpoints stay after the job's end."""
         return self._set(option_table.CHECKPOINT_RETENTION, retention_mode.name)
 
+    def set_checkpoint_storage(self, storage: CheckpointStorage) -> CheckpointConfig:
+        """Set where checkpoints are kept."""
+        for key, value in storage.to_configuration().to_dict().items():
+            self._configuration.set_string(key, value)
+        return self
+
+    def get_checkpoint_storage(self) -> CheckpointStorage | None:
+        """Return where checkpoints are kept; None when that was not set."""
+        path = self._configuration.get(option_table.CHECKPOINT_DIRECTORY)
+        threshold = self._configuration.get(option_table.CHECKPOINT_INLINE_THRESHOLD)
+        return None if path is None else FileSystemCheckpointStorage(path, threshold)
+
+    def set_checkpoint_storage_dir(self, checkpoint_path: str) -> CheckpointConfig:
+        """Set the path or URL where checkpoints are kept."""
+        return self.set_checkpoint_storage(FileSystemCheckpointStorage(checkpoint_path))
+
     # These are accepted so that PyFlink programs run: there are no barriers that records could delay.
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
@@ -170,6 +188,7 @@ class CheckpointConfig:
 
     def _set(self, option: ConfigOption[Any], value: object) -> CheckpointConfig:
         self._configuration.set(option, value)
+        say_if_without_effect(option, self._configuration.get(option))
         return self
 
 

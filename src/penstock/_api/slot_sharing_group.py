@@ -12,6 +12,9 @@ from penstock._shelf import show
 
 __all__ = ["MemorySize", "SlotSharingGroup"]
 
+#: Why groups of slots, and the resources that they ask for, do nothing.
+SLOTS_ARE_TASKS = "Spark's tasks are the slots, and every level of a job uses all of them in turn"
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class MemorySize:

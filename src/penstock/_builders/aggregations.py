@@ -116,6 +116,7 @@ class MinBy(_Extreme):
     """The record with the smallest value of the field, the first one of several."""
 
     call = "min_by"
+    combinable = False
 
     def reduce(self, value1: Any, value2: Any) -> Any:
         return value2 if self.comes_before(self.field(value2), self.field(value1)) else value1
@@ -125,6 +126,7 @@ class MaxBy(_Extreme):
     """The record with the greatest value of the field, the first one of several."""
 
     call = "max_by"
+    combinable = False
 
     def reduce(self, value1: Any, value2: Any) -> Any:
         return value2 if self.comes_before(self.field(value1), self.field(value2)) else value1

@@ -5,29 +5,33 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from penstock._api.checkpoint_config import CheckpointConfig
 from penstock._api.connectors.source import Boundedness, Source
 from penstock._api.execution_mode import RuntimeExecutionMode
 from penstock._builders.checks import check_watermark_strategy
+from penstock._builders.dependencies import Dependencies
+from penstock._builders.environment_settings import EnvironmentSettings
 from penstock._builders.pipeline import Pipeline
 from penstock._builders.program import watch_program
 from penstock._builders.stream import DataStream
 from penstock._connectors.collection import CollectionSource
+from penstock._connectors.files.file_source import FileSource
 from penstock._engine.graph.chaining import build_job_graph
+from penstock._engine.graph.combining import with_combiners
 from penstock._engine.graph.explain import explain, plan_json
 from penstock._engine.graph.job_graph import JobType, OperatorKind
 from penstock._engine.graph.pickling import dumps_value, main_classes, script_directory
 from penstock._engine.graph.stream_graph import StreamGraph, StreamNode
 from penstock._engine.graph.uids import assign_uids
+from penstock._formats.file_format import StreamFormat
+from penstock._formats.input_format import InputFormat
 from penstock._shelf import show
 from penstock.common import option_table
+from penstock.common.batch_options import BATCH_COMBINE
 from penstock.common.config_loading import effective_configuration
 from penstock.common.configuration import Configuration
 from penstock.common.conversion import conversion
-from penstock.common.execution_config import ExecutionConfig
 from penstock.common.job_listener import configured_listeners, tell
 from penstock.common.redaction import shown_name
-from penstock.common.time import Duration
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.errors import EmptyJobError, UnsupportedOperationError
@@ -36,11 +40,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Never
 
-    from penstock._api.checkpointing_mode import CheckpointingMode
-    from penstock._api.slot_sharing_group import SlotSharingGroup
     from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.launch import JobHandle
-    from penstock.common.config_options import ConfigOption
     from penstock.common.job_client import JobClient
     from penstock.common.job_execution_result import JobExecutionResult
     from penstock.common.job_listener import JobListener
@@ -53,7 +54,7 @@ _JOB_NAME = "Flink Streaming Job"
 _COLLECT_JOB_NAME = "DataStream Collect"
 
 
-class StreamExecutionEnvironment:
+class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
     """Makes streams of sources, and runs the built graph as a job.
 
     Source: org.apache.flink.streaming.api.environment.StreamExecutionEnvironment.
@@ -70,7 +71,7 @@ class StreamExecutionEnvironment:
     """
 
     def __init__(self, configuration: Configuration) -> None:
-        self._configuration = configuration
+        super().__init__(configuration)
         self._pipeline = Pipeline()
         self._job_listeners: list[JobListener] = configured_listeners(configuration)
         watch_program()
@@ -92,16 +93,6 @@ class StreamExecutionEnvironment:
         program = Configuration() if configuration is None else configuration
         return StreamExecutionEnvironment(effective_configuration(program, script_directory(), os.environ))
 
-    # ------------------------------------------------------------------------------------------------------ settings
-
-    def get_config(self) -> ExecutionConfig:
-        """Return the settings of execution under names; setting one there sets it here."""
-        return ExecutionConfig(self._configuration)
-
-    def get_checkpoint_config(self) -> CheckpointConfig:
-        """Return the settings of checkpoints under names; setting one there sets it here."""
-        return CheckpointConfig(self._configuration)
-
     def configure(self, configuration: Configuration) -> None:
         """Take over all keys of a configuration; keys that Penstock does not know are kept.
 
@@ -111,114 +102,6 @@ class StreamExecutionEnvironment:
         more = effective_configuration(configuration, None, {})
         self._job_listeners += configured_listeners(more)
         self._configuration.add_all(more)
-
-    def get_parallelism(self) -> int:
-        """Return the number of subtasks of an operator that does not say how many."""
-        return self.get_config().get_parallelism()
-
-    def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
-        """Set the number of subtasks of an operator that does not say how many.
-
-        Raises:
-            ConfigurationError: It is not a positive number.
-        """
-        self.get_config().set_parallelism(parallelism)
-        return self
-
-    def get_max_parallelism(self) -> int:
-        """Return the number of key groups; -1 when it is derived from each operator's parallelism."""
-        return self.get_config().get_max_parallelism()
-
-    def set_max_parallelism(self, max_parallelism: int) -> StreamExecutionEnvironment:
-        """Set the number of key groups: the largest parallelism that the job's state can ever be used with.
-
-        Raises:
-            ConfigurationError: It is not between 1 and 32768.
-        """
-        self.get_config().set_max_parallelism(max_parallelism)
-        return self
-
-    def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> StreamExecutionEnvironment:
-        """Set whether jobs run as streams or as batches."""
-        return self._set(option_table.RUNTIME_MODE, execution_mode.name)
-
-    def enable_checkpointing(self, interval: int, mode: CheckpointingMode | None = None) -> StreamExecutionEnvironment:
-        """Take checkpoints while the job runs, so that it can continue after a failure.
-
-        Args:
-            interval: Milliseconds between two checkpoints, at least 10.
-            mode: The guarantee after a failure; every checkpoint is exactly once.
-
-        Raises:
-            ConfigurationError: The interval is too short.
-        """
-        config = self.get_checkpoint_config().set_checkpoint_interval(interval)
-        if mode is not None:
-            config.set_checkpointing_mode(mode)
-        return self
-
-    def get_checkpoint_interval(self) -> int:
-        """Return the milliseconds between two checkpoints; -1 when none are taken."""
-        return self.get_checkpoint_config().get_checkpoint_interval()
-
-    def get_checkpointing_mode(self) -> CheckpointingMode:
-        """Return the mode that was asked for; every checkpoint is exactly once."""
-        return self.get_checkpoint_config().get_checkpointing_mode()
-
-    def get_checkpointing_consistency_mode(self) -> CheckpointingMode:
-        """Return the mode that was asked for; every checkpoint is exactly once."""
-        return self.get_checkpointing_mode()
-
-    def set_default_savepoint_directory(self, directory: str) -> StreamExecutionEnvironment:
-        """Set where savepoints go that name no directory."""
-        return self._set(option_table.SAVEPOINT_DIRECTORY, directory)
-
-    def get_default_savepoint_directory(self) -> str | None:
-        """Return where savepoints go that name no directory; None when that was not set."""
-        return self._configuration.get(option_table.SAVEPOINT_DIRECTORY)
-
-    def disable_operator_chaining(self) -> StreamExecutionEnvironment:
-        """Run every operator as a vertex of its own; results stay the same."""
-        return self._set(option_table.OPERATOR_CHAINING, False)
-
-    def is_chaining_enabled(self) -> bool:
-        """Tell whether operators may run together as one vertex."""
-        return self._configuration.get(option_table.OPERATOR_CHAINING)
-
-    def is_chaining_of_operators_with_different_max_parallelism_enabled(self) -> bool:
-        """Tell whether operators with different numbers of key groups may run together as one vertex."""
-        return self._configuration.get(option_table.CHAIN_DIFFERENT_MAX_PARALLELISM)
-
-    # ----------------------------------------------------------------------------------- settings without effect here
-
-    def is_unaligned_checkpoints_enabled(self) -> bool:
-        """Return what was asked for; there are no barriers that records could hold up."""
-        return self.get_checkpoint_config().is_unaligned_checkpoints_enabled()
-
-    def is_force_unaligned_checkpoints(self) -> bool:
-        """Return what was asked for; there are no barriers that records could hold up."""
-        return self.get_checkpoint_config().is_force_unaligned_checkpoints()
-
-    def enable_changelog_state_backend(self, enabled: bool) -> StreamExecutionEnvironment:
-        """Have changes of state written as they happen; without effect, checkpoints always hold what changed."""
-        return self._set(option_table.STATE_CHANGELOG, enabled)
-
-    def is_changelog_state_backend_enabled(self) -> bool:
-        """Return the setting; checkpoints are always incremental."""
-        return self._configuration.get(option_table.STATE_CHANGELOG)
-
-    def set_buffer_timeout(self, timeout_millis: int) -> StreamExecutionEnvironment:
-        """Set the longest time that a network buffer waits; without effect, there are none."""
-        return self._set(option_table.BUFFER_TIMEOUT, Duration.of_millis(timeout_millis))
-
-    def get_buffer_timeout(self) -> int:
-        """Return the setting, in milliseconds."""
-        return self._configuration.get(option_table.BUFFER_TIMEOUT).to_millis()
-
-    def register_slot_sharing_group(self, slot_sharing_group: SlotSharingGroup) -> StreamExecutionEnvironment:
-        """Accept a group of operators that may share a slot; without effect, Spark's tasks are the slots."""
-        del slot_sharing_group
-        return self
 
     # ------------------------------------------------------------------------------------------------------- sources
 
@@ -268,6 +151,21 @@ class StreamExecutionEnvironment:
         type_info = source.get_produced_type() if type_info is None else type_info
         return self._source(source, watermark_strategy, source_name, type_info, conform=conform)
 
+    def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> DataStream[str]:
+        """Make a bounded stream of the lines of text files, without what ends them.
+
+        Args:
+            file_path: A file, a folder or a glob, local or in an object store.
+            charset_name: The charset of the files.
+
+        Raises:
+            LookupError: There is no such charset.
+            PathError: It is a path or URL that cannot be.
+        """
+        lines = StreamFormat.text_line_format(charset_name)
+        source = FileSource.for_record_stream_format(lines, file_path).process_static_file_set().build()
+        return self.from_source(source, WatermarkStrategy.no_watermarks(), "Text file", Types.STRING())
+
     def add_source(
         self, source_func: object, source_name: str = "Custom Source", type_info: TypeInformation | None = None
     ) -> Never:
@@ -279,30 +177,20 @@ class StreamExecutionEnvironment:
         del source_func, type_info
         _needs_jvm(f"add_source(..., {source_name!r})", "use from_source(...) with a Source")
 
-    def create_input(self, input_format: object, type_info: TypeInformation | None = None) -> Never:
-        """Refuse: input formats are Java objects.
+    def create_input(self, input_format: object, type_info: TypeInformation | None = None) -> DataStream[Any]:
+        """Make a bounded stream of the files of an input format, which is an AvroInputFormat.
+
+        Args:
+            input_format: The files and their format.
+            type_info: The type that the records are held to; the format's own type when left out.
 
         Raises:
-            UnsupportedOperationError: Always.
+            UnsupportedOperationError: It is another one: these are Java objects.
         """
-        del input_format, type_info
-        _needs_jvm("create_input(...)", "use from_source(...) with a Source")
-
-    def add_jars(self, *jars_path: str) -> Never:
-        """Refuse: nothing here runs Java code of Flink's.
-
-        Raises:
-            UnsupportedOperationError: Always.
-        """
-        _needs_jvm(f"add_jars{jars_path}", "the connectors are written in Python, so leave the call out")
-
-    def add_classpaths(self, *classpaths: str) -> Never:
-        """Refuse: nothing here runs Java code of Flink's.
-
-        Raises:
-            UnsupportedOperationError: Always.
-        """
-        _needs_jvm(f"add_classpaths{classpaths}", "the connectors are written in Python, so leave the call out")
+        if not isinstance(input_format, InputFormat):
+            _needs_jvm("create_input(...)", "use from_source(...) with a Source")
+        source = FileSource.for_bulk_file_format(input_format.file_format, input_format.path).build()
+        return self.from_source(source, WatermarkStrategy.no_watermarks(), "Input format", type_info)
 
     # ----------------------------------------------------------------------------------------------------- execution
 
@@ -403,8 +291,10 @@ class StreamExecutionEnvironment:
         from penstock._engine import launch
 
         try:
-            _refuse_batch(self._configuration.get(option_table.RUNTIME_MODE), graph)
             job_graph: JobGraph = build_job_graph(graph)
+            if graph.job_type is JobType.BATCH:
+                _check_batch(self._configuration, graph)
+                job_graph = with_combiners(job_graph) if self._configuration.get(BATCH_COMBINE) else job_graph
             self._pipeline.execute()
             handle = launch.submit(job_graph, Configuration(self._configuration), main_classes())
         except Exception as error:
@@ -430,10 +320,6 @@ class StreamExecutionEnvironment:
         edge = self._pipeline.output(node, type_info, conform=conform)
         return DataStream(self, self._pipeline, (edge,), type_info, node)
 
-    def _set(self, option: ConfigOption[Any], value: object) -> StreamExecutionEnvironment:
-        self._configuration.set(option, value)
-        return self
-
 
 def _needs_jvm(operation: str, way_out: str) -> Never:
     raise UnsupportedOperationError(operation, f"it needs the JVM; {way_out}")
@@ -447,18 +333,23 @@ def _job_type(mode: str, nodes: Iterable[StreamNode]) -> JobType:
     return JobType.BATCH if bounded else JobType.STREAMING
 
 
-def _refuse_batch(mode: str, graph: StreamGraph) -> None:
-    """Raise for a job in batch mode; a job in streaming mode over the same sources gives every result as it comes."""
-    if graph.job_type is not JobType.BATCH:
-        return
+def _check_batch(configuration: Configuration, graph: StreamGraph) -> None:
+    """Raise for a batch job that could not run.
+
+    Raises:
+        UnsupportedOperationError: A source is unbounded, or the job is to start from a checkpoint or savepoint.
+    """
     key = option_table.RUNTIME_MODE.key
-    way_out = f"set {key} to STREAMING, which runs bounded sources to their end as well"
-    reason = f"this version has no batch mode; {way_out}"
-    if mode == RuntimeExecutionMode.AUTOMATIC.name:
-        reason = f"all sources are bounded, so this means BATCH, which this version does not have; {way_out}"
-    elif unbounded := [source for source in graph.sources() if not source.bounded]:
-        reason = f"{unbounded[0]} never comes to an end; set {key} to STREAMING"
-    raise UnsupportedOperationError(f"{key} = {mode}", reason)
+    unbounded = [source for source in graph.sources() if not source.bounded]
+    if unbounded:
+        reason = f"{unbounded[0]} never comes to an end; set {key} to STREAMING, or to AUTOMATIC"
+        raise UnsupportedOperationError(f"{key} = BATCH", reason)
+    path = configuration.get(option_table.RECOVERY_PATH)
+    if path not in {None, option_table.LATEST}:
+        reason = (
+            f"batch jobs have no checkpoints and start from the beginning; set {key} to STREAMING to continue from it"
+        )
+        raise UnsupportedOperationError(f"{option_table.RECOVERY_PATH.key} = {path} with {key} = BATCH", reason)
 
 
 show("penstock.datastream.stream_execution_environment", StreamExecutionEnvironment)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
+from penstock._api.slot_sharing_group import SLOTS_ARE_TASKS
 from penstock._engine.graph.stream_graph import Chaining, StreamNode
+from penstock.common.config_check import say_if_without_effect, say_without_effect
 from penstock.common.names import checked_name
-from penstock.common.option_table import MAX_PARALLELISM, PARALLELISM
+from penstock.common.option_table import BUFFER_TIMEOUT, MAX_PARALLELISM, PARALLELISM
 from penstock.common.redaction import shown_name
 from penstock.errors import UnsupportedOperationError
 
@@ -75,6 +77,7 @@ class OperatorSettings:
     def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> Self:
         """Accept a group of operators that may share a slot; without effect, Spark's tasks are the slots."""
         self._operator_for("slot_sharing_group")
+        say_without_effect("slot_sharing_group", SLOTS_ARE_TASKS)
         del slot_sharing_group
         return self
 
@@ -106,7 +109,7 @@ class StreamSettings(OperatorSettings):
     def set_buffer_timeout(self, timeout_millis: int) -> Self:
         """Accept a time that network buffers may wait; without effect, there are none."""
         self._operator_for("set_buffer_timeout")
-        del timeout_millis
+        say_if_without_effect(BUFFER_TIMEOUT, timeout_millis, f"{timeout_millis} ms")
         return self
 
     def start_new_chain(self) -> Self:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock._builders.keyed_state_check import refuse_keyed_state_without_key
 from penstock._builders.origin import calling_line
-from penstock._builders.stateful import keeps_state
+from penstock._builders.stateful import is_combinable, keeps_state
 from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.graph.likeness import likeness
 from penstock._engine.graph.pickling import dumps_members
@@ -130,5 +130,6 @@ class Pipeline:
             owner=owner,
             bounded=bounded,
             stateful=keeps_state(kind, members),
+            combinable=is_combinable(kind, members),
             likeness=likeness(members),
         )

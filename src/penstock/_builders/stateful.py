@@ -1,4 +1,4 @@
-"""Which operators may have state that a checkpoint holds, as far as a program shows before it runs."""
+"""Which operators may have state, and which combine their input, as far as a program shows before it runs."""
 
 from __future__ import annotations
 
@@ -38,3 +38,10 @@ def keeps_state(kind: OperatorKind, members: Mapping[str, object]) -> bool:
     if kind is OperatorKind.SINK_WRITER:
         return isinstance(members["sink"], (SupportsCommitter, SupportsWriterState))
     return isinstance(members.get("function"), CheckpointedFunction)
+
+
+def is_combinable(kind: OperatorKind, members: Mapping[str, object]) -> bool:
+    """Tell whether a batch job may combine the input of an operator before the shuffle: see `keeps_state`."""
+    function = members.get("function")
+    function = getattr(function, "wrapped_function", function)
+    return kind is OperatorKind.REDUCE and getattr(function, "combinable", True)

@@ -20,7 +20,9 @@ from penstock._engine.rest.settings import RestSettings, metrics_are_wanted
 from penstock._engine.savepoints.disposal import dispose
 from penstock._engine.storage.opening import open_storage, storage_options
 from penstock.common import option_table
+from penstock.common.process import tend_standard_streams
 from penstock.common.redaction import hiding
+from penstock.common.task_options import LOCAL_SLOTS, PYTHON_EXECUTABLE
 from penstock.errors import CheckpointStorageError
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ def submit(job_graph: JobGraph, configuration: Configuration, main_classes: byte
         CheckpointStorageError: The checkpoint directory cannot be used.
         SparkSetupError: Spark cannot start on this machine.
     """
+    tend_standard_streams()
     set_up_log(configuration)
     noted = None
     if (supervised := resumption()) is not None:
@@ -54,13 +57,18 @@ def submit(job_graph: JobGraph, configuration: Configuration, main_classes: byte
     server = _rest_server(configuration)
 
     # Imported here: a program that only builds jobs never loads Spark.
-    from penstock._engine.spark.directories import user_directory
+    from penstock._engine.spark.dependencies import bring
     from penstock._engine.spark.epoch import SparkEpochRunner
     from penstock._engine.spark.executors import executors_of
     from penstock._engine.spark.session import get_session
     from penstock._engine.spark.shipping import is_local, ship
 
-    spark = get_session(archived=configuration.get(option_table.CLASS_DATA_ARCHIVE_ENABLED))
+    spark = get_session(
+        configuration.get(LOCAL_SLOTS),
+        archived=configuration.get(option_table.CLASS_DATA_ARCHIVE_ENABLED),
+        python=configuration.get(PYTHON_EXECUTABLE),
+    )
+    brought = bring(spark, configuration)
     folders: tuple[str, ...] = ()
     if is_local(spark):
         folders = _user_folders()
@@ -69,8 +77,8 @@ def submit(job_graph: JobGraph, configuration: Configuration, main_classes: byte
     environment = RuntimeEnvironment(
         runner=SparkEpochRunner(spark),
         slots=spark.slots,
-        state_directory=user_directory() / "state",
-        python_path=folders,
+        python_path=(*folders, *brought.python_path),
+        working_directory=brought.working_directory,
     )
     if server is not None:
         server.start(spark.slots, None if is_local(spark) else executors_of(spark))

@@ -210,6 +210,14 @@ class UnsupportedOperationError(JobGraphError):
         return f"{self.operation} is not supported: {self.reason}."
 
 
+class AbsentImportError(UnsupportedOperationError, ImportError):
+    """A program imports a name of PyFlink's that Penstock does not have."""
+
+
+class AbsentAttributeError(UnsupportedOperationError, AttributeError):
+    """A program uses an attribute of PyFlink's that Penstock does not have."""
+
+
 @declared
 class KeyRequiredError(JobGraphError, AttributeError):
     """The program asks a stream without keys for something that belongs to the records of a key."""

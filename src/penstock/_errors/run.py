@@ -266,6 +266,21 @@ class DamagedBlockError(JobRunError):
 
 
 @declared
+class SortSpillError(JobRunError):
+    """The records of a sort do not fit into memory, and cannot be written to the local disk."""
+
+    directory: str  #: where the sort writes
+    reason: str  #: what is wrong with it, a clause without a full stop
+
+    def __str__(self) -> str:
+        return (
+            f"The sort of a batch job cannot write to {self.directory}: {self.reason}. Nothing was committed. Make "
+            "room there, or set SPARK_LOCAL_DIRS or spark.local.dir on the executors to a larger disk; "
+            "execution.sorted-inputs.memory says how much of an input stays in memory."
+        )
+
+
+@declared
 class DriverCodeError(JobRunError):
     """User code that runs on the driver raised: an enumerator or a committer."""
 

@@ -106,25 +106,34 @@ class LocalStateError(RestoreError):
     def __str__(self) -> str:
         return (
             f"Keyed state cannot be kept in {self.path}: {self.reason}. It needs a directory of this user's own on a "
-            "local disk; set SPARK_LOCAL_DIRS or spark.local.dir on the executors to one."
+            "local disk; let TMPDIR of the executors on that host name one."
         )
 
 
 @declared
 class CheckpointClaimedError(RestoreError):
-    """A checkpoint or savepoint that a job was to claim is another job's, which has claimed it and has not ended."""
+    """A checkpoint or savepoint that a job was to claim is another job's, which is not known to have ended."""
 
     path: str  #: the checkpoint or savepoint
     job_id: str  #: the job that has claimed it, 32 hexadecimal digits
     job_name: str  #: its name
     directory: str  #: the checkpoint directory of that job
+    unknown: str | None = None  #: the file with the claim, if that directory has no record of the job
 
     def __str__(self) -> str:
+        job, mode = f"job {self.job_name!r} ({self.job_id})", "execution.state-recovery.claim-mode: NO_CLAIM"
+        if self.unknown is not None:
+            return (
+                f"{self.path} was claimed by {job}. Whether that job has ended is not known here: {self.directory} has "
+                "no record of it, so it is not mounted on this machine, or was deleted. Each of two jobs that own "
+                "the checkpoint would continue from it, and delete it. Mount that directory here, or start this job "
+                f"with {mode}. If that job is gone for good, delete {self.unknown}; then this job may claim."
+            )
         return (
-            f"{self.path} was claimed by job {self.job_name!r} ({self.job_id}), which has not ended as far as its "
-            f"records in {self.directory} say. Each of two jobs that own it would continue from it, and delete it. Let "
-            "that job continue (execution.state-recovery.path: latest, with penstock.job-id where another job has its "
-            "name) or cancel it, or start this one with execution.state-recovery.claim-mode: NO_CLAIM."
+            f"{self.path} was claimed by {job}, which has not ended as far as its records in {self.directory} say. "
+            "Each of two jobs that own it would continue from it, and delete it. Let that job continue "
+            "(execution.state-recovery.path: latest, with penstock.job-id where another job has its name) or cancel "
+            f"it, or start this one with {mode}."
         )
 
 

@@ -65,8 +65,7 @@ def _checked_text(option: ConfigOption[Any], key: str, setting: Setting) -> str:
     value = option.parse(setting.value, setting.origin)
     if key != option.key:
         _say_once(key, f"{key} is an older name of {option.key}; both work.")
-    if option.no_effect and value != option.default:
-        _say_once(option.key, f"{option.key} = {setting.value} has no effect: {option.no_effect}.")
+    say_if_without_effect(option, value, setting.value)
     return option.value_type.format(value) if option.value_type.depends_on_place else setting.value
 
 
@@ -86,6 +85,29 @@ def _check_unknown(key: str, setting: Setting) -> None:
     else:
         reason = f"it reads like {meant}; change it to that, or rename a key of your own"
         raise UnknownKeyError(key, shown_value(key, setting.value), reason, setting.origin)
+
+
+def say_if_without_effect(option: ConfigOption[Any], value: object, text: str | None = None) -> None:
+    """Say once in the log that a key is set to something and has no effect, if that is so.
+
+    Args:
+        option: The key.
+        value: Its value.
+        text: The value as it was written; by default as the key's type writes it.
+    """
+    if option.no_effect and value != option.default:
+        text = option.value_type.format(value) if text is None else text
+        _say_once(option.key, f"{option.key} = {text} has no effect: {option.no_effect}.")
+
+
+def say_without_effect(what: str, reason: str) -> None:
+    """Say once in the log that a call has no effect.
+
+    Args:
+        what: What was called.
+        reason: Why it does nothing, a clause without a full stop.
+    """
+    _say_once(what, f"{what} has no effect: {reason}.")
 
 
 def _say_once(key: str, text: str) -> None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from penstock._absent import explain
 from penstock.common import option_table
+from penstock.common.config_check import say_if_without_effect
 from penstock.common.configuration import Configuration
 from penstock.common.time import Duration
 from penstock.errors import UnsupportedOperationError
@@ -161,6 +163,7 @@ class ExecutionConfig:
 
     def _set(self, option: ConfigOption[Any], value: object) -> ExecutionConfig:
         self._configuration.set(option, value)
+        say_if_without_effect(option, self._configuration.get(option))
         return self
 
     def __eq__(self, other: object) -> bool:
@@ -168,3 +171,6 @@ class ExecutionConfig:
 
     def __hash__(self) -> int:
         return hash(self._configuration)
+
+
+explain(__name__)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from penstock.common.batch_options import BATCH_OPTIONS
 from penstock.common.config_options import ConfigOption, option, optional
 from penstock.common.config_values import (
     BOOL,
@@ -29,6 +30,7 @@ from penstock.common.config_values import (
     choice,
     duration,
 )
+from penstock.common.task_options import TASK_OPTIONS
 from penstock.common.time import Duration
 from penstock.common.unread_options import UNREAD
 
@@ -428,9 +430,7 @@ LATENCY_INTERVAL = option(
 JOB_ID = optional(
     "penstock.job-id", _JOB_ID, "id of the job, 32 hexadecimal digits", aliases=("$internal.pipeline.job-id",)
 )
-STATE_MEMORY = option(
-    "penstock.state.memory", MEMORY, 256 << 20, "what keyed state of one operator subtask may take in memory"
-)
+STATE_MEMORY = option("penstock.state.memory", MEMORY, 256 << 20, "memory of the keyed state of an operator subtask")
 STATE_PRIVATE = option(
     "penstock.state.private-files", BOOL, True, "files of state and checkpoints are their user's alone, else by umask"
 )
@@ -490,10 +490,11 @@ DRAIN_FIRES_PROCESSING_TIME_TIMERS = option(
 )
 
 OPTIONS: dict[str, ConfigOption[Any]] = {
-    candidate.key: candidate for candidate in (*list(vars().values()), *UNREAD) if isinstance(candidate, ConfigOption)
+    found.key: found
+    for found in (*list(vars().values()), *BATCH_OPTIONS, *TASK_OPTIONS, *UNREAD)
+    if isinstance(found, ConfigOption)
 }
 """All options by their key: those that are read, in the order of this file, then those that are not."""
-
 KNOWN_KEYS: dict[str, ConfigOption[Any]] = OPTIONS | {
     alias: known for known in OPTIONS.values() for alias in known.aliases
 }

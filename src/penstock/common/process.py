@@ -11,6 +11,8 @@ import contextlib
 import os
 import select
 import sys
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, ParamSpec
 
 from penstock._errors.text import printable
@@ -22,6 +24,7 @@ P = ParamSpec("P")
 
 #: A reader that has not made room by then does not get the line.
 _PATIENCE_MS: Final = 500
+_STANDARD_ERROR: Final = 2
 
 
 def report(text: str) -> None:
@@ -49,15 +52,56 @@ def is_on_terminal() -> bool:
         return False
 
 
+def tend_standard_streams() -> None:
+    """Make sure that no standard stream ends up as another file, and that a full one changes no exit code.
+
+    Those that are closed are opened: else the next file that is opened, and a child's, would take their number.
+    """
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_ERROR:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    nowhere = Path(os.devnull)
+    sys.stdout = sys.stdout or nowhere.open("w", encoding="utf-8")
+    sys.stderr = sys.stderr or nowhere.open("w", encoding="utf-8")
+    _tend_at_exit()
+
+
+@cache
+def _tend_at_exit() -> None:
+    at_exit(_let_go_of_standard_error)
+
+
+def _let_go_of_standard_error() -> None:
+    """Have what standard error does not take go nowhere: the interpreter would try once more, and exit with 120."""
+    stream = sys.stderr
+    with contextlib.suppress(Exception):  # closed meanwhile, or no stream of the system
+        descriptor = stream.fileno()
+        try:
+            if _has_room(descriptor):
+                stream.flush()
+                return
+        except OSError:
+            pass
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, descriptor)
+        os.close(nowhere)
+
+
+def _has_room(descriptor: int) -> bool:
+    if sys.platform == "win32":
+        return True
+    room = select.poll()
+    room.register(descriptor, select.POLLOUT)
+    return bool(room.poll(_PATIENCE_MS))
+
+
 def _write(descriptor: int, line: bytes) -> None:
     # Past the stream's own buffer: what could not be written would stay in it, and fail the exit of the process.
     left = memoryview(line)
     if sys.platform == "win32":
         os.write(descriptor, left)
         return
-    room = select.poll()
-    room.register(descriptor, select.POLLOUT)
-    while left and room.poll(_PATIENCE_MS):
+    while left and _has_room(descriptor):
         left = left[os.write(descriptor, left[: select.PIPE_BUF]) :]
 
 
@@ -80,3 +124,10 @@ def at_exit(function: Callable[P, Any], *args: P.args, **kwargs: P.kwargs) -> Ca
 
     atexit.register(run)
     return run
+
+
+def available_cores() -> int:
+    """Return the number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -35,6 +35,8 @@ _WORDS: Final = (
 #: Keys that only look like one, as they name files.
 _NO_SECRETS: Final = frozenset({"penstock.rest.private-key", WORDS_KEY})
 
+#: Of a name: it is cut off long before.
+_LOOKED_AT: Final = 10_000
 #: Shorter values, and those of letters alone, may stand in any text without being the secret.
 _LEAST_LENGTH: Final = 8
 
@@ -42,7 +44,7 @@ _PRIVATE_KEY: Final = re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?(?:---
 _FRAME: Final = re.compile(r"-----(?:BEGIN|END) [A-Z ]+-----")
 #: What stands before the @ of a URL: a name with a password; or a token, where it has the length of one.
 _USER_INFO: Final = re.compile(
-    r"(?i)\b([a-z][a-z0-9+.-]{0,20}://)(?:[^\s/@:'\"]*:(?!\d+/)(?:[^\s/'\"]*|[^\s@'\"]*)|[^\s/@:'\"]{16,})@"
+    r"(?i)\b([a-z][a-z0-9+.-]{0,20}://)(?:[^\s/@:'\"]*:(?!\d+/)(?:[^\s/'\"]*|[^\s@'\"]{0,1024}+)|[^\s/@:'\"]{16,})@"
 )
 _KEY: Final = re.compile(r"[\w.-]+")
 _VALUE: Final = (
@@ -107,10 +109,11 @@ class Redaction:
 
     def _add_words(self, words: Iterable[str]) -> None:
         self._words = tuple(dict.fromkeys((*self._words, *filter(None, map(_letters, words)))))
+        # Nothing of a name is given back (?>): a text of nothing but such words would take a time of its square.
         # Between the letters of a word there may be what keys have between words.
         name = "|".join("[-_. ]?".join(map(re.escape, word)) for word in self._words)
         self._assigned: re.Pattern[str] = re.compile(
-            rf"""(?i)(?<![\w.-])(?P<dashes>--?(?=\w))?(?P<name>[\w.-]*(?:{name})[\w.-]*)(?P<quote>["']?)"""
+            rf"""(?i)(?<![\w.-])(?P<dashes>--?(?=\w))?(?P<name>(?>[\w.-]*?(?:{name})[\w.-]*))(?P<quote>["']?)"""
             rf"""(?P<sign>\s?[=:]\s?|(?(dashes)\s+|(?!)))(?P<value>{_VALUE})"""
         )
 
@@ -225,6 +228,7 @@ def shown_name(name: str, key: str = "") -> str:
         >>> shown_name("to smtp://joe:abc@host\n"), shown_name("abc", "password")
         ('to smtp://******@host\\n', '******')
     """
+    name = name[:_LOOKED_AT]
     return clean_name(_BY_FORM.value(key, name) if key else _BY_FORM.text(name))
 
 

@@ -10,6 +10,7 @@ import codecs
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, cast
 
+from penstock._absent import explain
 from penstock.common.record_text import record_text
 from penstock.common.typeinfo import Types
 
@@ -290,3 +291,6 @@ class RowDataBulkWriterFactory(BulkWriterFactory):
     def get_row_type(self) -> Any:
         """Return the type of the rows."""
         return self._row_type
+
+
+explain(__name__)

@@ -7,6 +7,7 @@ decides how a record prints
 
 from __future__ import annotations
 
+from penstock._absent import explain
 from penstock.common._typeinfo.base import TypeInformation
 from penstock.common._typeinfo.basic import BasicType, BasicTypeInfo, InstantTypeInfo
 from penstock.common._typeinfo.composite import (
@@ -186,3 +187,5 @@ class Types:
 for _name in __all__:
     globals()[_name].__module__ = __name__
 LocalTimeTypeInfo.TimeType.__module__ = __name__
+
+explain(__name__)

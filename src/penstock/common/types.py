@@ -7,7 +7,9 @@ optional list of names.
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,6 +32,15 @@ class RowKind(Enum):
 
     def __str__(self) -> str:
         return ("+I", "-U", "+U", "-D")[self.value]
+
+    def to_j_row_kind(self) -> NoReturn:
+        """Refuse: there is no Java counterpart.
+
+        Raises:
+            UnsupportedOperationError: Always.
+        """
+        operation = "to_j_row_kind()"
+        raise UnsupportedOperationError(operation, "records are Python objects here, so there is no JVM counterpart")
 
 
 class Row:

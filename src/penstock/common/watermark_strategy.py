@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
 
+from penstock._absent import explain
 from penstock.common.time import millis_of
 
 if TYPE_CHECKING:
@@ -265,3 +266,6 @@ class WatermarkStrategy:
         interval_ms = _DEFAULT_ALIGNMENT_INTERVAL_MS if update_interval is None else update_interval.to_millis()
         drift_ms = millis_of("max_allowed_watermark_drift", max_allowed_watermark_drift)
         return replace(self, alignment=WatermarkAlignment(watermark_group, drift_ms, interval_ms))
+
+
+explain(__name__)

@@ -9,9 +9,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from penstock._absent import absent
+
 if TYPE_CHECKING:
     from penstock.datastream.async_data_stream import AsyncDataStream as AsyncDataStream
     from penstock.datastream.checkpoint_config import CheckpointConfig as CheckpointConfig
+    from penstock.datastream.checkpoint_storage import CheckpointStorage as CheckpointStorage
+    from penstock.datastream.checkpoint_storage import FileSystemCheckpointStorage as FileSystemCheckpointStorage
+    from penstock.datastream.checkpoint_storage import JobManagerCheckpointStorage as JobManagerCheckpointStorage
     from penstock.datastream.checkpointing_mode import CheckpointingMode as CheckpointingMode
     from penstock.datastream.data_stream import (
         AllWindowedStream as AllWindowedStream,
@@ -119,6 +124,10 @@ if TYPE_CHECKING:
     from penstock.datastream.output_tag import OutputTag as OutputTag
     from penstock.datastream.slot_sharing_group import MemorySize as MemorySize
     from penstock.datastream.slot_sharing_group import SlotSharingGroup as SlotSharingGroup
+    from penstock.datastream.state_backend import EmbeddedRocksDBStateBackend as EmbeddedRocksDBStateBackend
+    from penstock.datastream.state_backend import HashMapStateBackend as HashMapStateBackend
+    from penstock.datastream.state_backend import PredefinedOptions as PredefinedOptions
+    from penstock.datastream.state_backend import StateBackend as StateBackend
     from penstock.datastream.stream_execution_environment import (
         StreamExecutionEnvironment as StreamExecutionEnvironment,
     )
@@ -152,6 +161,7 @@ if TYPE_CHECKING:
 _NAMES_OF_MODULES = {
     "async_data_stream": ("AsyncDataStream",),
     "checkpoint_config": ("CheckpointConfig",),
+    "checkpoint_storage": ("CheckpointStorage", "FileSystemCheckpointStorage", "JobManagerCheckpointStorage"),
     "checkpointing_mode": ("CheckpointingMode",),
     "data_stream": (
         *("AllWindowedStream", "BroadcastConnectedStream", "BroadcastStream", "ConnectedStreams", "DataStream"),
@@ -182,6 +192,7 @@ _NAMES_OF_MODULES = {
     ),
     "output_tag": ("OutputTag",),
     "slot_sharing_group": ("MemorySize", "SlotSharingGroup"),
+    "state_backend": ("EmbeddedRocksDBStateBackend", "HashMapStateBackend", "PredefinedOptions", "StateBackend"),
     "stream_execution_environment": ("StreamExecutionEnvironment",),
     "time_domain": ("TimeDomain",),
     "timerservice": ("TimerService",),
@@ -198,8 +209,7 @@ __all__ = list(_MODULE_OF_NAME)  # pyright: ignore[reportUnsupportedDunderAll]
 def __getattr__(name: str) -> Any:
     module = _MODULE_OF_NAME.get(name)
     if module is None:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
+        raise absent(__name__, name)
     value = getattr(import_module(f"{__name__}.{module}"), name)
     globals()[name] = value
     return value

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from penstock._absent import explain
 from penstock._builders.async_data_stream import AsyncDataStream
 
 __all__ = [
     "AsyncDataStream",
 ]
+
+explain(__name__)

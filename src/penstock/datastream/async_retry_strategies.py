@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock._absent import explain
 from penstock._api.functions.async_retry import (
     NO_RETRY_STRATEGY,
     ExponentialBackoffDelayRetryStrategy,
@@ -17,3 +18,5 @@ __all__ = [
     "NoRetryStrategy",
     "RetryPredicate",
 ]
+
+explain(__name__)

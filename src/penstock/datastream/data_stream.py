@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock._absent import explain
 from penstock._builders.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
 from penstock._builders.results import CloseableIterator
 from penstock._builders.sink import DataStreamSink
@@ -20,3 +21,5 @@ __all__ = [
     "KeyedStream",
     "WindowedStream",
 ]
+
+explain(__name__)

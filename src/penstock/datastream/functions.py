@@ -5,6 +5,7 @@ Pure vocabulary: nothing here runs anything. Tasks load this module, so it impor
 
 from __future__ import annotations
 
+from penstock._absent import explain
 from penstock._api.functions.async_retry import AsyncRetryPredicate, AsyncRetryStrategy
 from penstock._api.functions.asynchronous import AsyncFunction, AsyncFunctionDescriptor
 from penstock._api.functions.basic import (
@@ -79,3 +80,5 @@ __all__ = [
     "TimerService",
     "WindowFunction",
 ]
+
+explain(__name__)

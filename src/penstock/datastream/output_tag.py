@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock._absent import explain
 from penstock._api.output_tag import (
     OutputTag,
 )
@@ -9,3 +10,5 @@ from penstock._api.output_tag import (
 __all__ = [
     "OutputTag",
 ]
+
+explain(__name__)

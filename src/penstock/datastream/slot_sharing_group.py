@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock._absent import explain
 from penstock._api.slot_sharing_group import (
     MemorySize,
     SlotSharingGroup,
@@ -11,3 +12,5 @@ __all__ = [
     "MemorySize",
     "SlotSharingGroup",
 ]
+
+explain(__name__)

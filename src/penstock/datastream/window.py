@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock._absent import explain
 from penstock._api.counting_triggers import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
@@ -105,3 +106,5 @@ __all__ = [
     "long_to_int_with_bit_mixing",
     "mod_inverse",
 ]
+
+explain(__name__)

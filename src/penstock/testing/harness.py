@@ -15,7 +15,7 @@ from penstock._engine.operators.keyed import KeyedOperator
 from penstock._engine.operators.process import KeyedProcessOperator, ProcessOperator
 from penstock._engine.operators.reduce import ReduceOperator
 from penstock._engine.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
-from penstock._engine.operators.window import window_operator
+from penstock._engine.operators.window_choice import window_operator
 from penstock._engine.protocol.control import OperatorRestore
 from penstock._engine.protocol.key_groups import key_group, key_group_range
 from penstock._engine.protocol.keys import normal_key

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import random
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock._engine.operators.clocks import TaskClock
@@ -56,6 +56,7 @@ class _Task:
 
     plan: EpochPlan
     dispatches: str
+    #: Its position in the plan.
     level: int
     slot: int
 
@@ -141,11 +142,11 @@ class InProcessEpochRunner:
         self._tasks_done = 0
         dispatches = pack(plan)
         inputs: list[list[ExchangeRow]] = [[] for _ in range(plan.levels[0].widths[0])]
-        for level in plan.levels:
-            tasks = [_Task(plan, dispatches, level.level, slot) for slot in range(len(inputs))]
+        for number, level in enumerate(plan.levels):
+            tasks = [_Task(plan, dispatches, number, slot) for slot in range(len(inputs))]
             outputs = [self._run_task(task, rows) for task, rows in zip(tasks, inputs, strict=True)]
             # Behind the last level there is one reader: the driver.
-            width = (*level.widths, 1)[level.level + 1]
+            width = (*level.widths, 1)[number + 1]
             inputs = [[row for attempts in outputs for row in self._read(attempts, slot)] for slot in range(width)]
         return EpochOutcome.of_rows((row.kind, row.payload) for row in inputs[0])
 
@@ -164,11 +165,12 @@ class InProcessEpochRunner:
 
     def _attempt(self, task: _Task, rows: list[ExchangeRow]) -> list[ExchangeRow]:
         number = self._random.randrange(len(self.workers))
-        job, options = task.plan.job, task.plan.storage_options
-        local = replace(job, local_directory=f"{job.local_directory}/host-{number % self._hosts}")
+        job, options = encode(task.plan.job), task.plan.storage_options
         batches, worker = iter([record_batch(rows)]), self.workers[number]
+        if task.plan.state_directory is not None:
+            worker.state_directory = task.plan.state_directory / f"host-{number % self._hosts}"
         place = task.level, task.slot
-        run = run_level(encode(local), task.dispatches, place, batches, cache=worker, storage_options=options)
+        run = run_level(job, task.dispatches, place, batches, cache=worker, storage_options=options)
         output = list(rows_of(run))
         self._tasks_done += 1
         return output

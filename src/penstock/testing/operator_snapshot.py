@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock._engine.coordinator.checkpoints.operator_state import redistribute, visible_state
+from penstock._engine.coordinator.checkpoints.operator_state import VisibleState, redistribute
 from penstock._engine.protocol.metadata import OperatorSubtaskState
 from penstock._engine.protocol.rows import MIN_WATERMARK
 from penstock._engine.protocol.state_handle import rescale
@@ -50,4 +50,6 @@ def restored_subtask(
     subtasks = [OperatorSubtaskState(operator_state=snapshot.operator_state) for snapshot in snapshots]
     if not same_parallelism:
         subtasks = [OperatorSubtaskState(operator_state=share) for share in redistribute(subtasks, parallelism)]
-    return OperatorSnapshot(parallelism, MIN_WATERMARK, lineage, None, visible_state(subtasks, subtask), checkpoint_id)
+    return OperatorSnapshot(
+        parallelism, MIN_WATERMARK, lineage, None, VisibleState(subtasks).of(subtask), checkpoint_id
+    )

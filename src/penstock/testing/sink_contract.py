@@ -459,7 +459,7 @@ class SinkContract:
             run = SinkRun(test.sink, keep_writers=keep_writers)
             run.commit(run.epoch([self._to_batch(first)]))
             run.void_epoch([self._to_batch(second)])
-            run.commit(run.epoch([*second[:half], self._to_batch(second[half:]), *third[:1]]))
+            run.commit(run.epoch([*second[:half], self._to_batch(second).slice(half), *third[:1]]))
             run.commit(run.epoch([self._to_batch(third[1:])], end_of_input=True))
             self._same(test, self._records, "with batches of columns among the records")
 

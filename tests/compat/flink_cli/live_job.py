@@ -9,9 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import httpx
+from tests.kit.driving import Driven
 
-from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
-from penstock._engine.graph.chaining import build_job_graph
+from penstock._engine.driver.mailbox import SystemClock
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.rest.directories import places
 from penstock._engine.rest.server import RestServer
@@ -87,9 +87,8 @@ class Cluster:
         build(env)
         runner = InProcessEpochRunner()
         number = next(_numbers)
-        environment = RuntimeEnvironment(runner, 2, self.place / "state")
-        graph = build_job_graph(env._stream_graph(f"count {number}"))
-        driver, loop = assemble(graph, configuration, None, environment)
+        driven = Driven(env, self.place / "state", runner, SystemClock(), name=f"count {number}")
+        driver, loop = driven.driver, driven.loop
         completed = threading.Event()
         driver.watch.on_named.append(self.server.job_named)
         driver.watch.on_end.append(self.server.job_ended)

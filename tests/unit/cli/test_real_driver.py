@@ -45,7 +45,7 @@ class PatientRunner(SteadyRunner):
     def _is_to_wait(self) -> bool:
         if self.driver.stopping is not None:
             return False
-        return self.epochs > 2 or (self.epochs == 2 and not self.server.operations.unread)
+        return len(self.plans) > 2 or (len(self.plans) == 2 and not self.server.operations.unread)
 
 
 @pytest.fixture

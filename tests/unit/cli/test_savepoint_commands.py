@@ -32,7 +32,7 @@ class StoppingRunner(SteadyRunner):
     asked: Future[str]
 
     def run(self, plan: EpochPlan) -> EpochOutcome:
-        if self.epochs == 2:
+        if len(self.plans) == 2:
             self.asked = self.driver.savepoint(self.directory, StopMode.SUSPEND)
             while self.driver._requests._line:  # its directory is looked at on another thread, which may be slow
                 time.sleep(0.001)

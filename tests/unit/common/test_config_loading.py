@@ -198,10 +198,8 @@ def test_a_misspelt_secret_is_not_shown() -> None:
 
 def test_a_key_that_reads_like_one_without_effect_names_that_one_once(said: pytest.LogCaptureFixture) -> None:
     for _ in range(2):
-        _effective({"python.exectable": "python3"})
-    assert [record.message for record in said.records] == [
-        "There is no key python.exectable; did you mean python.executable?"
-    ]
+        _effective({"pipeline.jar": "a.jar"})
+    assert [record.message for record in said.records] == ["There is no key pipeline.jar; did you mean pipeline.jars?"]
 
 
 @pytest.mark.behaviour(200)

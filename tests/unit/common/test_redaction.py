@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 
 import pytest
 
@@ -94,6 +95,15 @@ def test_lines_of_a_learned_key_are_hidden_and_its_frame_still_tells_another_key
     )
     assert redaction.text("cannot read line-0002, line-0003") == f"cannot read {HIDDEN}, {HIDDEN}"
     assert redaction.text(PEM.format("DSA ", "another")) == f"{HIDDEN}\n"
+
+
+@pytest.mark.parametrize(
+    "part", ["token", "a://:", "a://", "a://x:y", "token=", "--pwd ", "a.", "password='", "-----BEGIN "]
+)
+def test_no_text_takes_long(part: str) -> None:
+    began = time.process_time()
+    Redaction().text(part * (40_000 // len(part)))
+    assert time.process_time() - began < 4  # the worst took a minute
 
 
 def test_configuration_adds_words_of_its_own() -> None:

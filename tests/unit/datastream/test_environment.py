@@ -125,8 +125,6 @@ def test_slot_sharing_groups_are_accepted(env: StreamExecutionEnvironment) -> No
     [
         lambda env: env.add_source(object()),
         lambda env: env.create_input(object()),
-        lambda env: env.add_jars("file:///a.jar"),
-        lambda env: env.add_classpaths("file:///a"),
     ],
 )
 def test_what_needs_the_jvm_says_so(

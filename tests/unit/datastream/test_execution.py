@@ -223,13 +223,16 @@ def test_collecting_from_a_failed_job_raises_once_and_is_over(
 # ------------------------------------------------------------------------------------------------------- runtime mode
 
 
-def test_batch_mode_is_refused_with_a_way_out(env: StreamExecutionEnvironment, launch: FakeLaunch) -> None:
+def test_batch_mode_from_a_savepoint_is_refused_with_a_way_out(
+    env: StreamExecutionEnvironment, launch: FakeLaunch
+) -> None:
+    env._configuration.set_string("execution.state-recovery.path", "/savepoints/1")
     env.set_runtime_mode(RuntimeExecutionMode.BATCH).from_collection([1]).print()
-    with pytest.raises(UnsupportedOperationError, match=r"execution.runtime-mode = BATCH .* set .* to STREAMING"):
+    with pytest.raises(
+        UnsupportedOperationError, match=r"path = /savepoints/1 .* set execution.runtime-mode to STREAMING"
+    ):
         env.execute()
     assert launch.handles == []
-    env.set_runtime_mode(RuntimeExecutionMode.STREAMING).execute()
-    assert len(launch.handles) == 1
 
 
 def test_batch_mode_over_an_unbounded_source_names_the_source(env: StreamExecutionEnvironment) -> None:
@@ -238,10 +241,13 @@ def test_batch_mode_over_an_unbounded_source_names_the_source(env: StreamExecuti
         env.execute()
 
 
-def test_automatic_mode_is_batch_when_all_sources_are_bounded(env: StreamExecutionEnvironment) -> None:
+def test_automatic_mode_is_batch_when_all_sources_are_bounded(
+    env: StreamExecutionEnvironment, launch: FakeLaunch
+) -> None:
     env.set_runtime_mode(RuntimeExecutionMode.AUTOMATIC).from_collection([1]).print()
-    with pytest.raises(UnsupportedOperationError, match=r"AUTOMATIC is not supported: all sources are bounded"):
-        env.execute()
+    env.execute()
+    [handle] = launch.handles
+    assert handle.graph.job_type is JobType.BATCH
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,3 @@ class Unwritable:
             self.times -= 1
             return ev.SavepointFailed(instruction.path, OSError("disk full"))
         return self.write(instruction)
-
-
-class CrashError(BaseException):
-    """Stands for SIGKILL: nothing may catch it."""

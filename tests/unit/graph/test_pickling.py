@@ -280,3 +280,15 @@ def test_user_modules_are_what_is_loaded_from_below_the_script(tmp_path: Path) -
 def test_members_come_back_as_they_were() -> None:
     payload = dumps_members("Window", {"function": None, "allowed_lateness_ms": 5, "late_tag": "late"})
     assert pickle.loads(payload) == {"function": None, "allowed_lateness_ms": 5, "late_tag": "late"}
+
+
+def test_classes_travel_by_name_where_the_program_did_not_import_their_public_module() -> None:
+    program = (
+        "import pickle, sys\n"
+        "from penstock._engine.graph.pickling import dumps_members\n"
+        "from penstock.datastream.window import CountTumblingWindowAssigner\n"
+        "assert 'penstock.datastream.state' not in sys.modules\n"
+        "sys.stdout.write(str(b'_make_skeleton_class' in dumps_members('', {'a': CountTumblingWindowAssigner(3)})))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False"

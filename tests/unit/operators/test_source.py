@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.kit.epochs import Job, Program
+from tests.kit.epochs import Job
+from tests.kit.program import Program
 
 from penstock.common.time import Duration
 from penstock.common.watermark_strategy import TimestampAssigner, WatermarkStrategy

@@ -15,7 +15,12 @@ import pytest
 from tests.unit.coordinator.acks import ack
 from tests.unit.plan.graphs import graph
 
-from penstock._engine.coordinator.checkpoints.snapshots import dispatch, edge_statuses, fresh_snapshot
+from penstock._engine.coordinator.checkpoints.snapshots import (
+    dispatch,
+    edge_statuses,
+    fresh_snapshot,
+    visible_states,
+)
 from penstock._engine.graph.job_graph import PartitionerKind
 from penstock._engine.operators.batch import watermark_only
 from penstock._engine.plan import dispatches
@@ -54,6 +59,10 @@ class News(Enum):
     IDLE = auto()
     ACTIVE = auto()
     ENDED = auto()
+    #: They have new watermarks, and no record.
+    WATERMARK = auto()
+    #: An operator behind the edge has `with_idleness`.
+    TIMED = auto()
 
 
 @dataclass(frozen=True)
@@ -84,10 +93,13 @@ def measure(parallelism: int, news: News = News.NONE) -> ControlData:
     random = Random(parallelism)
     job = graph([parallelism] * 3, [(0, 1), (1, 2)])
     before = state(fresh_snapshot(job), random)
+    visible = visible_states(before)
     history = tuple((CHECKPOINT - place, random.getrandbits(62)) for place in reversed(range(HISTORY)))
     parts = {
         (vertex, subtask): replace(
-            dispatch(before, (vertex, subtask), no_events, history=history, completed_checkpoint=CHECKPOINT),
+            dispatch(
+                before, (vertex, subtask), no_events, history=history, completed_checkpoint=CHECKPOINT, visible=visible
+            ),
             max_records=100_000,
             max_bytes=64 << 20,
             max_time_ms=300,
@@ -197,11 +209,14 @@ def rows_of_a_sender(parallelism: int, level: LevelDispatch, part: SubtaskDispat
     """Return the bytes of the rows beside the data that a subtask sends to all of its receivers."""
     plan = build_plan(graph([parallelism] * 2, [(0, 1, PartitionerKind.REBALANCE)]))  # which has no key selector
     edge, rows = EdgeWriter(plan, plan.graph.edges[0], part.subtask), RowBuffer()
+    edge.is_timed = news is News.TIMED
     ends = part.subtask in level.ending_subtasks(part.vertex)
     edge.begin_epoch(rows, 1, dict.fromkeys(edge.targets, 0), replace(part.outputs[0], ended=ends))
     edge.watermark = part.outputs[0].watermark
     if news is News.ENDED:
         edge.write(watermark_only(MAX_WATERMARK))
+    elif news is News.WATERMARK:
+        edge.write(watermark_only(edge.watermark + 1))
     elif news is News.ACTIVE:  # the dispatch said that it was idle; now it has a watermark again, between its records
         edge.begin_epoch(rows, 1, dict.fromkeys(edge.targets, 0), replace(part.outputs[0], idle=True))
         edge.write(watermark_only(edge.watermark + 1))
@@ -226,7 +241,7 @@ def bytes_of(one: ExchangeRow) -> int:
 
 
 def test_control_data_of_2000_subtasks_over_two_hash_levels() -> None:
-    large, quarter = measure(2_000, News.ENDED), measure(500, News.ENDED)
+    large, quarter = measure(2_000, News.WATERMARK), measure(500, News.WATERMARK)
     assert large.total <= 100_000_000
     assert large.to_a_task <= 100_000
     # What is written, passed on and answered is linear. Each task reads besides where each of its senders stands: one
@@ -235,7 +250,7 @@ def test_control_data_of_2000_subtasks_over_two_hash_levels() -> None:
     assert large.dispatched <= 4 * quarter.dispatched + 3 * 2 * 2_000**2
 
 
-@pytest.mark.parametrize("news", [News.IDLE, News.ACTIVE, News.ENDED])
+@pytest.mark.parametrize("news", [News.IDLE, News.ACTIVE, News.ENDED, News.WATERMARK, News.TIMED])
 def test_what_happens_to_all_senders_at_once_needs_no_row_for_each_pair(news: News) -> None:
     quarter = measure(500, news)
     assert quarter.total <= measure(500).total + 3 * 500 * 16

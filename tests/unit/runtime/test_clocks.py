@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.kit.epochs import Job, Program
+from tests.kit.epochs import Job
+from tests.kit.program import Program
 
+from penstock._engine.plan import levels
 from penstock.common.time import Duration
 from penstock.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
 from penstock.datastream.connectors.base import Boundedness, InputStatus, Source, SourceReader, SourceSplit
@@ -188,18 +190,22 @@ def test_an_input_that_could_be_read_and_had_nothing_for_the_idle_time_is_idle(t
     assert [job.epoch() for _ in range(4)] == [False, False, True, False]
 
 
-def test_below_a_level_the_time_counts_in_which_all_senders_could_read(tmp_path: Path) -> None:
-    both = tuple(act for _ in range(4) for act in (("wait", IDLE_MS // 2), "end"))
+@pytest.mark.parametrize(("most_rows", "later"), [(1 << 16, []), (0, [False])], ids=["edge", "wide edge"])
+def test_below_a_level_the_time_counts_in_which_all_senders_could_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_rows: int, later: list[bool]
+) -> None:
+    monkeypatch.setattr(levels, "MAX_CLOSING_ROWS", most_rows)
+    both = tuple(act for _ in range(5) for act in (("wait", IDLE_MS // 2), "end"))
     program = Program(tmp_path, parallelism=2)
     source = Scripted(Script("0", (("record", 1), "end", *both)), Script("1", (("record", 1), "end", *both)))
     marked = a_level_below(lambda strategy: program.env.from_source(source, strategy, "scripted"))
     program.collect(marked.rebalance().map(same).set_parallelism(1))
     job = Job(program.graph(), tmp_path, InProcessEpochRunner(clock=TIMES.now_ms, passed=lambda: TIMES.passed))
     idle: list[bool] = []
-    for _ in range(3):
+    for _ in range(3 + len(later)):
         job.epoch()
         idle.append(all(status.idle for status in job.channels(2, 0).values()))
-    assert idle == [False, False, True]
+    assert idle == [False, False, *later, True], "a wide edge tells of the time one epoch later"
 
 
 @pytest.mark.parametrize("rule", RULES)

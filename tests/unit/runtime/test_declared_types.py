@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.kit.epochs import EpochFailedError, Program, run
+from tests.kit.epochs import EpochFailedError, run
+from tests.kit.program import Program
 
 from penstock.common.typeinfo import Types
 from penstock.common.watermark_strategy import TimestampAssigner, WatermarkStrategy

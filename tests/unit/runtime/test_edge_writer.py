@@ -189,3 +189,17 @@ def test_receivers_of_a_wide_edge_hear_with_the_next_dispatch_that_a_sender_is_i
     assert not edge.has_news(ChannelStatus(idle=True))
     edge.begin_epoch(rows, 8, dict.fromkeys(TARGETS, 0), ChannelStatus(9, idle=True))
     assert edge.has_news(ChannelStatus(9))  # else receivers would not wait for it
+
+
+def test_receivers_of_a_wide_edge_hear_of_a_watermark_without_records_with_the_next_dispatch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(levels, "MAX_CLOSING_ROWS", 1)
+    edge, rows = writer()
+    edge.is_timed = True
+    edge.write(watermark_only(5))
+    assert sent(edge, rows) == []
+    assert not edge.has_news(edge.status(idle=False, ended=False)), "its ack has the watermark"
+    edge.begin_epoch(rows, 8, dict.fromkeys(TARGETS, 0), ChannelStatus(5, idle=True))
+    edge.write(watermark_only(6))
+    assert sent(edge, rows) != [], "else receivers would not wait for it"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.kit.epochs import Job, Program, in_order
+from tests.kit.epochs import Job, in_order
+from tests.kit.program import Program
 
 from penstock._engine.plan import levels
 from penstock._engine.protocol.rows import PayloadKind

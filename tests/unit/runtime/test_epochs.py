@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.kit.epochs import Job, Program, in_order, run
+from tests.kit.epochs import Job, in_order, run
+from tests.kit.program import Program
 
 from penstock.datastream.functions import AggregateFunction, KeyedProcessFunction, ProcessFunction
 from penstock.datastream.output_tag import OutputTag

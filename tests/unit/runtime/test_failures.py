@@ -10,7 +10,8 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.kit.epochs import Job, Program
+from tests.kit.epochs import Job
+from tests.kit.program import Program
 
 from penstock.datastream.functions import KeyedProcessFunction, MapFunction
 from penstock.errors import KeyEncodingError

@@ -6,7 +6,8 @@ import gc
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.kit.epochs import EpochFailedError, Job, Program
+from tests.kit.epochs import EpochFailedError, Job
+from tests.kit.program import Program
 
 from penstock._engine.protocol.rows import PayloadKind
 from penstock.errors import EpochCancelledError, EpochInfrastructureError

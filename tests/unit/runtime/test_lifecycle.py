@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.kit.epochs import Job, Program, in_order
+from tests.kit.epochs import Job, in_order
+from tests.kit.program import Program
 
 from penstock._engine.protocol.control import HISTORY
 from penstock._engine.runtime.worker_cache import WorkerCache

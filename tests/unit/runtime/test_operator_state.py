@@ -6,7 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.kit.epochs import Job, Program, run
+from tests.kit.epochs import Job, run
+from tests.kit.program import Program
 
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
 from penstock._engine.coordinator.restore.state_assignment import assign_state

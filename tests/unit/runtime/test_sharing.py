@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.kit.epochs import Job, Program, in_order, same
+from tests.kit.epochs import Job, in_order, same
+from tests.kit.program import Program
 from tests.unit.runtime.sharing import (
     FORMS,
     LATE,

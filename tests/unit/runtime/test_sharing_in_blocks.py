@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.kit.epochs import Job, Program
+from tests.kit.epochs import Job
+from tests.kit.program import Program
 from tests.unit.runtime import test_sharing as sharing
 
 from penstock._engine.runtime import edge_writer

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.kit.epochs import Program, in_order, run, same
+from tests.kit.epochs import in_order, run, same
+from tests.kit.program import Program
 
 from penstock.common.typeinfo import Types
 from penstock.datastream.functions import (

@@ -6,7 +6,8 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.kit.epochs import Job, Program
+from tests.kit.epochs import Job
+from tests.kit.program import Program
 
 from penstock._engine.protocol.versioned import unpack
 from penstock._engine.runtime.worker_cache import WorkerCache

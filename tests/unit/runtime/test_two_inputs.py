@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.kit.epochs import EpochFailedError, Job, Program, in_order, run
+from tests.kit.epochs import EpochFailedError, Job, in_order, run
+from tests.kit.program import Program
 
 from penstock._engine.operators import factory
 from penstock._engine.operators.batch import RowBatch

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tests.kit.by_hand import Threads
+from tests.kit.driving import Driven, Epochs
+from tests.kit.settings import configured
 
-from penstock._engine.coordinator import instructions as do
-from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
-from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.protocol.control import StopMode
-from penstock.common import Configuration, Types, WatermarkStrategy
+from penstock.common import Types, WatermarkStrategy
 from penstock.common.time import Time
 from penstock.common.watermark_strategy import TimestampAssigner
 from penstock.datastream import CheckpointedFunction, MapFunction, StreamExecutionEnvironment
@@ -19,7 +16,6 @@ from penstock.datastream.connectors.number_seq import NumberSequenceSource
 from penstock.datastream.functions import KeyedBroadcastProcessFunction, KeyedProcessFunction
 from penstock.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from penstock.datastream.window import TumblingEventTimeWindows
-from penstock.testing.in_process import InProcessEpochRunner
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +24,6 @@ if TYPE_CHECKING:
 
 #: What each source subtask reads in each epoch of a job that is to stop or to be cancelled.
 EPOCH_RECORDS = 1_000
-_DAY_MS = 86_400_000
 
 LIMITS = MapStateDescriptor("limits")
 #: What functions saw; they are found by name, so this is the one list of this process.
@@ -100,20 +95,8 @@ def totals(env: StreamExecutionEnvironment, numbers: int) -> Any:
 
 
 def environment(parallelism: int = 2, **settings: str) -> StreamExecutionEnvironment:
-    configuration = Configuration()
-    for key, value in settings.items():
-        configuration.set_string(KEYS[key], value)
-    return StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(parallelism)
-
-
-KEYS = {
-    "recover": "execution.state-recovery.path",
-    "checkpoints": "execution.checkpointing.dir",
-    "max_parallelism": "pipeline.max-parallelism",
-    "ignore": "execution.state-recovery.ignore-unclaimed-state",
-    "retention": "execution.checkpointing.externalized-checkpoint-retention",
-    "inline": "execution.checkpointing.data-inline-threshold",
-}
+    env = StreamExecutionEnvironment.get_execution_environment(configured(**settings))
+    return env.set_parallelism(parallelism)
 
 
 def run(
@@ -131,46 +114,24 @@ def run(
     Args:
         env: Has the job.
         place: Where everything lies.
-        stop_in: The number of the epoch in which somebody asks for a savepoint.
+        stop_in: The number of the epoch in which a savepoint is asked for.
         stop: How the job is to stop then.
-        cancel_in: The number of the epoch in which somebody cancels the job.
+        cancel_in: The number of the epoch in which it is cancelled.
     """
     SEEN.clear()
-    runner, threads = InProcessEpochRunner(seed=1), Threads()
-    graph = build_job_graph(env._stream_graph("totals"))
-    environment = RuntimeEnvironment(runner, 2, place / "state", (), threads, threads)
-    driver, loop = assemble(graph, Configuration(env._configuration), None, environment)
-    perform, epochs, answers = loop.perform, [], []
-
-    def watched(instruction: Any) -> None:
-        if isinstance(instruction, do.RunEpoch):
-            if stop_in is not None or cancel_in is not None:
-                instruction = _paced(instruction)
-            epochs.append(instruction)
-            if len(epochs) == stop_in:
-                answers.append(driver.savepoint(str(place / "savepoints"), stop))
-            if len(epochs) == cancel_in:
-                driver.cancel()
-        perform(instruction)
-
-    loop.perform = watched  # type: ignore[method-assign]
-    driver.run(loop)
-    runner.close()
+    stops = stop_in is not None or cancel_in is not None  # after so many records, on any machine
+    runner = Epochs(EPOCH_RECORDS if stops else None, seed=1, clock=None)
+    driven = Driven(env, place / "state", runner, name="totals")
+    driver, answers = driven.driver, list[Any]()
+    if stop_in is not None:
+        driven.at_epoch(stop_in, lambda: answers.append(driver.savepoint(str(place / "savepoints"), stop)))
+    if cancel_in is not None:
+        driven.at_epoch(cancel_in, driver.cancel)
+    driven.run()
     error = driver.result.exception()
     if error is not None and cancel_in is None:
         raise error
     return driver, answers[0].result(0) if answers else None
-
-
-def _paced(epoch: do.RunEpoch) -> do.RunEpoch:
-    """Return an epoch in which each source subtask reads a fixed number of records, however long that takes."""
-    paced = {
-        subtask: replace(dispatch, max_records=EPOCH_RECORDS, max_bytes=0, max_time_ms=_DAY_MS)
-        if dispatch.max_records
-        else dispatch
-        for subtask, dispatch in epoch.dispatches.items()
-    }
-    return replace(epoch, dispatches=paced)
 
 
 def savepoint_of(place: Path, *, numbers: int = 3_000, parallelism: int = 2, **settings: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.kit.by_hand import CLOCK
+from tests.kit.clock import CLOCK
 from tests.kit.world import World, numbers_job
 from tests.unit.savepoints.jobs import cancelled_job, savepoint_of
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import lmdb
 import pytest
 
-from penstock._engine.state.environment import LmdbEnvironment, _file_system, open_environment, private_directory
+from penstock._engine.state.environment import LmdbEnvironment, open_environment
 from penstock._engine.state.local_version import find_versions
+from penstock._engine.storage.local_state import _file_system, private_directory
 from penstock.errors import LocalStateError
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def test_link_and_file_are_refused(tmp_path: Path) -> None:
 
 
 def test_network_disk_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock._engine.state.environment._file_system", lambda device: "nfs4")
+    monkeypatch.setattr("penstock._engine.storage.local_state._file_system", lambda device: "nfs4")
     with pytest.raises(LocalStateError, match=r"network disk \(nfs4\)"):
         private_directory(tmp_path / "a")
 

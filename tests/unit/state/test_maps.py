@@ -16,6 +16,7 @@ from penstock.datastream.state import MapStateDescriptor
 from penstock.errors import DeclaredTypeError, KeyEncodingError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from penstock._engine.state.memory_store import MemoryStore
@@ -59,8 +60,10 @@ class Maps:
 
 
 @pytest.fixture(params=ROOMS, ids=["starved", "roomy"])
-def maps(request: pytest.FixtureRequest, tmp_path: Path) -> Maps:
-    return Maps(tmp_path / "state", request.param)
+def maps(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Maps]:
+    made = Maps(tmp_path / "state", request.param)
+    yield made
+    del made.store, made.state  # a store closes its files with its last user
 
 
 @pytest.mark.parametrize("anew", [False, True])

@@ -4,10 +4,11 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from penstock._engine.protocol.key_groups import key_group
-from penstock._engine.state.chunk_columns import Chunk, ChunkOperation
+from penstock._engine.state.chunk_columns import OLD_TIMER_OPS, Chunk, ChunkOperation
 from penstock._engine.state.state_file import StateFileWriter, read_index, read_state_file
 from penstock.errors import CorruptCheckpointError, StateClassError, UnpicklableStateError
 
@@ -89,6 +90,15 @@ def test_other_format_version_is_named() -> None:
     data[7] = 9
     with pytest.raises(CorruptCheckpointError, match=r"format 9.*reads formats up to 3"):
         read_index(bytes(data), "f")
+
+
+@pytest.mark.parametrize("operation", [*OLD_TIMER_OPS, 99])
+def test_operation_that_this_format_has_no_more_is_damage(operation: int) -> None:
+    writer = StateFileWriter()
+    chunk = writer.add(put([1], [1]))
+    writer._index = [msgspec.structs.replace(info, op=operation) for info in writer._index]
+    with pytest.raises(CorruptCheckpointError, match="impossible line"):
+        read(chunk + writer.finish())
 
 
 def test_reading_a_range_skips_chunks_outside_and_filters_those_across_its_border() -> None:

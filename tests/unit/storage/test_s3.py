@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock._engine.storage.opening import open_storage
-from penstock._engine.storage.s3 import s3_access
+from penstock.common.s3 import s3_access
 from penstock.errors import CheckpointStorageError
 
 URL = "s3://orders/checkpoints"

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import errno
 import itertools
-import multiprocessing
+import json
 import os
+import subprocess
+import sys
 import threading
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -159,14 +162,24 @@ def test_of_many_threads_that_put_one_name_one_wins(kind: str, tmp_path: Path) -
         assert [storage.read(f"job/chk-{round_}/_metadata")] == [b"%d" % number for number in wins]
 
 
-def _put_all(directory: str, mark: bytes, rounds: int) -> list[int]:
-    storage = open_storage(directory)
-    return [number for number in range(rounds) if storage.put_if_absent(f"job/chk-{number}/_metadata", mark)]
+PUT_ALL = """
+import json, sys
+from penstock._engine.storage.opening import open_storage
+storage, mark = open_storage(sys.argv[1]), sys.argv[2].encode()
+sys.stdin.readline()
+print(json.dumps([at for at in range(200) if storage.put_if_absent(f"job/chk-{at}/_metadata", mark)]))
+"""
 
 
 def test_of_two_processes_that_put_the_same_names_each_name_has_one_winner(tmp_path: Path) -> None:
-    with multiprocessing.get_context("spawn").Pool(2) as pool:
-        first, second = pool.starmap(_put_all, [(str(tmp_path), mark, 200) for mark in (b"first", b"second")])
+    with ExitStack() as stack:
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        commands = ([sys.executable, "-c", PUT_ALL, str(tmp_path), mark] for mark in ("first", "second"))
+        putting = [stack.enter_context(subprocess.Popen(command, **pipes)) for command in commands]
+        for process in putting:
+            process.stdin.write("begin\n")
+            process.stdin.flush()
+        first, second = (json.loads(process.stdout.read()) for process in putting)
     storage = open_storage(str(tmp_path))
     found = {number: storage.read(f"job/chk-{number}/_metadata") for number in range(200)}
     assert sorted(first + second) == list(range(200))

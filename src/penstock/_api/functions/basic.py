@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from penstock._shelf import show
 
@@ -258,6 +258,9 @@ class FilterFunction(Function, Generic[T]):
 class ReduceFunction(Function, Generic[T]):
     """Combines two records of one key into one of the same type.
 
+    Attributes:
+        combinable: Whether the function is associative, so that sliding windows may join the results of their parts.
+
     Source: org.apache.flink.api.common.functions.ReduceFunction.
 
     Example:
@@ -267,6 +270,8 @@ class ReduceFunction(Function, Generic[T]):
         >>> Larger().reduce(3, 2)
         3
     """
+
+    combinable: ClassVar[bool] = True
 
     @abstractmethod
     def reduce(self, value1: T, value2: T) -> T:
@@ -280,6 +285,10 @@ class ReduceFunction(Function, Generic[T]):
 
 class AggregateFunction(Function, Generic[IN, ACC, OUT]):
     """Aggregates the records of one key in an accumulator, and makes a result of it.
+
+    Attributes:
+        combinable: Whether sliding windows may join the accumulators of their parts with ``merge``; only session
+            windows do so else.
 
     Source: org.apache.flink.api.common.functions.AggregateFunction.
 
@@ -300,6 +309,8 @@ class AggregateFunction(Function, Generic[IN, ACC, OUT]):
         >>> mean.get_result(mean.add(4, mean.add(2, mean.create_accumulator())))
         3.0
     """
+
+    combinable: ClassVar[bool] = False
 
     @abstractmethod
     def create_accumulator(self) -> ACC:

@@ -106,11 +106,12 @@ class FileSystem(Protocol):
         """Close a file made by ``create``; when this returns it is durable."""
         ...
 
-    def park(self, stream: BinaryIO) -> bool:
+    def park(self, stream: BinaryIO) -> int | None:
         """Park a file made by ``create``, so that it takes no descriptor and little memory; it is not durable yet.
 
         Returns:
-            False when nothing was done, because it would take too much; then ``finish`` it.
+            The bytes of memory that it takes now; None when nothing was done, because it would take too much: then
+            ``finish`` it.
         """
         ...
 

@@ -83,10 +83,10 @@ class LocalFileSystem:
             os.fsync(stream.fileno())
         _sync_folder(_local(path).parent)
 
-    def park(self, stream: BinaryIO) -> bool:
+    def park(self, stream: BinaryIO) -> int:
         """Close the file; the kernel has its bytes."""
         stream.close()
-        return True
+        return 0
 
     def unpark(self, path: str, stream: BinaryIO, size: int) -> BinaryIO:
         """Open the file again."""

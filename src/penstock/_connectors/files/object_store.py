@@ -1,4 +1,4 @@
-"""Object stores: ``s3://``, ``gs://``, ``az://`` and the others of obstore; credentials come from the environment."""
+"""Object stores: ``s3://``, ``gs://``, ``az://`` and the others of obstore, reached as `stores` says."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from obstore import ReadableFile
 
-_IN_MEMORY_BYTES = 16 * 1024 * 1024
+#: The bytes of an open file that stay in memory: a writer may have hundreds open.
+_IN_MEMORY_BYTES = 1024 * 1024
 _READ_BYTES = 8 * 1024 * 1024
 #: The bytes that a parked file may keep in memory.
 _PARKED_BYTES = 256 * 1024
@@ -110,9 +111,10 @@ class ObjectFileSystem:
             part_bytes, at_once = _parts(size)
             obstore.put(store_of(root, size), key, stream, chunk_size=part_bytes, max_concurrency=at_once)
 
-    def park(self, stream: BinaryIO) -> bool:
+    def park(self, stream: BinaryIO) -> int | None:
         """Keep a small file in memory; a larger one is better uploaded."""
-        return stream.tell() <= _PARKED_BYTES
+        size = stream.tell()
+        return size if size <= _PARKED_BYTES else None
 
     def unpark(self, path: str, stream: BinaryIO, size: int) -> BinaryIO:
         """Return the stream."""

@@ -1,4 +1,4 @@
-"""Opened object stores: credentials come from the environment, the time that a request has from the bytes it is about.
+"""Opened object stores: reached by the job's options and the environment, with time by the bytes of a request.
 
 A store that joins the parts of an upload or copies an object answers when it is done, which takes minutes for some GiB.
 A client that gives up before that does not know what has become of it.
@@ -15,8 +15,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from obstore.store import from_url
 
 from penstock.common.paths import scheme_of
+from penstock.common.s3 import SCHEMES, S3Access, is_s3_setting, s3_access
+from penstock.common.store_options import store_options
+from penstock.errors import CheckpointStorageError, PathError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from obstore.store import ClientConfig, RetryConfig
 
 #: How the variables begin that say how a kind of store is reached.
@@ -60,20 +65,38 @@ def store_of(root: str, size: int = 0) -> Any:
     Args:
         root: Scheme and bucket.
         size: Bytes that the store moves within itself for one request: what it copies, or joins from parts.
+
+    Raises:
+        PathError: The job's options contradict each other, or the endpoint is no URL of a server.
     """
-    if scheme_of(root) not in _VARIABLES:  # in memory, or a server that no variables tell of
+    scheme = scheme_of(root)
+    if scheme not in _VARIABLES:  # in memory, or a server that no variables tell of
         return _opened(root, 0)
+    given: Mapping[str, str] = store_options() if scheme in SCHEMES else {}
+    settings = tuple(sorted(item for item in given.items() if is_s3_setting(item[0])))
     doubled = math.ceil(math.log2(1 + size / _SLOWEST_BYTES / _USUAL_S))  # few: each is a store with connections
-    return _opened(root, _USUAL_S * 2**doubled)
+    return _opened(root, _USUAL_S * 2**doubled, settings)
 
 
 @lru_cache(maxsize=64)
-def _opened(root: str, timeout_s: float) -> Any:
+def _opened(root: str, timeout_s: float, settings: tuple[tuple[str, str], ...] = ()) -> Any:
     if not timeout_s:
         return from_url(root)
     prefix = _VARIABLES[scheme_of(root)]
     said = {option: os.environ.get(prefix + option.upper()) for option in _OPTIONS}
     options: dict[str, Any] = {option: value for option, value in said.items() if value is not None}
+    access = _access(root, dict(settings))
+    if access.client and "allow_http" in access.client:
+        options["allow_http"] = access.client["allow_http"]
     client = cast("ClientConfig", {"timeout": timedelta(seconds=timeout_s), **options})
     retries: RetryConfig = {"retry_timeout": timedelta(seconds=_RETRIED_S + timeout_s)}
-    return from_url(root, client_options=client, retry_config=retries)
+    arguments: dict[str, Any] = {**access.arguments, "client_options": client, "retry_config": retries}
+    return from_url(root, **arguments)
+
+
+def _access(root: str, settings: dict[str, str]) -> S3Access:
+    """Return how Flink's keys say that a bucket is reached; without any, the environment says all."""
+    try:
+        return s3_access(root, settings) if settings else S3Access()
+    except CheckpointStorageError as error:
+        raise PathError(root, error.reason) from None

@@ -29,6 +29,7 @@ from penstock._connectors.files.staging import (
     token_of,
 )
 from penstock.common.serialization import BulkWriterFactory, Encoder
+from penstock.common.store_options import reaching_stores_by, store_options
 from penstock.errors import BucketNameError, StagedFileError
 
 if TYPE_CHECKING:
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
 _BLOCK = 1000
 # Columns for a policy that rolls at checkpoints alone: it need not be asked, which would take a record.
 _COLUMNS = 1 << 20
+
+#: The bytes that all parked files of a writer may keep in memory; above that, the largest ones become segments.
+_MOST_PARKED_BYTES = 32 << 20
 
 #: The errors of a disk that accepts no more bytes.
 _OF_THE_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO})
@@ -81,8 +85,9 @@ class _Segment:
         self._bulk: BulkWriter | None = (
             encoding.create(self._stream) if isinstance(encoding, BulkWriterFactory) else None
         )
-        #: The length so far while the file is not open.
+        #: The length so far while the file is not open, and the memory that it takes then.
         self._parked_at: int | None = None
+        self.parked_bytes = 0
 
     @property
     def size(self) -> int:
@@ -106,11 +111,12 @@ class _Segment:
         """
         size = self.size
         try:
-            if self._bulk is not None or not self._filesystem.park(self._stream):
-                return False
+            parked = None if self._bulk is not None else self._filesystem.park(self._stream)
         except OSError as error:
             raise not_written(self.path, error) from error
-        self._parked_at = size
+        if parked is None:
+            return False
+        self._parked_at, self.parked_bytes = size, parked
         return True
 
     def unpark(self) -> None:
@@ -168,6 +174,10 @@ class _Part:
         )
 
 
+def _parked_bytes(part: _Part) -> int:
+    return 0 if part.open is None else part.open.parked_bytes
+
+
 class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[Any, "FileCommittable"]):
     """Writes the records of one subtask into segments.
 
@@ -201,10 +211,15 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
         self._parts: dict[str, _Part] = {}
         #: The parts with open files, the most recently written last.
         self._open: dict[str, _Part] = {}
+        #: The parts with parked files that take memory, and how much that is in all.
+        self._parked: dict[str, _Part] = {}
+        self._parked_bytes = 0
         self._finished: list[FinishedPart] = []
         #: The segments since the last snapshot, which no checkpoint names yet.
         self._unclaimed: list[str] = []
         self._checked_ms = clock()
+        #: Files are deleted when the writer is closed, which may be after the epochs of the job.
+        self._store_options = store_options()
         self._runs = frozenset((*context.earlier_runs, context.run_id))
         if context.checkpoint_id > (context.restored_checkpoint_id or 0) + 1:  # the ids in between are takeovers
             self._check_that_all_is_there(states)
@@ -318,6 +333,7 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
             while len(self._open) >= self._options.max_open_buckets:
                 self._park(next(iter(self._open.values())))
         self._open[part.bucket_id] = part
+        self._forget_parked(part)
         if part.open is None:
             part.open = self._new_segment(part.bucket_id)
         part.open.unpark()
@@ -325,13 +341,30 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
 
     def _park(self, part: _Part) -> None:
         del self._open[part.bucket_id]
-        if part.open is None or part.open.park():
+        if part.open is None:
+            return
+        if part.open.park():
+            if part.open.parked_bytes:
+                self._parked[part.bucket_id] = part
+                self._parked_bytes += part.open.parked_bytes
+                self._limit_parked()
             return
         if self._is_bulk:  # a file of such a format is one segment
             self._roll(part)
             del self._parts[part.bucket_id]
         else:
             part.finish_segment()
+
+    def _limit_parked(self) -> None:
+        """Finish the segments of parked files, the largest first, until the others take little enough memory."""
+        while self._parked_bytes > _MOST_PARKED_BYTES:
+            part = max(self._parked.values(), key=_parked_bytes)
+            self._forget_parked(part)
+            part.finish_segment()
+
+    def _forget_parked(self, part: _Part) -> None:
+        if self._parked.pop(part.bucket_id, None) is not None:
+            self._parked_bytes -= _parked_bytes(part)
 
     def _new_segment(self, bucket_id: str) -> _Segment:
         path = self._new_path(bucket_id)
@@ -364,6 +397,7 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
         return f"{config.part_prefix}-{self._writer_id}-{number}{config.part_suffix}"
 
     def _roll(self, part: _Part) -> None:
+        self._forget_parked(part)
         part.finish_segment()
         self._open.pop(part.bucket_id, None)
         name = self._part_name(self._next_number)
@@ -391,6 +425,7 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
             self._roll_by_age(self._clock())
             self._roll_if(self._options.rolling_policy.should_roll_on_checkpoint)
         for part in self._parts.values():
+            self._forget_parked(part)
             part.finish_segment()
         self._open.clear()
 
@@ -412,6 +447,7 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
             if part.open is not None:
                 part.open.abandon()
                 part.open = None
-        for path in self._unclaimed:
-            filesystem_of(path).delete(path)
+        with reaching_stores_by(self._store_options):
+            for path in self._unclaimed:
+                filesystem_of(path).delete(path)
         self._unclaimed.clear()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
@@ -17,9 +16,11 @@ from penstock._engine.cli.doctor_command import doctor
 from penstock._engine.cli.exit_codes import SIGNALLED, ExitCode, exit_code_of
 from penstock._engine.cli.job_commands import cancel, checkpoint, dashboard, info, list_jobs, stop, take_savepoint
 from penstock._engine.cli.output import say
+from penstock._engine.cli.port_command import port
 from penstock._engine.cli.run_command import run
 from penstock._engine.cli.savepoint_commands import dispose_savepoint, inspect_savepoint, sign_savepoint
 from penstock._engine.cli.script import UserProgram
+from penstock.common.process import tend_standard_streams
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ for command in (
     clean,
     show_config,
     doctor,
+    port,
     completion,
 ):
     cli.add_command(command)
@@ -82,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: The words after the command's name; the process's own by default.
     """
-    _open_standard_streams()
+    tend_standard_streams()
     try:
         result = cast("int | UserProgram | None", cli.main(arguments, prog_name="penstock", standalone_mode=False))
         sys.stdout.flush()  # else it would fail at the exit of the process, beyond reach
@@ -106,16 +108,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return ExitCode.FAILED
     # The program runs outside of click, which would take its interruptions for ours.
     return result.run() if isinstance(result, UserProgram) else result or ExitCode.OK
-
-
-def _open_standard_streams() -> None:
-    """Open those that are closed: else the next file that is opened, and a child's, would take their number."""
-    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
-        os.set_inheritable(descriptor, True)
-    os.close(descriptor)
-    nowhere = Path(os.devnull)
-    sys.stdout = sys.stdout or nowhere.open("w", encoding="utf-8")
-    sys.stderr = sys.stderr or nowhere.open("w", encoding="utf-8")
 
 
 def _let_go_of_output() -> None:

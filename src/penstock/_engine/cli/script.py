@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import runpy
@@ -79,7 +80,8 @@ def _show(error: Exception) -> None:
     text = "".join(traceback.format_exception(error))
     if (shown := shown_text(text)) == text:
         sys.excepthook(type(error), error, error.__traceback__)
-    else:
+        return
+    with contextlib.suppress(OSError):  # it is full, or nobody reads it: the exit code still says what there was
         sys.stderr.write(shown)
 
 

@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.epochs.sources import EnumeratorDelivery, EnumeratorStart
     from penstock._engine.gateway.progress import JobProgress
     from penstock._engine.graph.job_graph import JobGraph
-    from penstock._engine.protocol.control import EdgeStatus, StopMode, SubtaskAck, SubtaskDispatch, TaskFailure
+    from penstock._engine.protocol.control import (
+        EdgeStatus,
+        ResultPartition,
+        StopMode,
+        SubtaskAck,
+        SubtaskDispatch,
+        TaskFailure,
+    )
     from penstock._engine.protocol.metadata import (
         ChainEntry,
         GivenUp,
@@ -165,7 +172,7 @@ class CloseEnumerators:
 
 @dataclass(frozen=True, slots=True)
 class RunEpoch:
-    """Start an epoch on Spark: later EpochEnded, EpochLost or EpochFailed."""
+    """Start an epoch on Spark, or a stage: later EpochEnded, EpochLost or EpochFailed."""
 
     checkpoint_id: int
     #: The number of the attempt at this checkpoint, from 1.
@@ -178,6 +185,21 @@ class RunEpoch:
     dispatches: Mapping[tuple[int, int], SubtaskDispatch]
     #: The channel status by edge.
     inputs: Mapping[int, EdgeStatus]
+    #: For a stage of a batch job: the results that it reads, in the order of their senders. None for an epoch.
+    results: tuple[ResultPartition, ...] | None = None
+    #: By vertex: the number of its subtasks, where the stage runs fewer than the job graph says.
+    parallelism: Mapping[int, int] = field(default_factory=dict[int, int])
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteResults:
+    """Delete results of stages in the background; a failure is logged."""
+
+    job_id: str
+    #: Files that no stage reads any more.
+    files: tuple[str, ...]
+    #: The run that begins, and deletes what other runs of the job have left; "" where none begins.
+    beginning_run: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,6 +424,7 @@ Instruction: TypeAlias = (
     | MergeAccumulators
     | CloseEnumerators
     | RunEpoch
+    | DeleteResults
     | NotifyListeners
     | ObserveEpoch
     | CancelEpoch

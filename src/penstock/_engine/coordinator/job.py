@@ -28,7 +28,7 @@ from penstock._engine.coordinator.life.termination import JobTermination
 from penstock._engine.coordinator.phases import Phase, StartPhase
 from penstock._engine.coordinator.reactions import CALL_ANSWERS, LIFE, bound
 from penstock._engine.coordinator.restore.origin import adopt_checkpoint
-from penstock._engine.coordinator.schedulers import scheduler_factory
+from penstock._engine.coordinator.schedulers import SCHEDULERS
 from penstock._engine.protocol.metadata import ChainEntryKind, handles_of
 from penstock.common.job_status import JobStatus
 from penstock.errors import FencedError, InternalError, PenstockError
@@ -62,19 +62,24 @@ class JobCoordinator:
         self._history = EventHistory()
         self._start = JobStart(settings, identity, topology.graph)
         self._state = JobState(topology, settings, slots)
-        self._requests = PendingRequests(self._context, cancel=self._cancel, is_decided=lambda: self._stop.is_decided)
+        factory = SCHEDULERS[topology.graph.job_type]
+        self._requests = PendingRequests(
+            self._context,
+            cancel=self._cancel,
+            is_decided=lambda: self._stop.is_decided,
+            refusal=lambda: f"job {self.job_id} {factory.refusal}" if factory.refusal else "",
+        )
         self._savepoints = SavepointCopies(self._context, self._state, self._requests)
         self._output = OutputDelivery(self._context)
         self._stop = StopWithSavepoint(
             self._context, self._state, self._requests, self._savepoints, life=self, scheduler=lambda: self._scheduler
         )
         self._commits = CommitScheduler(self._context, self._state, settings.committer_retries, fail=self.fail)
-        factory = scheduler_factory(topology.graph.job_type)
         self._scheduler: Scheduler = factory.make(
-            self._context,
-            self._state,
-            settings,
-            self,
+            context=self._context,
+            state=self._state,
+            settings=settings,
+            life=self,
             requests=self._requests,
             savepoints=self._savepoints,
             stop=self._stop,
@@ -165,6 +170,11 @@ class JobCoordinator:
     def chain(self) -> ChainWriter:
         """The writer of the job's chain, after the takeover."""
         return self._context.chain
+
+    @property
+    def has_taken_over(self) -> bool:
+        """Whether this driver has taken the job over, and has a chain."""
+        return self._start.chain is not None
 
     @property
     def accumulators(self) -> Mapping[str, Mapping[str, StoredAccumulator]]:

@@ -8,6 +8,7 @@ RECOVERING → SAVING ← RECORDING                 SAVING → NOTIFYING → FIN
                                                 SAVING → RESUMING → TEARDOWN
                                                 FINISHING → CLOSING, where no function listens
 FAILING, CANCELLING ← (any of these)            FAILING, CANCELLING → CLOSING → ENDED
+EPOCH → SNAPSHOTTING → SETTLING → RECORDING → FINISHING, in a batch job
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Phase(Enum):
     SETTLING = auto()
     #: The next epoch waits for its time.
     PAUSED = auto()
-    #: An epoch runs on Spark.
+    #: An epoch runs on Spark; in a batch job, a stage.
     EPOCH = auto()
     #: The epoch counts; accumulators are added up, enumerators take their snapshots.
     SNAPSHOTTING = auto()
@@ -123,14 +124,16 @@ _ONWARD: Final[dict[Phase, frozenset[Phase]]] = {
     Phase.CREATED: frozenset({Phase.RECOVERING}) | STOPPING,
     Phase.RECOVERING: frozenset({Phase.OPENING, Phase.SAVING}),
     Phase.OPENING: frozenset({Phase.SETTLING}),
-    Phase.SETTLING: frozenset({Phase.EPOCH, Phase.PAUSED, Phase.FINISHING}),
+    Phase.SETTLING: frozenset({Phase.EPOCH, Phase.PAUSED, Phase.RECORDING, Phase.FINISHING}),
     Phase.PAUSED: frozenset({Phase.EPOCH}),
     Phase.EPOCH: frozenset({Phase.SNAPSHOTTING, Phase.EPOCH}),
-    Phase.SNAPSHOTTING: frozenset({Phase.STORING, Phase.EXPORTING, Phase.AWAITING_ROOM, Phase.RECORDING}),
+    Phase.SNAPSHOTTING: frozenset(
+        {Phase.STORING, Phase.EXPORTING, Phase.AWAITING_ROOM, Phase.RECORDING, Phase.SETTLING}
+    ),
     Phase.STORING: frozenset({Phase.EXPORTING, Phase.AWAITING_ROOM, Phase.RECORDING}),
     Phase.EXPORTING: frozenset({Phase.AWAITING_ROOM, Phase.RECORDING}),
     Phase.AWAITING_ROOM: frozenset({Phase.RECORDING}),
-    Phase.RECORDING: frozenset({Phase.SETTLING, Phase.SAVING, Phase.ENDED}),
+    Phase.RECORDING: frozenset({Phase.SETTLING, Phase.SAVING, Phase.FINISHING, Phase.ENDED}),
     Phase.SAVING: frozenset({Phase.NOTIFYING, Phase.FINISHING, Phase.RESUMING}),
     Phase.RESUMING: frozenset({Phase.ENDED}),
     Phase.NOTIFYING: frozenset({Phase.FINISHING}),

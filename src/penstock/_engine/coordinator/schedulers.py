@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock._engine.coordinator.epochs.epoch_scheduler import EpochScheduler
 from penstock._engine.coordinator.epochs.reactions import EPOCHS
 from penstock._engine.coordinator.reactions import LIFE, table_of
+from penstock._engine.coordinator.stages.reactions import STAGES
+from penstock._engine.coordinator.stages.stage_scheduler import StageScheduler
 from penstock._engine.graph.job_graph import JobType
-from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -26,6 +27,8 @@ class SchedulerFactory:
     #: Takes what `EpochScheduler` does.
     make: Callable[..., Scheduler]
     rules: Iterable[Rule[Phase]]
+    #: Why it makes no checkpoints and savepoints on request: what follows the job's id; "" where it makes them.
+    refusal: str = ""
     #: All reactions of a job that makes progress in this way: those of its life, too.
     reactions: Mapping[tuple[Phase, type[Any]], str] = field(init=False)
 
@@ -35,16 +38,7 @@ class SchedulerFactory:
 
 SCHEDULERS: Final[dict[JobType, SchedulerFactory]] = {
     JobType.STREAMING: SchedulerFactory(EpochScheduler, EPOCHS),
+    JobType.BATCH: SchedulerFactory(
+        StageScheduler, STAGES, "is not a streaming job: a batch job commits once, at its end, and has no savepoints"
+    ),
 }
-
-
-def scheduler_factory(job_type: JobType) -> SchedulerFactory:
-    """Return what makes the scheduler of a job.
-
-    Raises:
-        UnsupportedOperationError: There is none for jobs of this type.
-    """
-    factory = SCHEDULERS.get(job_type)
-    if factory is None:
-        raise UnsupportedOperationError(f"a job of type {job_type}", "this version has no scheduler for it")
-    return factory

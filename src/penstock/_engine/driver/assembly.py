@@ -24,21 +24,22 @@ from penstock._engine.driver.epochs.committers import Committers
 from penstock._engine.driver.epochs.driver_operators import DriverOperators
 from penstock._engine.driver.epochs.enumerators import Enumerators
 from penstock._engine.driver.epochs.execution import EpochPlanner, Epochs
-from penstock._engine.driver.epochs.local_state import LocalStateDirectory
 from penstock._engine.driver.loop import JobLoop
 from penstock._engine.driver.mailbox import Mailbox, SystemClock
 from penstock._engine.driver.monitor.job_monitor import JobMonitor
 from penstock._engine.driver.monitor.progress_bar import ProgressBar
 from penstock._engine.driver.monitor.unread_splits import unread_splits
 from penstock._engine.driver.monitor.views import checkpoint_settings, plan_view
+from penstock._engine.graph.job_graph import JobType
 from penstock._engine.plan.levels import build_plan
-from penstock._engine.protocol.paths import blobs_directory
+from penstock._engine.protocol.paths import blobs_directory, results_directory, run_of_result
+from penstock._engine.storage.local_state import LocalStateDirectory
 from penstock._engine.storage.opening import open_storage, options_for_tasks, storage_options
-from penstock._engine.storage.s3 import is_s3_setting
 from penstock._engine.storage.scratch import ScratchDirectory
 from penstock._engine.storage.temporary import TemporaryStorage
 from penstock.common import option_table
 from penstock.common.redaction import hiding, learn_secrets, shown_text, shown_value
+from penstock.common.s3 import is_s3_setting
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from penstock._engine.gateway.progress import JobStatusListener
     from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.plan.epoch_plan import EpochRunner
+    from penstock._engine.storage.checkpoint_storage import FileStorage
     from penstock.common.configuration import Configuration
 
 
@@ -65,13 +67,15 @@ class RuntimeEnvironment:
     runner: EpochRunner
     #: The number of tasks that run at the same time.
     slots: int
-    #: The local directory of tasks for state, in which each run has its own.
-    state_directory: Path
+    #: The directory of local state on this host, in which each run has its own; the user's by default.
+    state_directory: Path | None = None
     #: The folders from which tasks import the user's modules.
     python_path: tuple[str, ...] = ()
     #: The real clock and threads by default.
     clock: Clock | None = None
     background: BackgroundExecutor | None = None
+    #: The working directory of tasks on this machine; empty where they keep their own.
+    working_directory: str = ""
 
 
 def assemble(
@@ -104,7 +108,7 @@ def assemble(
     program = DriverOperators(graph)
     mailbox = Mailbox(environment.clock or SystemClock())
     background = environment.background or BackgroundThreads(f"penstock-{graph.name}")
-    local_state = LocalStateDirectory(environment.state_directory, identity.run_id)
+    local_state = LocalStateDirectory(identity.run_id, environment.state_directory)
     results = Results(program.collectors, storage)
     coordinator = JobCoordinator(topology_of(plan), settings, identity, environment.slots)
     epochs = Epochs(
@@ -114,8 +118,8 @@ def assemble(
             run_id=identity.run_id,
             slots=environment.slots,
             storage_url=storage.url,
-            local_directory=str(local_state.path),
             python_path=environment.python_path,
+            working_directory=environment.working_directory,
             configuration=_for_tasks(configuration),
         ),
         main_classes=main_classes,
@@ -134,6 +138,8 @@ def assemble(
             directory, runs = blobs_directory(coordinator.job_id), coordinator.chain.runs  # some may have been killed
             names = [name for name in storage.names(directory) if name.partition("-")[0] in runs]
             storage.delete([f"{directory}/{name}" for name in names])
+        if graph.job_type is JobType.BATCH:
+            _delete_results(storage, coordinator)
         if temporary is not None:
             temporary.remove()
 
@@ -161,6 +167,7 @@ def assemble(
         full_path=full_path,
         clean_up=clean_up,
         close_functions=lambda: environment.runner.release(identity.run_id),
+        store_options=options_for_tasks(options),
     )
     enumerators = Enumerators(program.sources, mailbox, background)
     listeners: list[JobStatusListener] = [watch]
@@ -184,6 +191,14 @@ def assemble(
         listeners=listeners,
     )
     return driver, loop
+
+
+def _delete_results(storage: FileStorage, coordinator: JobCoordinator) -> None:
+    """Delete what the stages of the job have handed on, of killed runs as well."""
+    if coordinator.has_taken_over:
+        directory, runs = results_directory(coordinator.job_id), coordinator.chain.runs
+        names = [name for name in storage.names(directory) if run_of_result(name) in runs]
+        storage.delete([f"{directory}/{name}" for name in names])
 
 
 def _name_those_without_uid(graph: JobGraph) -> None:

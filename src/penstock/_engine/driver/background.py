@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import threading
 import time
 from queue import SimpleQueue
@@ -56,11 +57,12 @@ class BackgroundThreads:
         self._thread(self._run_epochs, "epochs").start()
 
     def run(self, work: Callable[[], None]) -> None:
-        """Run work on a thread of its own."""
+        """Run work on a thread of its own, in the context of this call."""
+        context = contextvars.copy_context()
 
         def body() -> None:
             try:
-                work()
+                context.run(work)
             finally:
                 with self._lock:
                     self._running.discard(thread)
@@ -75,12 +77,13 @@ class BackgroundThreads:
         self._epochs.put(work)
 
     def later(self, delay_ms: int, work: Callable[[], None]) -> None:
-        """Run work on a thread of its own after a delay."""
+        """Run work on a thread of its own after a delay, in the context of this call."""
+        context = contextvars.copy_context()
 
         def ring() -> None:
             with self._lock:
                 self._timers.discard(timer)
-            work()
+            context.run(work)
 
         timer = threading.Timer(delay_ms / 1000, ring)
         timer.daemon = True

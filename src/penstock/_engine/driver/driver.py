@@ -19,10 +19,11 @@ from penstock.common.job_execution_result import GivenUpCommittables, JobExecuti
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
 from penstock.common.redaction import hiding
+from penstock.common.store_options import reaching_stores_by
 from penstock.errors import CheckpointStorageError, JobCancelledError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from penstock._engine.driver.checkpoints.requests import ClientRequests
     from penstock._engine.driver.client.results import Results
@@ -54,6 +55,7 @@ class JobDriver:
         clean_up: Runs after the job has ended and before its result is set: removes what only this run needed.
         close_functions: Runs before the job's result is set and after stops are answered; it takes as long as the
             functions' close().
+        store_options: The options with which enumerators and committers reach object stores.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class JobDriver:
         full_path: Callable[[str], str] | None,
         clean_up: Callable[[], None],
         close_functions: Callable[[], None],
+        store_options: Mapping[str, str] | None = None,
     ) -> None:
         self.job_name = job_name
         self.results = results
@@ -82,6 +85,7 @@ class JobDriver:
         self._full_path = full_path
         self._clean_up = clean_up
         self._close_functions = close_functions
+        self._store_options = store_options
         self._started = mailbox.clock.now()
 
     # ------------------------------------------------------------------------------------------- JobControl, any thread
@@ -160,7 +164,8 @@ class JobDriver:
         self._started = self._mailbox.clock.now()
         _log.info("Penstock %s starts job %r", __version__, self.job_name)
         try:
-            ending = loop.run()
+            with reaching_stores_by(self._store_options):
+                ending = loop.run()
         except Exception as error:  # noqa: BLE001 - a bug of ours must reach the code that waits for the result
             _log.exception("Job %r failed with an internal error", self.job_name)
             ending = JobOutcome(JobStatus.FAILED, job_error(error, self.view.job_id, self.job_name), None)

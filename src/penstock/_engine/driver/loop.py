@@ -122,6 +122,7 @@ class JobLoop:
             do.StoreState: store.store_state,
             do.DeleteFiles: store.delete,
             do.SweepOrphans: store.sweep_orphans,
+            do.DeleteResults: store.delete_results,
             do.StartEnumerators: enumerators.open,
             do.CallEnumerators: enumerators.call,
             do.SnapshotEnumerators: enumerators.snapshot,

@@ -22,6 +22,7 @@ from typing import IO, TYPE_CHECKING
 import msgspec
 
 from penstock._engine.gateway.user_directories import make_private, user_state_directory
+from penstock._engine.protocol.decoders import json_decoder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -149,7 +150,7 @@ class JobRegistry:
     def _alive(self) -> Iterator[RegistryEntry]:
         for path in self._directory.glob("*.json"):
             try:
-                entry = msgspec.json.decode(_own_bytes(path), type=RegistryEntry)
+                entry = json_decoder(RegistryEntry).decode(_own_bytes(path))
             except (OSError, msgspec.MsgspecError, UnicodeError, RecursionError):
                 continue  # removed meanwhile, or no entry
             if not entry.is_local or (_is_held(path) and is_alive(entry.pid)):

@@ -21,6 +21,7 @@ import msgspec
 
 from penstock._engine.gateway.registry import is_alive, open_itself
 from penstock._engine.gateway.user_directories import make_private, user_state_directory
+from penstock._engine.protocol.decoders import json_decoder
 from penstock._engine.storage.ownership import why_not_own
 from penstock._engine.storage.scratch import DirectoryLock, is_dead
 from penstock.errors import LocalDirectoryError, SupervisionNoteError
@@ -98,7 +99,7 @@ class SupervisionNote:
         if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise SupervisionNoteError(str(self.path), "others can write to it")
         try:
-            note = msgspec.json.decode(data, type=_Note)
+            note = json_decoder(_Note).decode(data)
         except msgspec.DecodeError:
             reason = "it is cut short or altered" if data else "it is empty"
             raise SupervisionNoteError(str(self.path), reason) from None

@@ -36,7 +36,9 @@ class OperatorKind(StrEnum):
     BROADCAST_PROCESS = "broadcast_process"  #: function: BroadcastProcessFunction, descriptors
     #: function: KeyedBroadcastProcessFunction, key_selector (of the first input), descriptors
     KEYED_BROADCAST_PROCESS = "keyed_broadcast_process"
-    REDUCE = "reduce"  #: function: Callable | ReduceFunction, key_selector
+    REDUCE = "reduce"  #: function: Callable | ReduceFunction, key_selector; so have the next two, see `combining`
+    COMBINE = "combine"  #: sends partial results, each with its key
+    REDUCE_COMBINED = "reduce_combined"  #: reduces them
     #: key_selector, assigner, allowed_lateness_ms, late_tag, strategy ("reduce", "aggregate" or "elements"),
     #: function (ReduceFunction | AggregateFunction | None),
     #: window_function (WindowFunction | ProcessWindowFunction | None)
@@ -82,6 +84,8 @@ class OperatorNode:
     explicit_uid: bool = False
     #: Whether it may have state that a checkpoint holds.
     stateful: bool = False
+    #: For a reduce: whether its input may be combined before the shuffle of a batch job.
+    combinable: bool = False
 
     def __str__(self) -> str:
         return f"{self.name!r} at {self.created_at}" if self.created_at else repr(self.name)
@@ -115,6 +119,8 @@ class JobVertex:
     max_parallelism: int
     #: Whether the program has set it; else the checkpoint that the job starts from may change it.
     max_parallelism_is_set: bool = False
+    #: Whether the program has set the parallelism; else a batch job may run fewer subtasks.
+    parallelism_is_set: bool = False
 
     @property
     def is_source(self) -> bool:

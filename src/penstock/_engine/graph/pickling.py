@@ -16,16 +16,22 @@ from typing import TYPE_CHECKING, Any, cast
 
 import cloudpickle
 
+from penstock._shelf import load_shown
 from penstock.errors import UnpicklableFunctionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from types import TracebackType
 
-_dumps = cast("Callable[[object], bytes]", cloudpickle.dumps)  # pyright: ignore[reportUnknownMemberType]
+_cloudpickled = cast("Callable[[object], bytes]", cloudpickle.dumps)  # pyright: ignore[reportUnknownMemberType]
 _MAX_DEPTH = 8
 _LIBRARY_FOLDERS = {"site-packages", "dist-packages"}
 _GLOBAL_INSTRUCTIONS = ("LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL")
+
+
+def _dumps(value: object) -> bytes:
+    load_shown()
+    return _cloudpickled(value)
 
 
 def dumps_members(operator: str, members: Mapping[str, object]) -> bytes:

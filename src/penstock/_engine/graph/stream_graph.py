@@ -73,6 +73,8 @@ class StreamNode:
     bounded: bool = True
     #: Whether it may have state that a checkpoint holds.
     stateful: bool = False
+    #: Whether a batch job may combine its input before the shuffle.
+    combinable: bool = False
     #: The digest of its functions (`likeness`).
     likeness: str = ""
 
@@ -105,6 +107,12 @@ class StreamGraph:
         if node.parallelism is not None:
             return node.parallelism
         return self.parallelism if node.sized_like is None else self.parallelism_of(node.sized_like)
+
+    def sets_parallelism(self, node: StreamNode) -> bool:
+        """Return whether the program has said how many subtasks a node has."""
+        if node.non_parallel or node.parallelism is not None:
+            return True
+        return node.sized_like is not None and self.sets_parallelism(node.sized_like)
 
     def sources(self) -> list[StreamNode]:
         """Return the nodes that read from outside."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock._engine.operators.batch import Batch, RowBatch
@@ -93,6 +94,8 @@ class OperatorContext:
     read_state: Callable[[StateHandle], bytes]
     #: See `Operator`.
     object_reuse: bool = False
+    #: Makes the directory of the run on the local disk, and returns it.
+    local_directory: Callable[[], Path] = Path
 
 
 class Operator(ABC):
@@ -158,6 +161,10 @@ class Operator(ABC):
 
     def fire_left_timers(self) -> Iterable[Output]:
         """Fire the remaining processing-time timers when a job drains and is configured to; new timers do not fire."""
+        return NOTHING
+
+    def prepare_snapshot(self) -> Iterable[Output]:
+        """Emit what has to be sent before the snapshot of an epoch after which the operator continues."""
         return NOTHING
 
     def end_input(self, input_index: int) -> Iterable[Output]:

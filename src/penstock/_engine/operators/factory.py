@@ -3,28 +3,56 @@
 from __future__ import annotations
 
 import pickle
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.operators.async_wait import AsyncWaitOperator
-from penstock._engine.operators.broadcast import BroadcastProcessOperator, KeyedBroadcastProcessOperator
+from penstock._engine.operators.batch_sources import BatchSourceOperator, batch_timestamps
+from penstock._engine.operators.broadcast import (
+    BROADCAST_INPUT,
+    BroadcastProcessOperator,
+    KeyedBroadcastProcessOperator,
+)
 from penstock._engine.operators.co_process import (
     CoFlatMapOperator,
     CoMapOperator,
     CoProcessOperator,
     KeyedCoProcessOperator,
 )
+from penstock._engine.operators.combine import CombineOperator
 from penstock._engine.operators.process import KeyedProcessOperator, ProcessOperator
 from penstock._engine.operators.reduce import ReduceOperator
 from penstock._engine.operators.sink import CollectOperator, SinkWriterOperator
+from penstock._engine.operators.sorted_input import SortedInputOperator, SortedReduceOperator
 from penstock._engine.operators.source import SourceOperator
 from penstock._engine.operators.stateless import CastOperator, FilterOperator, FlatMapOperator, MapOperator
 from penstock._engine.operators.watermarks import TimestampsAndWatermarksOperator
-from penstock._engine.operators.window import window_operator
+from penstock._engine.operators.window_choice import window_operator
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock._engine.operators.base import Operator
+    from penstock._engine.operators.keyed import KeyedOperator
+
+
+def _sorted(make: Callable[..., KeyedOperator], broadcast_input: int | None = None) -> Callable[..., Operator]:
+    """Return the constructor of a keyed operator in batch mode."""
+
+    def create(**members: Any) -> Operator:
+        return SortedInputOperator(make(**members), broadcast_input)
+
+    return create
+
+
+def _sorted_reduce(**members: Any) -> Operator:
+    return SortedReduceOperator(ReduceOperator(**members))
+
+
+def _sorted_reduce_of_pairs(function: Any, key_selector: Any) -> Operator:
+    del key_selector  # the combining operator has selected the keys
+    return SortedReduceOperator(ReduceOperator(function, itemgetter(0)), takes_pairs=True)
+
 
 #: Constructors by kind (the text of `graph.job_graph.OperatorKind`); they take the members of the node's payload.
 _OPERATORS: Final[dict[str, Callable[..., Operator]]] = {
@@ -49,13 +77,28 @@ _OPERATORS: Final[dict[str, Callable[..., Operator]]] = {
     "collect": CollectOperator,
 }
 
+#: The constructors of batch jobs.
+_BATCH_OPERATORS: Final[dict[str, Callable[..., Operator]]] = {
+    **_OPERATORS,
+    "source": BatchSourceOperator,
+    "watermarks": batch_timestamps,
+    "keyed_process": _sorted(KeyedProcessOperator),
+    "keyed_co_process": _sorted(KeyedCoProcessOperator),
+    "keyed_broadcast_process": _sorted(KeyedBroadcastProcessOperator, BROADCAST_INPUT),
+    "window": _sorted(window_operator),
+    "reduce": _sorted_reduce,
+    "combine": CombineOperator,
+    "reduce_combined": _sorted_reduce_of_pairs,
+}
 
-def create_operator(kind: str, payload: bytes) -> Operator:
+
+def create_operator(kind: str, payload: bytes, *, batch: bool = False) -> Operator:
     """Return the operator of a node.
 
     Args:
         kind: The node's kind.
         payload: The pickled members that the kind names; made by this job's own program.
+        batch: Whether the job is a batch job.
     """
     members: dict[str, Any] = pickle.loads(payload)
-    return _OPERATORS[kind](**members)
+    return (_BATCH_OPERATORS if batch else _OPERATORS)[kind](**members)

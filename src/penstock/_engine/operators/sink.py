@@ -19,6 +19,7 @@ from penstock._api.connectors.sink import (
 from penstock._engine.operators.base import NOTHING, EpochContext, Operator, OperatorContext, Output
 from penstock._engine.protocol.control import OperatorAck, decode, encode
 from penstock._engine.protocol.versioned import pack, unpack
+from penstock._shelf import load_shown
 from penstock.common.columns import RecordLayout
 from penstock.common.record_text import record_text
 from penstock.common.redaction import hiding
@@ -180,6 +181,7 @@ class CollectOperator(Operator):
                 lines = [before + record_text(record, self.type_info) for record in cursor]
                 self.blocks.append(pickle.dumps(lines))
             else:
+                load_shown()
                 self.blocks.append(cloudpickle.dumps(batch.records))  # pyright: ignore[reportUnknownMemberType]
         return NOTHING
 

@@ -15,6 +15,7 @@ from penstock._engine.operators.batch import watermark_only
 from penstock._engine.operators.source_output import EpochReaderOutput
 from penstock._engine.operators.watermarks import TimestampsAndWatermarks, periodic_watermarks
 from penstock._engine.protocol.control import OperatorAck
+from penstock._engine.protocol.decoders import msgpack_decoder
 from penstock._engine.protocol.events import (
     AddSplitsEvent,
     EndOfInputEvent,
@@ -155,7 +156,7 @@ class SourceOperator(Operator):
             getattr(type(self.reader), name) is not getattr(SourceReader, name) for name in _NOTICES
         )
         if epoch.restore.state is not None:
-            state = msgspec.msgpack.decode(epoch.restore.state, type=ReaderState)
+            state = msgpack_decoder(ReaderState).decode(epoch.restore.state)
             if state.extra:
                 self._output.restore(state.extra, starts=epoch.starts)
             serializer = self.source.get_split_serializer()

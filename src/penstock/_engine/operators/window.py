@@ -7,13 +7,11 @@ pass the window's end again. A key that gets a record before that fires again, a
 
 from __future__ import annotations
 
-from functools import partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
-from penstock._api.time_windows import TumblingEventTimeWindows, checked_timestamp
-from penstock._api.triggers import EventTimeTrigger
-from penstock._api.window import MergingWindowAssigner, TimeWindow, WindowAssigner
+from penstock._api.time_windows import checked_timestamp
+from penstock._api.window import TimeWindow
 from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.fired_windows import (
     CONTENTS,
@@ -23,18 +21,8 @@ from penstock._engine.operators.fired_windows import (
     note_new_record,
     take_over_from_format_1,
 )
-from penstock._engine.operators.keyed_windows import KeyedWindowOperator
 from penstock._engine.operators.late_records import LateRecords
 from penstock._engine.operators.side_outputs import SideOutputs
-from penstock._engine.operators.window_contents import EvictedContents, WindowContents
-from penstock._engine.operators.window_function import (
-    KeyedWindowContext,
-    MergingWindowContext,
-    WindowResults,
-    window_results,
-)
-from penstock._engine.operators.window_namespaces import WindowNamespaces
-from penstock._engine.operators.window_strategy import PaneStrategy
 from penstock._engine.operators.windowed import WindowedOperator
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
 from penstock.common.copies import own
@@ -42,9 +30,11 @@ from penstock.common.copies import own
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from penstock._api.time_windows import AlignedWindows
     from penstock._engine.operators.base import EpochContext, OperatorContext, Output
     from penstock._engine.operators.batch import RowBatch
-    from penstock._engine.operators.window_function import Entry
+    from penstock._engine.operators.window_function import Entry, WindowResults
+    from penstock._engine.operators.window_strategy import PaneStrategy
     from penstock._engine.protocol.keys import NormalKey
     from penstock._engine.state.table import Pane, Table
 
@@ -66,7 +56,7 @@ class WindowOperator(WindowedOperator):
     def __init__(
         self,
         key_selector: Any,
-        assigner: TumblingEventTimeWindows,
+        assigner: AlignedWindows,
         *,
         allowed_lateness_ms: int,
         late_tag: str | None,
@@ -88,9 +78,14 @@ class WindowOperator(WindowedOperator):
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
-        self.table = self.store.table(CONTENTS, kind=self.strategy.kind, keep_keys=True)
+        self.table = self.store.table(CONTENTS, kind=self.kind, keep_keys=True)
         self.fired = self.store.table(FIRED, kind=FIRED)
         self._late = LateRecords(context)
+
+    @property
+    def kind(self) -> str:
+        """The kind of the contents in checkpoints."""
+        return self.strategy.kind
 
     def begin_epoch(self, epoch: EpochContext) -> None:
         super().begin_epoch(epoch)
@@ -160,7 +155,7 @@ class WindowOperator(WindowedOperator):
 
     def _is_over(self, end: int) -> bool:
         """Return whether a window accepts no more records; a window that ends after the last watermark never fires."""
-        return end - 1 > MAX_WATERMARK or _clears_at(end, self.lateness_ms) <= self.watermark
+        return end - 1 > MAX_WATERMARK or clears_at(end, self.lateness_ms) <= self.watermark
 
     def _set_aside(
         self, records: list[Any], stamps: list[int], starts: list[int], closed: set[int], out: SideOutputs
@@ -209,7 +204,7 @@ class WindowOperator(WindowedOperator):
             self.results.begin(window, watermark)
             self._emit(window, self._to_fire(window), out)
             heappush(self.fired_windows, (end, first))
-        while self.fired_windows and _clears_at(self.fired_windows[0][0], self.lateness_ms) <= watermark:
+        while self.fired_windows and clears_at(self.fired_windows[0][0], self.lateness_ms) <= watermark:
             end, first = heappop(self.fired_windows)
             self._clear(TimeWindow(first, end))
 
@@ -227,15 +222,19 @@ class WindowOperator(WindowedOperator):
     def _to_fire(self, window: TimeWindow) -> Iterator[Entry]:
         """Iterate over the entries of a window that have not fired, and note them as fired if the window stays."""
         namespace = (window.start, window.end)
-        stays = _clears_at(window.end, self.lateness_ms) > self.watermark
+        stays = clears_at(window.end, self.lateness_ms) > self.watermark
         fired = self.fired.pane(namespace)
         some_have_fired = bool(fired.hot or fired.stored)
-        for normal, key, value in self.table.pane(namespace).entries():
+        for normal, key, value in self._contents(namespace):
             if some_have_fired and has_fired(fired, normal):
                 continue
             if stays:
                 note_fired(fired, normal)
             yield normal, key, self._given_out(value)
+
+    def _contents(self, namespace: tuple[int, int]) -> Iterator[Entry]:
+        """Iterate over the contents of a window."""
+        return self.table.pane(namespace).entries()
 
     def _given_out(self, value: Any) -> Any:
         """Return a pane's value for a result: a copy as long as late records may still change the pane."""
@@ -245,52 +244,11 @@ class WindowOperator(WindowedOperator):
         namespace = (window.start, window.end)
         if self.results.clears:
             self.results.begin(window, self.watermark)
-            self.results.clear(self.table.pane(namespace).entries())
+            self.results.clear(self._contents(namespace))
         self.table.drop(namespace)
         self.fired.drop(namespace)
 
 
-def _clears_at(end: int, lateness_ms: int) -> int:
+def clears_at(end: int, lateness_ms: int) -> int:
     """Return the watermark at which a window's state is cleared: its end and the allowed lateness."""
     return min(end - 1 + lateness_ms, MAX_WATERMARK)
-
-
-def window_operator(
-    key_selector: Any,
-    assigner: WindowAssigner[Any, Any],
-    *,
-    allowed_lateness_ms: int,
-    late_tag: str | None,
-    strategy: str,
-    function: Any,
-    window_function: Any,
-    trigger: Any = None,
-    evictor: Any = None,
-) -> WindowedOperator:
-    """Return the window operator for a node's payload: `WindowOperator` for aligned windows, else the general one."""
-    panes = PaneStrategy.named(strategy, function)
-    trigger = trigger or assigner.get_default_trigger(None)
-    fires_at_its_end = type(trigger) is EventTimeTrigger and evictor is None
-    if type(assigner) is not TumblingEventTimeWindows or not fires_at_its_end:
-        namespaces = WindowNamespaces(assigner.get_window_serializer())
-        merges = isinstance(assigner, MergingWindowAssigner)
-        context = MergingWindowContext if merges else partial(KeyedWindowContext, namespaces=namespaces)
-        return KeyedWindowOperator(
-            key_selector,
-            assigner,
-            trigger,
-            allowed_lateness_ms=allowed_lateness_ms,
-            late_tag=late_tag,
-            contents=WindowContents(panes) if evictor is None else EvictedContents(panes, evictor),
-            results=window_results(strategy, function, window_function, context),
-            namespaces=namespaces,
-        )
-    results = window_results(strategy, function, window_function)
-    return WindowOperator(
-        key_selector,
-        assigner,
-        allowed_lateness_ms=allowed_lateness_ms,
-        late_tag=late_tag,
-        strategy=panes,
-        results=results,
-    )

@@ -42,6 +42,15 @@ class PaneStrategy(ABC):
     def merged(self, held: Any, more: Any) -> Any:
         """Return the merged contents of two windows of a key."""
 
+    @property
+    def joins(self) -> bool:
+        """Whether the contents of slices can be joined to those of a window."""
+        return True
+
+    @abstractmethod
+    def joined(self, parts: list[Any]) -> Any:
+        """Return the contents of a window whose slices have these contents; a value of its own."""
+
     @abstractmethod
     def folded(self, records: list[Any]) -> Any:
         """Return the contents of a window with these records."""
@@ -78,6 +87,13 @@ class ReducePanes(PaneStrategy):
     def merged(self, held: Any, more: Any) -> Any:
         return own(getattr(self.function, "reduce", self.function)(held, more))
 
+    @property
+    def joins(self) -> bool:
+        return getattr(getattr(self.function, "wrapped_function", self.function), "combinable", True)
+
+    def joined(self, parts: list[Any]) -> Any:
+        return reduce(self.merged, map(own, parts))
+
     def folded(self, records: list[Any]) -> Any:
         return reduce(self.merged, records)
 
@@ -98,6 +114,13 @@ class AggregatePanes(PaneStrategy):
 
     def merged(self, held: Any, more: Any) -> Any:
         return own(self.function.merge(held, more))
+
+    @property
+    def joins(self) -> bool:
+        return getattr(getattr(self.function, "wrapped_function", self.function), "combinable", False)
+
+    def joined(self, parts: list[Any]) -> Any:
+        return reduce(self.merged, map(own, parts))
 
     def folded(self, records: list[Any]) -> Any:
         function = self.function
@@ -126,6 +149,9 @@ class ElementPanes(PaneStrategy):
 
     def merged(self, held: list[Any], more: list[Any]) -> list[Any]:
         return [*held, *more]
+
+    def joined(self, parts: list[list[Any]]) -> list[Any]:
+        return [own(record) for part in parts for record in part]
 
     def folded(self, records: list[Any]) -> list[Any]:
         return records

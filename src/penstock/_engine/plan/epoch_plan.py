@@ -10,6 +10,7 @@ from penstock._engine.protocol.rows import PayloadKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from pathlib import Path
 
     from penstock._engine.protocol.control import JobDispatch, LevelDispatch
 
@@ -27,6 +28,8 @@ class EpochPlan:
     storage_options: dict[str, str] = field(default_factory=dict[str, str], repr=False)
     #: Puts dispatches into the checkpoint storage that are too large for a property of a Spark job; returns their path.
     store: Callable[[bytes], str] | None = field(default=None, repr=False)
+    #: The directory of local state where tasks run in the driver's process; any other process has its own.
+    state_directory: Path | None = None
 
     @property
     def releases(self) -> bool:

@@ -41,6 +41,18 @@ class ExecutionPlan:
                 channels[channel_number(edge.id, sender)] = edge.input_index
         return channels
 
+    def receivers_of_subtask(self, vertex: int, subtask: int, parallelism: Mapping[int, int]) -> range:
+        """Return the receivers whose input a subtask reads: itself, or several where its vertex runs fewer subtasks.
+
+        Args:
+            vertex: The vertex.
+            subtask: The subtask.
+            parallelism: By vertex: the number of subtasks that a stage runs of it, where that is not the graph's.
+        """
+        full = self.graph.vertices[vertex].parallelism
+        runs = parallelism.get(vertex, full)
+        return range(subtask * full // runs, (subtask + 1) * full // runs)
+
     def is_wide(self, edge: JobEdge) -> bool:
         """Tell whether an edge has too many channels for a row in each of them."""
         if edge.partitioner in (PartitionerKind.FORWARD, PartitionerKind.RESCALE):
@@ -127,6 +139,37 @@ def plan_epoch(
         )
         for level, slots_of_level in enumerate(by_slot)
     )
+
+
+def plan_stage(
+    plan: ExecutionPlan,
+    common: LevelDispatch,
+    dispatches: Mapping[tuple[int, int], SubtaskDispatch],
+    slots: int,
+) -> tuple[LevelDispatch, ...]:
+    """Place the subtasks of one stage of a batch job on slots; they are of one level.
+
+    Args:
+        plan: The job's levels.
+        common: What all tasks of the stage share, with its `results`.
+        dispatches: The subtasks to run, by (vertex, subtask).
+        slots: How many tasks can run at the same time.
+    """
+    running: dict[int, list[int]] = {}
+    for vertex, subtask in sorted(dispatches):
+        running.setdefault(vertex, []).append(subtask)
+    width = min(len(dispatches), slots)
+    parts = [dispatches[place] for place in sorted(dispatches)]
+    senders = {edge.source for vertex in running for edge in plan.graph.inputs(vertex)}
+    stage = replace(
+        common,
+        level=plan.level_of[parts[0].vertex],
+        slots=tuple(tuple(_share_time(parts[slot::width])) for slot in range(width)),
+        widths=(width,),
+        running={vertex: _ranges(subtasks) for vertex, subtasks in running.items()},
+        ending={vertex: ((0, plan.graph.vertices[vertex].parallelism),) for vertex in senders},
+    )
+    return (stage,)
 
 
 def _ending(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from penstock._engine.protocol.decoders import msgpack_decoder
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 from penstock._engine.protocol.state_handle import Lineage, StateHandle  # noqa: TC001 - msgspec evaluates them
 
@@ -112,9 +113,11 @@ class EdgeStatus:
     #: Senders that are idle, and those that have finished.
     idle: tuple[int, ...] = ()
     ended: tuple[int, ...] = ()
+    #: Wide edges with an idleness behind them: the milliseconds of the last epoch in which all senders could have read.
+    read_ms: float = 0.0
 
     @staticmethod
-    def of(statuses: Sequence[ChannelStatus]) -> EdgeStatus:
+    def of(statuses: Sequence[ChannelStatus], read_ms: float = 0.0) -> EdgeStatus:
         """Return the statuses of all senders in compact form."""
         least = min((status.watermark for status in statuses if not status.ended), default=MIN_WATERMARK)
         return EdgeStatus(
@@ -122,6 +125,7 @@ class EdgeStatus:
             tuple(0 if status.ended else status.watermark - least for status in statuses),
             tuple(sender for sender, status in enumerate(statuses) if status.idle),
             tuple(sender for sender, status in enumerate(statuses) if status.ended),
+            read_ms,
         )
 
     def statuses(self) -> list[ChannelStatus]:
@@ -148,8 +152,6 @@ class JobDispatch:
     storage_url: str
     #: The key that seals dispatches in the checkpoint storage. It is random, and sent through Spark only.
     dispatch_key: bytes = field(repr=False)
-    #: Directory on the executor's local disk for state; the task creates it.
-    local_directory: str = ""
     #: Entries of sys.path that a worker on the driver's machine adds, so that the user's modules import.
     python_path: tuple[str, ...] = ()
     #: The effective configuration of the job that tasks read (plain strings).
@@ -158,6 +160,20 @@ class JobDispatch:
     earlier_runs: tuple[str, ...] = ()
     #: The digest of the program at `program_path`: a file with another digest is not run.
     program_digest: bytes | None = None
+    #: The working directory of workers on the driver's machine; empty for the one that they were started in.
+    working_directory: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultPartition:
+    """What one run of a subtask has stored for the stages after its own (see `runtime.results`)."""
+
+    vertex: int
+    subtask: int
+    #: Names its files, with their numbers.
+    token: int
+    #: The bytes of each file, and those of the index at its end.
+    files: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +200,11 @@ class LevelDispatch:
     attempt: int = 1
     #: The job ends: checkpoint listeners are notified of its last checkpoint, then all functions are closed.
     releases: bool = False
+    #: For a stage of a batch job: the results that it reads, in the order of their senders. None for an epoch.
+    results: tuple[ResultPartition, ...] | None = None
+    #: For a stage: the number of subtasks of its vertices that run fewer than the job graph says; each reads what was
+    #: sent to several.
+    parallelism: dict[int, int] = field(default_factory=dict[int, int])
 
     def ending_subtasks(self, vertex: int) -> set[int]:
         """Return the subtasks of a vertex that are expected to end with this epoch."""
@@ -288,6 +309,10 @@ class SubtaskAck:
     bytes_in: int = 0
     #: Sources: it has nothing left to read, and ends with the epoch that is announced as its last one.
     awaits_end: bool = False
+    #: The milliseconds of the epoch in which it could have read, where the next dispatch has to say so.
+    read_ms: float | UnsetType = UNSET
+    #: In a stage: the files of its result, see `ResultPartition`.
+    result_files: tuple[tuple[int, int], ...] = ()
 
     @property
     def listeners(self) -> tuple[str, ...]:
@@ -335,4 +360,4 @@ def encode(value: object) -> bytes:
 
 def decode(data: bytes, kind: type[T]) -> T:
     """Decode a protocol value of type `kind`; raises msgspec.ValidationError on anything else."""
-    return msgspec.msgpack.decode(data, type=kind)
+    return msgpack_decoder(kind).decode(data)

@@ -6,9 +6,11 @@ Splits and user events are opaque bytes here: the source's serializers, or pickl
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 import msgspec
+
+from penstock._engine.protocol.decoders import msgpack_decoder
 
 
 class AddSplitsEvent(msgspec.Struct, frozen=True, tag="add-splits"):
@@ -53,7 +55,7 @@ class ReaderState:
 
 
 #: Any operator event.
-_EVENT: Final = msgspec.msgpack.Decoder(OperatorEvent)
+_EVENT: Final = msgpack_decoder(cast("type[OperatorEvent]", OperatorEvent))
 
 
 def encode_event(event: OperatorEvent) -> bytes:

@@ -7,6 +7,7 @@ never change: checkpoints hold the state of a group together.
 from __future__ import annotations
 
 import struct
+from functools import cache
 from struct import Struct
 from typing import Any, Final, cast
 from zlib import crc32
@@ -16,6 +17,7 @@ from penstock._engine.protocol.keys import NormalKey, encode_normal, normal_key
 
 #: The bytes of an int for its key group: in this byte order CRC-32 spreads evenly spaced ints best.
 _pack_for_group: Final = Struct("<q").pack
+_pack_size: Final = 8
 _NORMAL_KINDS: Final = ({str}, {int}, {str, int})
 
 
@@ -66,6 +68,35 @@ def normal_key_groups(normals: list[NormalKey], max_parallelism: int) -> list[in
     except (struct.error, UnicodeEncodeError):  # a number beyond 64 bits, a lone surrogate
         pass
     return [key_group(normal, max_parallelism) for normal in normals]
+
+
+def int_key_groups(numbers: Any, max_parallelism: int) -> Any:
+    """Return the key groups of many ints within 64 bits, as `key_group` does, without a Python object for each.
+
+    Args:
+        numbers: An array of NumPy's with the type int64.
+        max_parallelism: The number of all key groups.
+
+    Example:
+        >>> import numpy
+        >>> int_key_groups(numpy.array([1, 2, -1]), 128).tolist() == key_groups([1, 2, -1], 128)
+        True
+    """
+    import numpy as np
+
+    table, crc = _crc_table(), np.full(len(numbers), 0xFFFFFFFF, np.uint32)
+    octets = np.ascontiguousarray(numbers, "<i8").view(np.uint8).reshape(-1, _pack_size)
+    for place in range(_pack_size):
+        crc = table[(crc ^ octets[:, place]) & 0xFF] ^ (crc >> 8)
+    return ~crc % np.uint32(max_parallelism)
+
+
+@cache
+def _crc_table() -> Any:
+    """Return the table of CRC-32, from checksums of one byte: they begin with all bits set and end with them turned."""
+    import numpy as np
+
+    return np.array([crc32(bytes([octet ^ 0xFF])) ^ 0xFFFFFFFF ^ (0xFFFFFFFF >> 8) for octet in range(256)], np.uint32)
 
 
 def subtask_of_key_group(group: int, parallelism: int, max_parallelism: int) -> int:

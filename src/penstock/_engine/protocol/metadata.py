@@ -18,6 +18,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from penstock._engine.protocol.control import ChannelStatus
+from penstock._engine.protocol.decoders import json_decoder
 from penstock._engine.protocol.older_documents import from_format_1, from_format_3
 from penstock._engine.protocol.rows import MIN_WATERMARK
 from penstock._engine.protocol.signing import UNSIGNED
@@ -395,7 +396,7 @@ def decode_chain_entry(data: bytes, path: str, keys: SigningKeys = UNSIGNED) -> 
         UnsupportedFormatError: A newer Penstock wrote it.
     """
     try:
-        document = msgspec.json.decode(data, type=_Document)
+        document = json_decoder(_Document).decode(data)
     except _NOT_DECODED as error:
         raise CorruptCheckpointError(path, f"it is not a whole metadata document ({error})") from error
     if document.format not in _READ_FORMATS:
@@ -425,7 +426,7 @@ def handles_of(snapshot: JobSnapshot | None) -> Iterator[StateHandle]:
 
 def _entry_of(body: bytes, document_format: int, path: str) -> ChainEntry:
     try:
-        entry = msgspec.json.decode(body, type=ChainEntry)
+        entry = json_decoder(ChainEntry).decode(body)
     except _NOT_DECODED as error:
         raise CorruptCheckpointError(path, f"it is not the metadata of a checkpoint ({error})") from error
     fault = why_unsound(entry)
@@ -443,7 +444,7 @@ def _entry_of(body: bytes, document_format: int, path: str) -> ChainEntry:
 
 def document_format(data: bytes) -> int:
     """Return the format of a readable document."""
-    return msgspec.json.decode(data, type=_Document).format
+    return json_decoder(_Document).decode(data).format
 
 
 def _digest(body: bytes) -> str:

@@ -4,6 +4,7 @@
 acks, which never change, and ``<job id>/blobs/<run id>`` a job program that is too large for a dispatch; beside it lie
 the dispatches of a wide epoch while that runs, as ``<run id>-<checkpoint>-<attempt>``. ``.mark`` is a random name of
 the directory itself, and ``.starts/<name>/3`` says which job was the third of its name to be started.
+``<job id>/results/`` has what the stages of a batch job hand on while it runs.
 ``_claim-1`` beside the metadata of a checkpoint or savepoint says which job has claimed it.
 """
 
@@ -122,6 +123,33 @@ def blob_path(job_id: str, run_id: str) -> str:
 def blobs_directory(job_id: str) -> str:
     """Return the directory of the files that single runs of a job need."""
     return f"{job_id}/blobs"
+
+
+def results_directory(job_id: str) -> str:
+    """Return the directory of the results that the stages of a batch job hand on."""
+    return f"{job_id}/results"
+
+
+def result_path(job_id: str, run_id: str, subtask: tuple[int, int], token: int, number: int) -> str:
+    """Return a file of the result of one subtask.
+
+    Args:
+        job_id: The job.
+        run_id: The run, whose files another run deletes when it begins.
+        subtask: The position of the vertex, and the subtask.
+        token: The attempt.
+        number: The number of the file among those of the attempt, from 0.
+
+    Example:
+        >>> result_path("0" * 32, "a" * 8, (2, 1), 255, 0)
+        '00000000000000000000000000000000/results/aaaaaaaa-2-1-00000000000000ff-0'
+    """
+    return f"{results_directory(job_id)}/{run_id}-{subtask[0]}-{subtask[1]}-{token & (1 << 64) - 1:016x}-{number}"
+
+
+def run_of_result(path: str) -> str:
+    """Return the run in the path of a file of `result_path`."""
+    return path.rpartition("/")[2].partition("-")[0]
 
 
 def dispatches_path(job_id: str, run_id: str, checkpoint_id: int, attempt: int) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from penstock._engine.protocol.decoders import json_decoder
 from penstock._engine.rest.access import Role
 from penstock._engine.rest.http_error import HttpError, job_not_found
 
@@ -155,7 +156,7 @@ def _unparsable(kind: str, name: str, text: str) -> HttpError:
 def _read(body: bytes, kind: Any) -> Any:
     """Read a body; an empty one has no members. Those that are not known are left out where the type allows that."""
     try:
-        return msgspec.json.decode(body.strip() or b"{}", type=kind)
+        return json_decoder(kind).decode(body.strip() or b"{}")
     except msgspec.ValidationError as error:
         text = f"Request did not match expected format {getattr(kind, '__name__', kind)}: {error}."
         raise HttpError(400, text) from None

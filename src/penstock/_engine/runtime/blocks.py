@@ -18,6 +18,7 @@ import msgspec
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.columns import ColumnBatch
 from penstock._engine.protocol.rows import MAX_PAYLOAD_BYTES
+from penstock._shelf import load_shown
 from penstock.common.columns import RecordLayout
 from penstock.errors import DamagedBlockError
 
@@ -92,6 +93,7 @@ def _encode_rows(batch: RowBatch) -> bytes:
         return _PICKLED + pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
     except (pickle.PicklingError, AttributeError, TypeError):
         # A class that pickle cannot name, such as one made inside a function.
+        load_shown()
         return _PICKLED + cloudpickle.dumps(content)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 

@@ -33,7 +33,7 @@ class ChainNode:
 
 def chain_of(vertex: JobVertex, plan: ExecutionPlan, subtask: int) -> list[ChainNode]:
     """Return the chain of one subtask, with its operators not yet open, and its edges."""
-    nodes = [ChainNode(create_in_task(node)) for node in vertex.operators]
+    nodes = [ChainNode(create_in_task(node, plan.graph.job_type)) for node in vertex.operators]
     for position, node in enumerate(vertex.operators):
         if node.parent is not None:
             nodes[node.parent].children.setdefault(node.input_tag, []).append(position)

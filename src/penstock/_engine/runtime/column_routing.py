@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._api.functions.field_key import FieldKey
 from penstock.common.columns import RecordLayout, int64_column, python_values
@@ -81,8 +81,19 @@ class KeyColumn:
             column = column.dictionary_decode()
         functions: Any = pc
         encoded = functions.dictionary_encode(column, null_encoding="encode")
-        keys = python_values(encoded.dictionary)
-        return int64_column(routes.of(keys, _itself)).take(encoded.indices)
+        keys = encoded.dictionary
+        if _has_plain_ints(keys):
+            receivers = cast("Any", pa).array(routes.of_ints(keys.cast(pa.int64()).to_numpy()))
+        else:
+            receivers: Any = int64_column(routes.of(python_values(keys), _itself))
+        return receivers.take(encoded.indices)
+
+
+def _has_plain_ints(column: Any) -> bool:
+    """Return whether all values of a column are ints of 64 bits; those of uint64 may be larger."""
+    import pyarrow as pa
+
+    return pa.types.is_integer(column.type) and column.type != pa.uint64() and not column.null_count
 
 
 def _itself(key: Any) -> Any:

@@ -20,7 +20,7 @@ from penstock._engine.protocol.rows import (
     subtask_target,
 )
 from penstock._engine.runtime.blocks import cut, encode_batch, fragments
-from penstock._engine.runtime.routing import OutputBuffer, make_router
+from penstock._engine.runtime.routing import ColumnRouter, OutputBuffer, make_router
 from penstock._engine.runtime.row_buffer import ExchangeRow
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from penstock._engine.operators.batch import Batch
     from penstock._engine.plan.levels import ExecutionPlan
     from penstock._engine.protocol.control import ChannelNews
-    from penstock._engine.runtime.row_buffer import RowBuffer
+    from penstock._engine.runtime.row_buffer import RowTaker
 
 #: Records buffered for one receiver before they become a block: until their size is known, and at most. More records
 #: would leave the processor's cache before they are read again: with 8,192, a windowed job took 1.4 times as long.
@@ -50,7 +50,9 @@ class EdgeWriter:
     def __init__(self, plan: ExecutionPlan, edge: JobEdge, sender: int) -> None:
         self.edge = edge
         self.channel = channel_number(edge.id, sender)
-        self._is_wide = plan.is_wide(edge)
+        self.is_wide = plan.is_wide(edge)
+        #: Whether its receivers have to hear in each epoch how long the sender could have read.
+        self.is_timed = False
         self.receivers = list(plan.receivers(edge, sender))
         target = plan.graph.vertices[edge.target]
         self.targets = [subtask_target(edge.target, receiver) for receiver in self.receivers]
@@ -67,6 +69,9 @@ class EdgeWriter:
         self._record_bytes = 0.0
         #: The status that its receivers know, and the watermark that they know from it or from blocks.
         self._told, self._told_watermark = UNHEARD, MIN_WATERMARK
+        self._withholds = False
+        #: Whether receivers are told the status of its channels.
+        self.tells = True
         self.watermark = MIN_WATERMARK
         self.records_out = 0
         self.bytes_out = 0
@@ -80,16 +85,21 @@ class EdgeWriter:
         """Call `finish` of the functions after the last record."""
         self._functions.finish()
 
-    def begin_epoch(self, rows: RowBuffer, token: int, slots: Mapping[int, int], told: ChannelStatus = UNHEARD) -> None:
+    def begin_epoch(
+        self, rows: RowTaker, token: int, slots: Mapping[int, int], told: ChannelStatus | None = UNHEARD
+    ) -> None:
         """Turn to a new epoch.
 
         Args:
             rows: The buffer for rows.
             token: The attempt's token.
             slots: The slot of the next level for each target's rows.
-            told: The status of its channels that its receivers know or expect.
+            told: The status of its channels that its receivers know or expect. None in a stage, where receivers begin
+                when all senders have ended, and need to be told nothing.
         """
+        self.tells, told = told is not None, told or UNHEARD
         self._told, self._told_watermark = told, told.watermark
+        self._withholds = self.is_wide and not told.idle
         self._rows, self._token = rows, token
         self._slots = [slots[target] for target in self.targets]
         for outlet in self._outlets:
@@ -100,16 +110,17 @@ class EdgeWriter:
 
     @property
     def takes_columns(self) -> bool:
-        """Whether it can send columns as columns; `Router.takes` decides for each batch."""
-        return self._router.takes_columns
+        """Whether it can send columns as columns; `ColumnRouter.takes` decides for each batch."""
+        return isinstance(self._router, ColumnRouter)
 
     def write(self, batch: Batch) -> None:
         """Send a batch: records to their receivers, watermarks to all receivers."""
         self.records_out += len(batch)
         if isinstance(batch, ColumnBatch):
             few = len(batch.watermarks) * _RECORDS_PER_WATERMARK <= len(batch) or len(batch.watermarks) <= 1
-            if few and self._router.takes(batch):
-                self._write_columns(batch)
+            router = self._router
+            if few and isinstance(router, ColumnRouter) and router.takes(batch):
+                self._write_columns(batch, router)
                 return
         self._write_rows(batch.rows())
 
@@ -131,7 +142,7 @@ class EdgeWriter:
             self._router.route(batch.records[start:], None if stamps is None else stamps[start:])
         self._send_full(self._block_records)
 
-    def _write_columns(self, batch: ColumnBatch) -> None:
+    def _write_columns(self, batch: ColumnBatch, router: ColumnRouter) -> None:
         if len(batch):
             self._take_form(columns=batch.form)
             self._record_bytes = batch.columns.nbytes / len(batch)
@@ -139,7 +150,7 @@ class EdgeWriter:
         for start, stop, watermark in batch.segments():
             if start < stop:
                 whole = start == 0 and stop == len(batch)
-                self._router.route_columns(batch if whole else batch.slice(start, stop))
+                router.route_columns(batch if whole else batch.slice(start, stop))
             if watermark is not None:
                 self._add_watermark(watermark)
         self._send_full(self._column_records)
@@ -178,7 +189,9 @@ class EdgeWriter:
     def _send(self, place: int) -> None:
         outlet = self._outlets[place]
         count = len(outlet)
-        if not count and not outlet.watermarks:
+        if not count and (not outlet.watermarks or self._withholds):
+            # The receivers of a wide edge to which there is no record learn the watermark from their next dispatch.
+            outlet.watermarks.clear()
             return
         batch = outlet.take()
         if self._form is True:
@@ -209,13 +222,16 @@ class EdgeWriter:
     def has_news(self, status: ChannelStatus) -> bool:
         """Return whether a status has to be sent, because receivers neither know nor expect it.
 
-        The receivers of a wide edge learn from their next dispatch that a sender has become idle.
+        The receivers of a wide edge learn from their next dispatch that a sender has become idle, and how long it could
+        have read.
         """
+        if self.is_timed and not self.is_wide:
+            return True
         if status.ended or self._told.ended:
             return status.ended != self._told.ended
         if status.watermark != self._told_watermark:
             return True
-        return status.idle != self._told.idle and not (status.idle and self._is_wide)
+        return status.idle != self._told.idle and not (status.idle and self.is_wide)
 
     def news(self, status: ChannelStatus) -> ChannelNews:
         """Return the part of a status that has to be sent."""

@@ -8,7 +8,7 @@ from penstock._engine.operators.base import EpochContext
 from penstock._engine.protocol.control import OperatorRestore
 
 if TYPE_CHECKING:
-    from penstock._engine.protocol.control import SubtaskDispatch, TaskDispatch
+    from penstock._engine.protocol.control import LevelDispatch, SubtaskDispatch, TaskDispatch
     from penstock.metrics.in_memory import InMemoryMetricGroup
 
 
@@ -26,8 +26,13 @@ def epoch_context(dispatch: SubtaskDispatch, task: TaskDispatch, uid: str, token
         for_savepoint=dispatch.for_savepoint,
         # Without a history the job has just started from that checkpoint: it did not complete in this run.
         notify_complete=dispatch.completed_checkpoint if dispatch.history else 0,
-        notify_aborted=task.level.checkpoint_id if task.level.attempt > 1 and not dispatch.is_notification else 0,
+        notify_aborted=task.level.checkpoint_id if _runs_again(task.level) and not dispatch.is_notification else 0,
     )
+
+
+def _runs_again(level: LevelDispatch) -> bool:
+    """Return whether an attempt at the checkpoint was aborted; stages make no checkpoint."""
+    return level.attempt > 1 and level.results is None
 
 
 def figures(metrics: InMemoryMetricGroup) -> dict[str, float]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import cloudpickle  # pyright: ignore[reportMissingTypeStubs]
 
+from penstock._engine.graph.job_graph import JobType
 from penstock._engine.operators.factory import create_operator
 from penstock._engine.protocol.control import TaskFailure
 from penstock._engine.protocol.non_recoverable import is_non_recoverable
@@ -81,9 +82,9 @@ def _pickled(error: SerializedThrowable | BaseException) -> bytes | None:
     return pickled  # pyright: ignore[reportUnknownVariableType]
 
 
-def create_in_task(node: OperatorNode) -> Operator:
+def create_in_task(node: OperatorNode, job_type: JobType = JobType.STREAMING) -> Operator:
     """Create the operator of a node; an error counts as the operator's."""
     try:
-        return create_operator(node.kind.value, node.payload)
+        return create_operator(node.kind.value, node.payload, batch=job_type is JobType.BATCH)
     except Exception as error:  # for example a module that is not installed here
         raise OperatorError(node, has_record=False, record=None) from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock._engine.graph.job_graph import OperatorKind
+from penstock._engine.graph.job_graph import JobType, OperatorKind
 from penstock._engine.operators.factory import create_operator
 from penstock._engine.operators.watermarks import TimestampsAndWatermarksOperator
 
@@ -20,6 +20,8 @@ def longest_idleness(graph: JobGraph, vertex: int) -> int:
         vertex: The vertex; the idleness of its head itself does not count.
     """
     reached, waiting, longest = {vertex}, [vertex], 0
+    if graph.job_type is JobType.BATCH:  # no watermark before the end waits for an idle source
+        return 0
     while waiting:
         sender = waiting.pop()
         for node in graph.vertices[sender].operators:

@@ -15,19 +15,23 @@ from penstock._engine.protocol.rows import DRIVER, PayloadKind, slot_of_target, 
 from penstock._engine.runtime.blocks import decode_batch
 from penstock._engine.runtime.failures import OperatorError, describe_failure
 from penstock._engine.runtime.row_buffer import ExchangeRow, RowBuffer, rows_of
+from penstock._engine.runtime.stage import StageTask
 from penstock._engine.runtime.subtask import SubtaskRuntime
 from penstock._engine.runtime.task_log import TaskLog
 from penstock._engine.runtime.worker_cache import CACHE, close_needless
-from penstock.errors import InternalError
+from penstock.common.store_options import reaching_stores_by
+from penstock.errors import InternalError, LocalStateError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
 
     import pyarrow as pa
 
     from penstock._engine.plan.levels import ExecutionPlan
     from penstock._engine.protocol.control import SubtaskDispatch, TaskDispatch
     from penstock._engine.runtime.worker_cache import WorkerCache
+
 
 #: Blocks of many small tuples are no garbage: let Python's collector run less often than after 700 objects.
 _GC_THRESHOLDS: Final = (200_000, 20, 50)
@@ -56,7 +60,6 @@ class LevelTask:
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the slot's subtasks over the rows from above and yield rows; a user error becomes a row too."""
-        gc.set_threshold(*_GC_THRESHOLDS)
         rows = rows_of(batches) if self._dispatch.level > 0 else iter(())
         with self._log.listening():
             try:
@@ -90,7 +93,7 @@ class LevelTask:
             runtime = cache.take(part)
             is_new = runtime is None
             if runtime is None:
-                runtime = SubtaskRuntime(self._plan, task.job, self._at, cache.storage(task.job), cache.clock)
+                runtime = SubtaskRuntime(self._plan, task.job, self._at, cache)
             self._subtasks[subtask_target(*self._at)] = runtime
             self._turn_to(runtime)
             if part.is_notification:
@@ -284,7 +287,7 @@ def run_level(
     cache: WorkerCache = CACHE,
     storage_options: Mapping[str, str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Run one slot of one level; a Spark task calls it.
+    """Run one slot of one level of an epoch, or of a stage; a Spark task calls it.
 
     Args:
         job: The encoded JobDispatch.
@@ -292,12 +295,25 @@ def run_level(
         place: The level, and the slot, which is the partition of the task.
         batches: Rows of the level above; ignored for level 0.
         cache: The subtasks and plans that the worker keeps between epochs.
-        storage_options: The options of the checkpoint storage.
+        storage_options: The options of the checkpoint storage; connectors reach object stores by them, too.
     """
+    gc.set_threshold(*_GC_THRESHOLDS)
     run = decode(job, JobDispatch)
     cache.turn_to_run(run, storage_options)
     dispatch = unpack(dispatches, run, place, lambda: cache.storage(run).read_range)
-    yield from LevelTask(dispatch, cache).run(batches)
+    with reaching_stores_by(storage_options):
+        if dispatch.level.results is None:
+            yield from LevelTask(dispatch, cache).run(batches)
+        else:
+            yield from StageTask(dispatch, cache).run()
+
+
+def meeting_place(run_id: str, cache: WorkerCache = CACHE) -> Path | None:
+    """Return a directory in which the last tasks of a run on this host see each other; None if it cannot be made."""
+    try:
+        return cache.local_state(run_id).hold() / "last-tasks"
+    except LocalStateError:
+        return None
 
 
 def close_all(run_id: str, cache: WorkerCache = CACHE) -> pa.RecordBatch:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from penstock._engine.graph.job_graph import JobEdge, PartitionerKind
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.columns import ColumnBatch, joined
-from penstock._engine.protocol.key_groups import key_group, key_groups, subtask_of_key_group
+from penstock._engine.protocol.key_groups import int_key_groups, key_group, key_groups, subtask_of_key_group
 from penstock._engine.protocol.keys import equal_as_encoded, normal_key
 from penstock._engine.runtime.column_routing import KeyColumn, by_receiver, in_turn
 from penstock.common.columns import int64_column
@@ -92,21 +92,20 @@ class Router(ABC):
     def route(self, records: list[Any], timestamps: list[int] | None) -> None:
         """Put each record into the outlet of its receiver; outlets were prepared with or without timestamps."""
 
+
+class ColumnRouter(Router):
+    """A router that distributes batches of columns, too."""
+
     def takes(self, batch: ColumnBatch) -> bool:
         """Return whether it can route a batch of columns; otherwise the batch is routed as rows."""
-        return self.takes_columns
-
-    @property
-    def takes_columns(self) -> bool:
-        """Whether it can route columns; `takes` decides for each batch."""
         return True
 
+    @abstractmethod
     def route_columns(self, batch: ColumnBatch) -> None:
         """Put the records of a batch that `takes` accepted into the outlets of their receivers; it is not empty."""
-        raise NotImplementedError
 
 
-class SingleRouter(Router):
+class SingleRouter(ColumnRouter):
     """Sends all records to one receiver."""
 
     def route(self, records: list[Any], timestamps: list[int] | None) -> None:
@@ -116,7 +115,7 @@ class SingleRouter(Router):
         self.outlets[0].add_columns(batch)
 
 
-class BroadcastRouter(Router):
+class BroadcastRouter(ColumnRouter):
     """Sends each record to every receiver."""
 
     def route(self, records: list[Any], timestamps: list[int] | None) -> None:
@@ -128,7 +127,7 @@ class BroadcastRouter(Router):
             outlet.add_columns(batch)
 
 
-class RoundRobinRouter(Router):
+class RoundRobinRouter(ColumnRouter):
     """Sends each record to the next receiver in turn."""
 
     def __init__(self, outlets: list[OutputBuffer], start: int) -> None:
@@ -158,10 +157,6 @@ class TargetRouter(Router):
         super().__init__(outlets, functions)
         self._targets = targets
 
-    @property
-    def takes_columns(self) -> bool:
-        return False
-
     def route(self, records: list[Any], timestamps: list[int] | None) -> None:
         targets = self._targets(records)
         put = [outlet.records.append for outlet in self.outlets]
@@ -175,7 +170,7 @@ class TargetRouter(Router):
             stamp[target](timestamp)
 
 
-class RandomRouter(TargetRouter):
+class RandomRouter(TargetRouter, ColumnRouter):
     """Sends each record to a random receiver."""
 
     def __init__(self, outlets: list[OutputBuffer]) -> None:
@@ -183,10 +178,6 @@ class RandomRouter(TargetRouter):
 
     def _draw(self, count: int) -> list[int]:
         return random.choices(range(len(self.outlets)), k=count)  # noqa: S311 - no secret
-
-    @property
-    def takes_columns(self) -> bool:
-        return True
 
     def route_columns(self, batch: ColumnBatch) -> None:
         for receiver, part in by_receiver(batch, int64_column(self._draw(len(batch)))):
@@ -239,6 +230,12 @@ class KeyRoutes:
         find, learn = self.known.get, self.learn
         return [learn(key) if (receiver := find(key)) is None else receiver for key in keys]
 
+    def of_ints(self, numbers: Any) -> Any:
+        """Return the receivers of keys that are an array of NumPy's, with the type int64."""
+        import numpy as np
+
+        return np.array(self._receivers)[int_key_groups(numbers, self._max_parallelism)]
+
     def _compute(self, keys: list[Any]) -> list[int]:
         receivers = self._receivers
         return [receivers[group] for group in key_groups(keys, self._max_parallelism)]
@@ -253,24 +250,10 @@ class HashRouter(TargetRouter):
         routes: KeyRoutes,
         select: Callable[[Any], Any],
         functions: tuple[Any, ...] = (),
-        column: KeyColumn | None = None,
     ) -> None:
         super().__init__(outlets, lambda records: routes.of(records, select), functions)
         self._routes = routes
         self._select = select
-        self._column = column
-
-    @property
-    def takes_columns(self) -> bool:
-        return self._column is not None
-
-    def takes(self, batch: ColumnBatch) -> bool:
-        return self._column is not None and self._column.is_in(batch)
-
-    def route_columns(self, batch: ColumnBatch) -> None:
-        assert self._column is not None
-        for receiver, part in by_receiver(batch, self._column.receivers(batch, self._routes)):
-            self.outlets[receiver].add_columns(part)
 
     def route(self, records: list[Any], timestamps: list[int] | None) -> None:
         taken = self._route_alike(records, timestamps)
@@ -313,6 +296,28 @@ class HashRouter(TargetRouter):
         return len(records)
 
 
+class FieldRouter(HashRouter, ColumnRouter):
+    """Sends each record to the receiver of its key, which is a field and thus a column."""
+
+    def __init__(
+        self,
+        outlets: list[OutputBuffer],
+        routes: KeyRoutes,
+        select: Callable[[Any], Any],
+        functions: tuple[Any, ...],
+        column: KeyColumn,
+    ) -> None:
+        super().__init__(outlets, routes, select, functions)
+        self._column = column
+
+    def takes(self, batch: ColumnBatch) -> bool:
+        return self._column.is_in(batch)
+
+    def route_columns(self, batch: ColumnBatch) -> None:
+        for receiver, part in by_receiver(batch, self._column.receivers(batch, self._routes)):
+            self.outlets[receiver].add_columns(part)
+
+
 def make_router(
     edge: JobEdge, outlets: list[OutputBuffer], sender: int, parallelism: int, max_parallelism: int
 ) -> Router:
@@ -331,7 +336,9 @@ def make_router(
         case PartitionerKind.HASH:
             selector = members["key_selector"]
             select, column = getattr(selector, "get_key", selector), KeyColumn.of(selector)
-            return HashRouter(outlets, KeyRoutes(parallelism, max_parallelism), select, functions, column)
+            routes = KeyRoutes(parallelism, max_parallelism)
+            among = outlets, routes, select, functions
+            return HashRouter(*among) if column is None else FieldRouter(*among, column)
         case PartitionerKind.CUSTOM:
             targets = _custom(members["partitioner"], members["key_selector"], parallelism)
             return TargetRouter(outlets, targets, functions)

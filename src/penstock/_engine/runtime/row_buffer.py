@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 
 import pyarrow as pa
 
@@ -67,6 +67,14 @@ def text_batch(texts: Sequence[str]) -> pa.RecordBatch:
 def _array(kind: pa.DataType, values: Sequence[bytes]) -> pa.Array[Any]:
     ends = pa.py_buffer(array("i", accumulate(map(len, values), initial=0)))
     return pa.Array.from_buffers(kind, len(values), [None, ends, pa.py_buffer(b"".join(values))])
+
+
+class RowTaker(Protocol):
+    """Takes the rows that a subtask sends: a buffer of an epoch, or the result of a stage."""
+
+    def add(self, row: ExchangeRow) -> None:
+        """Add one row."""
+        ...
 
 
 class RowBuffer:

@@ -9,7 +9,9 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from penstock._engine.graph.job_graph import OperatorKind
+from msgspec import UNSET
+
+from penstock._engine.graph.job_graph import JobType, OperatorKind
 from penstock._engine.operators.accumulators import AccumulatorRegistry
 from penstock._engine.operators.base import EpochContext, Operator, OperatorContext, Output
 from penstock._engine.operators.batch import RowBatch, watermark_only
@@ -25,7 +27,7 @@ from penstock._engine.runtime.epoch_context import epoch_context, figures
 from penstock._engine.runtime.failures import OperatorError, create_in_task
 from penstock._engine.runtime.idleness import longest_idleness
 from penstock._engine.runtime.input_channels import InputChannels
-from penstock._engine.runtime.subtask_state import SubtaskState
+from penstock._engine.runtime.subtask_state import SubtaskState, TransientState
 from penstock.common.configuration import Configuration
 from penstock.common.option_table import DRAIN_FIRES_PROCESSING_TIME_TIMERS, OBJECT_REUSE
 from penstock.common.redaction import hiding
@@ -36,17 +38,17 @@ if TYPE_CHECKING:
 
     from penstock._engine.graph.job_graph import JobVertex, OperatorNode
     from penstock._engine.operators.batch import Batch
-    from penstock._engine.operators.clocks import TaskClock
     from penstock._engine.plan.levels import ExecutionPlan
     from penstock._engine.protocol.control import (
         ChannelNews,
         ChannelStatus,
+        EdgeStatus,
         JobDispatch,
         SubtaskDispatch,
         TaskDispatch,
     )
     from penstock._engine.runtime.edge_writer import EdgeWriter
-    from penstock._engine.storage.checkpoint_storage import FileStorage
+    from penstock._engine.runtime.worker_cache import WorkerCache
 
 T = TypeVar("T")
 
@@ -61,13 +63,13 @@ class SubtaskRuntime:
         plan: ExecutionPlan,
         job: JobDispatch,
         place: tuple[int, int],
-        storage: FileStorage,
-        clock: TaskClock,
+        worker: WorkerCache,
     ) -> None:
         self.place = place
         self.vertex: JobVertex = plan.graph.vertices[place[0]]
         self._plan = plan
-        self._clock, self._processing_clock = clock, ProcessingClock(clock)
+        clock = self._clock = worker.clock
+        self._processing_clock = ProcessingClock(clock)
         self._now_ms = self._processing_clock.now_ms
         #: The time in which there could have been input, and its value at the start of the running epoch.
         self._input_clock = InputClock(clock)
@@ -75,7 +77,9 @@ class SubtaskRuntime:
         configuration = Configuration.from_dict(job.configuration)
         self._drain_fires_timers = configuration.get(DRAIN_FIRES_PROCESSING_TIME_TIMERS)
         self._object_reuse = configuration.get(OBJECT_REUSE)
-        self._state = SubtaskState(self.vertex, place[1], job, storage)
+        self._local = worker.local_state(job.run_id)
+        of_type = TransientState if plan.graph.job_type is JobType.BATCH else SubtaskState
+        self._state = of_type(self.vertex, place[1], job, worker.storage(job), self._local)
         self.metrics = [InMemoryMetricGroup() for _ in self.vertex.operators]
         self._accumulators = [AccumulatorRegistry() for _ in self.vertex.operators]
         self._nodes = chain_of(self.vertex, plan, place[1])
@@ -91,8 +95,12 @@ class SubtaskRuntime:
         #: (checkpoint id, token) of the last epoch that it ran, and the number of that attempt.
         self.position: tuple[int, int] | None = None
         self.attempt = 0
-        #: Edges whose receivers need the time in which there could have been input, for idle timeouts.
-        self._timed = {edge.edge.id for edge in self.edges if longest_idleness(plan.graph, edge.edge.target)}
+        for edge in self.edges:
+            edge.is_timed = longest_idleness(plan.graph, edge.edge.target) > 0
+        self._channels = plan.channels_into(*place)
+        #: Whether it learns late, by a dispatch, how long some senders could have read; and the time of the others.
+        self._learns_late = any(map(plan.is_wide, plan.graph.inputs(place[0])))
+        self._senders_ms = 0.0
         #: The status, by outgoing channel, that receivers have to be sent at the end of the epoch.
         self.closings: dict[int, ChannelNews] = {}
 
@@ -128,7 +136,7 @@ class SubtaskRuntime:
         except OperatorError:  # nothing depends on the old operator any more
             _log.warning("%s (%d) failed to close", self.operator_name, self.place[1], exc_info=True)
         self._accumulators[position].clear()
-        node.operator = create_in_task(self.vertex.operators[position])
+        node.operator = create_in_task(self.vertex.operators[position], self._plan.graph.job_type)
         self._call(position, node.operator.open, context)
         return node.operator
 
@@ -143,7 +151,7 @@ class SubtaskRuntime:
             operator_name=owner.name,
             uid=owner.uid,
             subtask=self.place[1],
-            parallelism=vertex.parallelism,
+            parallelism=dispatch.level.parallelism.get(vertex.id, vertex.parallelism),
             max_parallelism=vertex.max_parallelism,
             job_attempt=dispatch.level.job_attempt,
             configuration=job.configuration,
@@ -157,6 +165,7 @@ class SubtaskRuntime:
             save_operator_state=partial(self._state.save_operator, node.uid),
             read_state=self._state.read,
             object_reuse=self._object_reuse,
+            local_directory=self._local.hold,
         )
 
     # ------------------------------------------------------------------------------------------------------ the epoch
@@ -172,8 +181,11 @@ class SubtaskRuntime:
         self._started_ms, self._busy, self._records_in, self._bytes_in = self._now_ms(), 0.0, 0, 0
         self._input_began_ms = self._input_clock.now_ms()
         self._finished = self._awaits_end = False
-        ends = {edge.id: task.level.ending_subtasks(edge.source) for edge in self._plan.graph.inputs(self.place[0])}
-        self.channels = InputChannels(self._plan.channels_into(*self.place), dispatch, task.level.inputs, ends)
+        inputs, level = self._plan.graph.inputs(self.place[0]), task.level
+        known = {edge.id: level.inputs[edge.id] for edge in inputs if edge.id in level.inputs}
+        ends = {edge.id: level.ending_subtasks(edge.source) for edge in inputs}
+        self.channels = InputChannels(self._channels_of(task), dispatch, known, ends)
+        self._hear_of_time(known.values())
         self.valve = self.channels.valve
         self._told = self.channels.ended_inputs()
         self._epochs: list[EpochContext] = []
@@ -200,6 +212,22 @@ class SubtaskRuntime:
                 yield from self._push(0, watermark_only(risen), 0)
         yield from self._on_processing_time()
         self._busy += time.perf_counter() - start
+
+    def _hear_of_time(self, known: Iterable[EdgeStatus]) -> None:
+        """Let the time pass in which, by the dispatch, senders could have read in the last epoch."""
+        if self._learns_late:
+            times = [self._senders_ms, *(status.read_ms for status in known)]
+            self._input_clock.advance(min(filter(None, times), default=0.0))
+            self._senders_ms = 0.0
+
+    def _channels_of(self, task: TaskDispatch) -> dict[int, int]:
+        """Return the channels that it reads: in a stage perhaps those of several receivers."""
+        vertex, subtask = self.place
+        if vertex not in task.level.parallelism:
+            return self._channels
+        receivers = self._plan.receivers_of_subtask(vertex, subtask, task.level.parallelism)
+        channels = (self._plan.channels_into(vertex, receiver) for receiver in receivers)
+        return {channel: index for part in channels for channel, index in part.items()}
 
     def notify_last(self, task: TaskDispatch, dispatch: SubtaskDispatch) -> None:
         """Notify the checkpoint listeners of the last checkpoint of the subtask or the job; only `close` may follow.
@@ -282,7 +310,9 @@ class SubtaskRuntime:
             if self._finished:
                 yield from self._push(0, watermark_only(MAX_WATERMARK), 0)
         else:
-            self._input_clock.advance(self.channels.time_of_senders())
+            self._senders_ms = self.channels.time_of_senders()
+            if not self._learns_late:
+                self._input_clock.advance(self._senders_ms)
             self._finished = self.valve.has_ended()
             for index in sorted(self.channels.ended_inputs() - self._told):
                 yield from self._end_input(0, index)
@@ -342,7 +372,7 @@ class SubtaskRuntime:
         self.closings = {
             edge.channel: edge.news(status)
             for edge, status in zip(self.edges, statuses, strict=True)
-            if edge.edge.id in self._timed or edge.has_news(status)
+            if edge.tells and edge.has_news(status)
         }
         return SubtaskAck(
             vertex=self.place[0],
@@ -365,6 +395,7 @@ class SubtaskRuntime:
             next_timer_ms=min(timers, default=None),
             bytes_in=self._bytes_in,
             awaits_end=self._awaits_end and not self._finished,
+            read_ms=self.read_ms if any(edge.is_timed and edge.is_wide for edge in self.edges) else UNSET,
         )
 
     @property

@@ -12,6 +12,7 @@ from penstock._engine.protocol.paths import shared_path
 from penstock._engine.protocol.signing import file_digest
 from penstock._engine.protocol.state_handle import StateMode
 from penstock._engine.state.keyed_store import KeyedStore
+from penstock._engine.state.memory_store import MemoryStore
 from penstock._engine.state.operator_state import describe
 from penstock.common.configuration import Configuration
 from penstock.common.option_table import CHECKPOINT_INLINE_THRESHOLD, STATE_MEMORY
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from penstock._engine.operators.base import EpochContext
     from penstock._engine.protocol.control import JobDispatch, OperatorAck
     from penstock._engine.protocol.state_handle import StateHandle, StatePart
-    from penstock._engine.state.memory_store import MemoryStore
     from penstock._engine.storage.checkpoint_storage import FileStorage
+    from penstock._engine.storage.local_state import LocalStateDirectory
 
 #: Operator state with a union list above this size is a file: every subtask gets the handles of all subtasks.
 _INLINE_UNION_BYTES: Final = 1 << 10
@@ -33,22 +34,29 @@ _INLINE_OUTPUT_BYTES: Final = 64 << 10
 class SubtaskState:
     """Creates the stores of one subtask, and reads and writes its state files."""
 
-    def __init__(self, vertex: JobVertex, subtask: int, job: JobDispatch, storage: FileStorage) -> None:
+    def __init__(
+        self,
+        vertex: JobVertex,
+        subtask: int,
+        job: JobDispatch,
+        storage: FileStorage,
+        local: LocalStateDirectory,
+    ) -> None:
         self._vertex = vertex
         self._subtask = subtask
         self._storage = storage
         self._job_id, self._run_id = job.job_id, job.run_id
-        self._local = Path(job.local_directory)
+        self._local = local
         configuration = Configuration.from_dict(job.configuration)
         self._inline_bytes = configuration.get(CHECKPOINT_INLINE_THRESHOLD)
         self._memory_bytes = configuration.get(STATE_MEMORY)
 
-    def keyed_store(self, uid: str) -> KeyedStore:
+    def keyed_store(self, uid: str) -> MemoryStore:
         """Return a new keyed store of an operator, over its local directory."""
         vertex = self._vertex
         name = Path(shared_path(self._job_id, uid, self._subtask, 0, 0)).name.rsplit("-", 2)[0]
         return KeyedStore(
-            self._local / name,
+            self._local.hold() / name,
             key_group_range(self._subtask, vertex.parallelism, vertex.max_parallelism),
             vertex.max_parallelism,
             self.read,
@@ -98,3 +106,17 @@ class SubtaskState:
         path = shared_path(self._job_id, uid, self._subtask, epoch.checkpoint_id, epoch.token, suffix=suffix)
         self._storage.put(path, data)
         return path
+
+
+class TransientState(SubtaskState):
+    """The state of a batch job: one key at a time has some, in memory, and no checkpoint holds it."""
+
+    def keyed_store(self, uid: str) -> MemoryStore:
+        """Return a new keyed store in memory."""
+        del uid
+        return MemoryStore(range(self._vertex.max_parallelism), self._vertex.max_parallelism, self.read)
+
+    def save_keyed(self, uid: str, store: MemoryStore, epoch: EpochContext) -> StateHandle | None:
+        """Return None: there is nothing to keep."""
+        del uid, store, epoch
+        return None

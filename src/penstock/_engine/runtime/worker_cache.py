@@ -12,15 +12,18 @@ import logging
 import os
 import pickle
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.operators.clocks import TaskClock
 from penstock._engine.plan.levels import ExecutionPlan, build_plan
 from penstock._engine.protocol.control import HISTORY
 from penstock._engine.protocol.signing import check_digest
 from penstock._engine.runtime.failures import OperatorError
+from penstock._engine.storage.local_state import LocalStateDirectory
 from penstock._engine.storage.opening import open_storage
 from penstock.common.redaction import hiding
+from penstock.errors import CheckpointStorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,16 +35,24 @@ if TYPE_CHECKING:
 
 _log = hiding(logging.getLogger(__name__))
 
+#: Where this process was started, and where it is now as far as jobs have changed that.
+_START_DIRECTORY: Final = str(Path.cwd())
+_directory = [_START_DIRECTORY]
+
 
 class WorkerCache:
     """The entries of this process; tests simulate several processes with several caches.
 
     Args:
         clock: The clocks of the subtasks; by default those of the machine.
+        state_directory: The directory of local state; by default that of this process's user on its host.
     """
 
-    def __init__(self, clock: TaskClock | None = None) -> None:
+    def __init__(self, clock: TaskClock | None = None, state_directory: Path | None = None) -> None:
         self.clock = clock or TaskClock()
+        self.state_directory = state_directory
+        #: By run: a worker may serve several jobs in turn.
+        self._local_states: dict[str, LocalStateDirectory] = {}
         self._plans: dict[str, ExecutionPlan] = {}
         #: The subtasks of one run and attempt, by vertex and subtask.
         self._subtasks: dict[tuple[int, int], SubtaskRuntime] = {}
@@ -73,9 +84,7 @@ class WorkerCache:
         if task.level.job_attempt != self._job_attempt:
             self.close()
             self._job_attempt = task.level.job_attempt
-        for entry in job.python_path:
-            if entry not in sys.path:
-                sys.path.append(entry)
+        _turn_to_places(job)
         program = job.program
         name = job.program_path or hashlib.sha256(program or b"").hexdigest()
         plan = self._plans.get(name)
@@ -97,11 +106,24 @@ class WorkerCache:
                 close_needless(runtime)
 
     def storage(self, job: JobDispatch) -> FileStorage:
-        """Return the job's checkpoint storage."""
+        """Return the job's checkpoint storage.
+
+        Raises:
+            CheckpointStorageError: It cannot be opened, or this host does not have it.
+        """
         storage = self._storages.get(job.storage_url)
         if storage is None:
-            storage = self._storages[job.storage_url] = open_storage(job.storage_url, self._storage_options)
+            storage = open_storage(job.storage_url, self._storage_options)
+            if (reason := storage.why_absent()) is not None:
+                raise CheckpointStorageError(storage.full_path(""), reason)
+            self._storages[job.storage_url] = storage
         return storage
+
+    def local_state(self, run_id: str) -> LocalStateDirectory:
+        """Return the directory in which a run keeps state on this host."""
+        if run_id not in self._local_states:
+            self._local_states[run_id] = LocalStateDirectory(run_id, self.state_directory)
+        return self._local_states[run_id]
 
     def take(self, subtask: SubtaskDispatch) -> SubtaskRuntime | None:
         """Remove and return a subtask's entry; None when the epoch cannot continue with it."""
@@ -127,6 +149,8 @@ class WorkerCache:
             self._plans.clear()
             self._storages.clear()
             self._run = ""
+        if (local_state := self._local_states.pop(run_id, None)) is not None:
+            local_state.leave()
 
     def close(self, turn_to: Callable[[SubtaskRuntime], None] = lambda _: None) -> None:
         """Close all subtasks in the cache."""
@@ -151,11 +175,13 @@ def _is_needless(runtime: SubtaskRuntime, part: SubtaskDispatch | None, level: L
     """
     if runtime.position is None:
         return True
+    if part is not None and _is_accepted(runtime, part):
+        return False
     checkpoint_id, _ = runtime.position
     if checkpoint_id == level.checkpoint_id:  # void, or of the running epoch, which is not accepted yet
         return runtime.attempt != level.attempt
     if part is not None:
-        return not _is_accepted(runtime, part)
+        return True
     vertex, subtask = runtime.place
     has_finished = not any(start <= subtask < stop for start, stop in level.running.get(vertex, ()))
     return has_finished or checkpoint_id < level.checkpoint_id - HISTORY
@@ -168,6 +194,17 @@ def close_needless(runtime: SubtaskRuntime) -> None:
     except Exception as error:  # noqa: BLE001 - a function of the user's
         name = error.node.name if isinstance(error, OperatorError) else runtime.vertex.name
         _log.warning("%s (%d) failed to close; the job is not affected", name, runtime.place[1], exc_info=True)
+
+
+def _turn_to_places(job: JobDispatch) -> None:
+    """Let functions import what was brought for a job, and open the files in its working directory."""
+    for entry in map(os.path.abspath, job.python_path):
+        if entry not in sys.path:
+            sys.path.append(entry)
+    directory = job.working_directory or _START_DIRECTORY
+    if _directory[0] != directory:
+        os.chdir(directory)
+        _directory[0] = directory
 
 
 def load_program(program: bytes) -> ExecutionPlan:

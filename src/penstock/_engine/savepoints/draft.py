@@ -22,7 +22,7 @@ from penstock._engine.protocol.metadata import (
     VertexSubtaskState,
 )
 from penstock._engine.state.declared import bare
-from penstock._engine.state.rows import IN_ADDRESS
+from penstock._engine.state.rows import IN_ADDRESS, SLICED
 from penstock._engine.state.table import ABSENT
 from penstock.common.copies import own
 from penstock.errors import SavepointChangeError, UncopyableRecordError
@@ -64,7 +64,7 @@ def holds_none(name: str, kind: str) -> bool:
         >>> holds_none("total", "value[int]"), holds_none("reduce", "value"), holds_none("any", "window-aggregate")
         (False, True, True)
     """
-    kind = bare(kind).removeprefix(IN_ADDRESS)
+    kind = bare(kind).removeprefix(IN_ADDRESS).removeprefix(SLICED)
     holding = {"window-reduce", "window-aggregate", "map", "aggregating"}
     return kind in holding or (kind == "value" and name == _REDUCE)
 

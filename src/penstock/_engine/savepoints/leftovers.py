@@ -16,6 +16,7 @@ from penstock._engine.savepoints.local_leftovers import dead_local_directories, 
 from penstock._engine.savepoints.staged_leftovers import UNREADABLE, StagedFiles
 from penstock._engine.savepoints.survey import Leftover, LeftoverKind, LeftoverPlaces, Removal, Survey, UnclearLeftover
 from penstock._engine.storage.opening import open_storage
+from penstock.common.store_options import reaching_stores_by
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ def _remove(leftover: Leftover, options: Mapping[str, str] | None) -> str | None
     if leftover.kind is LeftoverKind.STAGED_FILE:
         from penstock._connectors.files.opening import filesystem_of
 
-        filesystem_of(leftover.path).delete(leftover.path)
+        with reaching_stores_by(options):
+            filesystem_of(leftover.path).delete(leftover.path)
     else:
         storage = open_storage(leftover.root, options)
         inside = [file.path for file in storage.files(leftover.name)]
@@ -188,5 +190,7 @@ class _Search:
             [storage.full_path(name) for storage, name in self._savepoints],
             dict(self._places.options),
         )
-        yield from staged.below(self._places.sink_directories, self._oldest_ms)
+        with reaching_stores_by(dict(self._places.options)):
+            found = staged.below(self._places.sink_directories, self._oldest_ms)
+        yield from found
         self._unclear += staged.unclear

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from penstock._engine.savepoints.reading import SCRATCH
 from penstock._engine.savepoints.survey import UnclearLeftover
 from penstock._engine.state.environment import is_in_use
-from penstock._engine.storage.ownership import levels_of_user, why_not_own
+from penstock._engine.storage.ownership import levels_of_user, user_path, why_not_own
 from penstock._engine.storage.scratch import LOCK, is_dead
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def is_dead_directory(path: Path) -> bool:
         return False
     if _is_state(path):
         if (path / LOCK).is_file() and not is_dead(path):
-            return False  # its driver lives, and may have no epoch at work
+            return False  # its driver or a worker lives, and may have no epoch at work
         return not any(map(is_in_use, path.resolve().rglob("version-*")))
     return is_dead(path)
 
@@ -76,7 +76,7 @@ def _candidates(unclear: list[UnclearLeftover]) -> Iterator[tuple[Path, str]]:
             if _is_own(path):  # else another user's, or a file
                 yield path, "the process that made it has ended"
     # `spark.directories` makes these; listing must not make or change anything.
-    own = temporary / f"penstock-{os.geteuid()}"
+    own = user_path()
     for path in _own_below(own, unclear):
         if path.name.startswith("spark-"):
             yield path, "the process that started Spark there has ended"

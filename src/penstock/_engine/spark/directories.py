@@ -16,7 +16,7 @@ import tempfile
 import uuid
 from pathlib import Path
 
-from penstock._engine.storage.ownership import why_not_own
+from penstock._engine.storage.ownership import user_path, why_not_own
 from penstock._engine.storage.scratch import DirectoryLock, ScratchDirectory, is_dead
 from penstock.errors import LocalDirectoryError
 
@@ -57,8 +57,7 @@ def private_directory(path: Path) -> Path:
 
 def user_directory(base: Path | None = None) -> Path:
     """Return the directory of this user below ``base``, by default below the temporary directory."""
-    user = os.environ.get("USERNAME", "user") if sys.platform == "win32" else str(os.geteuid())
-    return private_directory((base or Path(tempfile.gettempdir())) / f"penstock-{user}")
+    return private_directory(user_path(base))
 
 
 def require_free_space(path: Path, needed: int = MIN_FREE_BYTES) -> None:

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import base64
 import logging
-import tempfile
 import threading
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pyspark import TaskContext
@@ -122,22 +120,18 @@ def _task_of_last_level(level: int, run: _Run, batches: Iterator[pa.RecordBatch]
     return answers(_task(level, run, batches))
 
 
-def _last_task(
-    run_id: str, run: _Run, meeting: Path, slots: int, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def _last_task(run_id: str, run: _Run, slots: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Run in the last Spark job of a run: notify checkpoint listeners, then close all functions in this worker."""
-    return answers(_closing_rows(run_id, run, meeting, slots, batches))
+    return answers(_closing_rows(run_id, run, slots, batches))
 
 
-def _closing_rows(
-    run_id: str, run: _Run, meeting: Path, slots: int, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    from penstock._engine.runtime.level import close_all, run_level
+def _closing_rows(run_id: str, run: _Run, slots: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    from penstock._engine.runtime.level import close_all, meeting_place, run_level
 
     close_at_exit()
     context = TaskContext.get()
     assert context is not None
-    with with_others(meeting, context.partitionId(), slots):
+    with with_others(meeting_place(run_id), context.partitionId(), slots):
         dispatches = context.getLocalProperty(_DISPATCHES)
         if dispatches:
             place = 0, context.partitionId()
@@ -225,9 +219,8 @@ class SparkEpochRunner:
     def _close(self, run_id: str, run: _Run) -> list[tuple[int, bytes]]:
         """Run one task in each slot, all at the same time, so that Spark gives each another of the idle workers."""
         session, slots = self._spark.session, self._spark.slots
-        with tempfile.TemporaryDirectory(prefix="penstock-release-") as meeting:
-            task = partial(_last_task, run_id, run, Path(meeting), slots)
-            return list(collect(session.range(slots, numPartitions=slots).mapInArrow(task, _ANSWERS)))
+        task = partial(_last_task, run_id, run, slots)
+        return list(collect(session.range(slots, numPartitions=slots).mapInArrow(task, _ANSWERS)))
 
     def progress(self) -> EpochProgress:
         """Look at the running epoch from another thread; never raises."""

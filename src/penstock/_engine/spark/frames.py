@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock._engine.graph.pickling import main_classes
+from penstock._engine.spark.shipping import runs_here
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,11 +32,12 @@ def frame_of_parts(
         parts: Functions that each return the batches of one task; they are pickled, so they should be small.
         schema: The schema of all batches.
     """
-    main, folders = main_classes(), [str(Path(entry or ".").resolve()) for entry in sys.path]
+    main = main_classes()
+    # Workers of another machine may have other modules by the same paths: they import what is installed there.
+    folders = [str(Path(entry or ".").resolve()) for entry in sys.path] if runs_here(session) else []
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        # The values' classes are imported from the program's folders; on a cluster, from installed packages.
-        sys.path.extend(entry for entry in folders if entry not in sys.path and Path(entry).exists())
+        sys.path.extend(entry for entry in folders if entry not in sys.path)
         if main is not None:
             classes: dict[str, Any] = pickle.loads(main)
             vars(sys.modules["__main__"]).update(classes)

@@ -224,9 +224,9 @@ def launch_environment(environment: Mapping[str, str]) -> Generator[None]:
     """
     library = str(Path(__file__).parents[3])  # where tasks import Penstock from, however this process found it
     wanted: dict[str, str | None] = {
-        **environment,
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
+        **environment,
         "PYTHONPATH": _appended(os.environ.get("PYTHONPATH", ""), library),
         # Spark's launch script is for bash and calls env, bash and dirname.
         "PATH": _appended(os.environ.get("PATH", ""), "/usr/bin", "/bin") if os.name == "posix" else os.environ["PATH"],

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from penstock._engine.spark import installation
 from penstock._engine.spark.jvm import Jvm, launch_environment
-from penstock.common.process import at_exit
+from penstock.common.process import at_exit, available_cores
 from penstock.errors import UnsupportedOperationError
 
 log = logging.getLogger(__name__)
@@ -110,7 +110,12 @@ _own: SparkHandle | None = None
 
 
 def get_session(
-    slots: int | None = None, *, log_level: str = "WARN", local_dir: Path | None = None, archived: bool = True
+    slots: int | None = None,
+    *,
+    log_level: str = "WARN",
+    local_dir: Path | None = None,
+    archived: bool = True,
+    python: str | None = None,
 ) -> SparkHandle:
     """Return the session for jobs: the program's session, or else ours, which is created at the first call.
 
@@ -120,6 +125,7 @@ def get_session(
         log_level: The level of Spark's own log in a session of ours.
         local_dir: The directory for temporary files of a session of ours; None for ``SPARK_LOCAL_DIRS``, else the
             temporary directory.
+        python: The interpreter of the workers of a session of ours; by default the driver's.
         archived: Whether the JVM of a session of ours may use a class data archive, and make one.
 
     Raises:
@@ -137,15 +143,8 @@ def get_session(
             raise UnsupportedOperationError("Spark Connect", "unset SPARK_REMOTE to run on a local or classic session")
         if SparkContext._active_spark_context is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
             return _beside_program_session()
-        _own = _start(slots or available_cores(), log_level, local_dir, archived=archived)
+        _own = _start(slots or available_cores(), log_level, local_dir, archived=archived, python=python)
         return _own
-
-
-def available_cores() -> int:
-    """Return the number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def driver_memory_mb(total_bytes: int) -> int:
@@ -153,7 +152,7 @@ def driver_memory_mb(total_bytes: int) -> int:
     return max(1024, min(4096, (total_bytes >> 20) // 4))
 
 
-def _start(slots: int, log_level: str, local_dir: Path | None, *, archived: bool) -> SparkHandle:
+def _start(slots: int, log_level: str, local_dir: Path | None, *, archived: bool, python: str | None) -> SparkHandle:
     """Start a JVM and a session of our own."""
     bridge = logging.getLogger("py4j")
     if bridge.level == logging.NOTSET:  # it reports each connection that it closes
@@ -171,7 +170,7 @@ def _start(slots: int, log_level: str, local_dir: Path | None, *, archived: bool
     jvm = Jvm(conf, log_level, local_dir, archived=archived)
     try:
         # The context notes the Python of its workers now.
-        with launch_environment({}):
+        with launch_environment({} if python is None else {"PYSPARK_PYTHON": python}):
             session = SparkSession(SparkContext(conf=jvm.conf, gateway=jvm.gateway))
     except BaseException:
         jvm.end()

@@ -22,6 +22,8 @@ from penstock.errors import LocalDirectoryError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from pyspark.sql import SparkSession
+
     from penstock._engine.spark.session import SparkHandle
 
 log = logging.getLogger(__name__)
@@ -34,7 +36,12 @@ _TIME: Final = (1980, 1, 1, 0, 0, 0)
 
 def is_local(spark: SparkHandle) -> bool:
     """Return whether all workers of a session are on this machine."""
-    master = spark.session.sparkContext.master or ""
+    return runs_here(spark.session)
+
+
+def runs_here(session: SparkSession) -> bool:
+    """Return whether all workers of a session of Spark are on this machine."""
+    master = session.sparkContext.master or ""
     return master == "local" or master.startswith("local[")
 
 
@@ -53,10 +60,10 @@ def ship(spark: SparkHandle, modules: Mapping[str, Path]) -> None:
         return
     context = spark.session.sparkContext
     # By its content: Spark takes a name once, and a job that is started again brings the same modules.
-    name = f"penstock-modules-{hashlib.sha256(content).hexdigest()[:16]}.zip"
+    name = f"penstock-modules-{_digest(content)}.zip"
     if name not in (context._python_includes or ()):
         try:
-            path = _folder() / name
+            path = process_folder() / name
             path.write_bytes(content)
         except OSError as error:
             raise LocalDirectoryError(tempfile.gettempdir(), error.strerror or str(error)) from error
@@ -64,8 +71,49 @@ def ship(spark: SparkHandle, modules: Mapping[str, Path]) -> None:
         log.info("Shipped to the workers: %s.", ", ".join(modules))
 
 
+def ship_archive(spark: SparkHandle, path: Path, folder: str) -> str:
+    """Let an archive be unpacked in the working directory of each executor of a session.
+
+    Args:
+        spark: The session.
+        path: The archive, as Spark takes it: zip, tar, tar.gz or tgz.
+        folder: The folder that it is unpacked in.
+
+    Returns:
+        The folder.
+    """
+    spark.session.sparkContext.addArchive(f"{path}#{folder}")
+    return folder
+
+
+def ship_file(spark: SparkHandle, path: Path, name: str, *, executable: bool) -> None:
+    """Put a file into the working directory of each executor of a session.
+
+    Args:
+        spark: The session.
+        path: The file.
+        name: Its name there.
+        executable: Whether tasks may run it.
+    """
+    copied = content_folder(path.read_bytes()) / name
+    shutil.copyfile(path, copied)
+    copied.chmod(0o700 if executable else 0o600)
+    spark.session.sparkContext.addFile(str(copied))
+
+
+def content_folder(content: bytes) -> Path:
+    """Return a folder of this process for what belongs to a content, the same one for the same content."""
+    folder = process_folder() / _digest(content)
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
 @cache
-def _folder() -> Path:
+def process_folder() -> Path:
     """Return a folder that lives as long as this process, from which executors fetch files at their first use."""
     folder = tempfile.mkdtemp(prefix="penstock-modules-")
     at_exit(shutil.rmtree, folder, ignore_errors=True)

@@ -61,19 +61,21 @@ def _interrupt(*_: Any) -> NoReturn:
 
 
 @contextlib.contextmanager
-def with_others(meeting: Path, place: int, slots: int) -> Generator[None]:
+def with_others(meeting: Path | None, place: int, slots: int) -> Generator[None]:
     """Keep a task running until the other tasks of its Spark job on this host have begun.
 
     Args:
-        meeting: A directory on the driver's host; other hosts do not have it.
+        meeting: A directory that the tasks of this host share; None where there can be none.
         place: The number of the task.
         slots: The number of tasks.
     """
     started = time.monotonic()
-    with contextlib.suppress(OSError):
-        (meeting / str(place)).touch()
+    if meeting is not None:
+        with contextlib.suppress(OSError):
+            meeting.mkdir(mode=0o700, exist_ok=True)
+            (meeting / str(place)).touch()
     yield
-    while time.monotonic() - started < _TOGETHER_S and not _all_here(meeting, slots):
+    while time.monotonic() - started < _TOGETHER_S and not (meeting is not None and _all_here(meeting, slots)):
         time.sleep(_LOOK_S)
 
 

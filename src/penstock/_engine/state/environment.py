@@ -11,30 +11,22 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import stat
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 from weakref import WeakSet, WeakValueDictionary
 
 import lmdb
 
-from penstock._engine.storage.ownership import levels_of_user, why_not_own
 from penstock.errors import LocalStateError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 T = TypeVar("T")
 
 _FIRST_MAP_BYTES: Final = 1 << 28
 _MAX_READERS: Final = 512
-
-#: File systems that lack the locks and shared mappings that LMDB needs.
-_NETWORK_DISKS: Final = {
-    *("9p", "afs", "beegfs", "ceph", "cifs", "fuse.glusterfs", "fuse.s3fs", "fuse.sshfs", "glusterfs"),
-    *("gpfs", "lustre", "nfs", "nfs4", "smb3", "smbfs"),
-}
 
 
 class LmdbEnvironment:
@@ -140,44 +132,3 @@ def is_in_use(path: Path) -> bool:
     except OSError:
         return True
     return False
-
-
-def private_directory(path: Path) -> Path:
-    """Make a directory that only this user can enter, and return its real path.
-
-    Raises:
-        LocalStateError: The directory, or one above it that holds only this user's state, belongs to another user or is
-            open to others; or it is not on a local disk.
-    """
-    try:
-        for directory in reversed([path, *path.parents]):
-            if not directory.exists():
-                directory.mkdir(mode=0o700, exist_ok=True)
-        for level in levels_of_user(path)[:-1]:
-            if (reason := why_not_own(level)) is not None:
-                raise LocalStateError(str(level), reason)
-        status = path.lstat()
-    except OSError as error:
-        raise LocalStateError(str(path), str(error)) from error
-    if not stat.S_ISDIR(status.st_mode):
-        raise LocalStateError(str(path), "it is not a directory")
-    if status.st_uid != os.geteuid():
-        raise LocalStateError(str(path), f"it belongs to user {status.st_uid}, not to {os.geteuid()}")
-    if status.st_mode & 0o077:
-        raise LocalStateError(str(path), f"other users can enter it (mode {stat.S_IMODE(status.st_mode):o})")
-    disk = _file_system(status.st_dev)
-    if disk in _NETWORK_DISKS:
-        raise LocalStateError(str(path), f"it is on a network disk ({disk})")
-    return path.resolve()
-
-
-def _file_system(device: int, mounts: Path = Path("/proc/self/mountinfo")) -> str:
-    """Return the type of a mounted file system, "" where the system does not report it."""
-    if not mounts.exists():  # macOS
-        return ""
-    number = f"{os.major(device)}:{os.minor(device)}"
-    for line in mounts.read_text().splitlines():
-        fields, _, rest = line.partition(" - ")
-        if fields.split()[2] == number:
-            return rest.split()[0]
-    return ""

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from penstock._engine.state.environment import private_directory
 from penstock._engine.state.local_version import NOWHERE, LocalVersion, VersionMovedError, find_versions, new_version
 from penstock._engine.state.memory_store import MemoryStore, entry_bytes
 from penstock._engine.state.table import ABSENT, Pane
 from penstock._engine.state.trust import ALL_CLASSES
+from penstock._engine.storage.local_state import private_directory
 from penstock.errors import StaleAttemptError
 
 if TYPE_CHECKING:

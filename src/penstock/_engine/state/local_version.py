@@ -19,6 +19,7 @@ from uuid import uuid4
 import lmdb
 import msgspec
 
+from penstock._engine.protocol.decoders import msgpack_decoder
 from penstock._engine.protocol.key_groups import key_group
 from penstock._engine.protocol.keys import encode_normal
 from penstock._engine.state.entries import (
@@ -137,9 +138,9 @@ class LocalVersion:
         self.panes: dict[tuple[str, Namespace, bool], PaneMeta] = {}
         for key, value in transaction.cursor(self._environment.meta):
             if key == _VERSION_KEY:
-                self.meta = msgspec.msgpack.decode(value, type=VersionMeta)
+                self.meta = msgpack_decoder(VersionMeta).decode(value)
             else:
-                record = msgspec.msgpack.decode(value, type=PaneMeta)
+                record = msgpack_decoder(PaneMeta).decode(value)
                 self.panes[record.name, record.namespace, record.is_timers] = record
 
     # ---------------------------------------------------------------------------------------------------- reading
@@ -231,7 +232,7 @@ class LocalVersion:
     def _check(self, transaction: lmdb.Transaction) -> None:
         """Make sure that a transaction does not read state that is newer than the caller's memory."""
         raw = transaction.get(_VERSION_KEY, db=self._environment.meta)
-        position = NOWHERE if raw is None else msgspec.msgpack.decode(raw, type=VersionMeta).position
+        position = NOWHERE if raw is None else msgpack_decoder(VersionMeta).decode(raw).position
         # A version without a position is only known to the store that fills it.
         if position not in self.passed and (position, self.position) != (NOWHERE, NOWHERE):
             raise VersionMovedError(position)

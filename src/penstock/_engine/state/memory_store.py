@@ -112,6 +112,14 @@ class MemoryStore:
         if any(table.old_keys for table in self._tables.values()):
             old_keys.adopt(self._tables.values(), normals)
 
+    def clear(self) -> None:
+        """Drop the state and the timers of all keys; in a batch job only one key has any."""
+        for table in self._tables.values():
+            table.forget()
+            table.life.settle()
+        for timers in self._timers.values():
+            timers.forget()
+
     @property
     def tables(self) -> tuple[Table, ...]:
         """All tables, including restored ones that no function has used yet."""

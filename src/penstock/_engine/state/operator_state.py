@@ -14,6 +14,7 @@ from zlib import crc32
 import msgspec
 
 from penstock._api.state.kinds import BroadcastState, ListState
+from penstock._engine.protocol.decoders import msgpack_decoder
 from penstock._engine.protocol.signing import file_digest
 from penstock._engine.protocol.state_handle import StateHandle, StateMode, StatePart
 from penstock._engine.state.chunk_columns import load_value
@@ -264,7 +265,7 @@ def _items_of(handle: StateHandle, data: bytes) -> dict[str, tuple[bytes, ...]]:
     path = _name(handle)
     check_intact(data, handle, path)
     try:
-        file = msgspec.msgpack.decode(data, type=_File)
+        file = msgpack_decoder(_File).decode(data)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise CorruptCheckpointError(path, f"it is not a file of operator state ({error})") from error
     if file.format != FORMAT_VERSION:

@@ -19,6 +19,9 @@ TIMERS: Final = "timers"
 #: The prefix of kinds whose rows have their window in their address.
 IN_ADDRESS: Final = "keyed-"
 
+#: The prefix of kinds of aligned windows whose panes are slices that several windows share.
+SLICED: Final = "sliced-"
+
 #: The last number of the namespace of a pane that holds the segments of another pane's lists.
 _SEGMENTS: Final = -1
 

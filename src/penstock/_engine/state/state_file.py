@@ -18,6 +18,7 @@ from zlib import crc32
 import msgspec
 import pyarrow as pa
 
+from penstock._engine.protocol.decoders import msgpack_decoder
 from penstock._engine.state.chunk_columns import (
     COLUMNS,
     OLD_COLUMNS,
@@ -183,17 +184,18 @@ def read_index_by(read: Callable[[int, int], bytes], size: int, path: str) -> li
     if magic != head or len(index) != index_size or crc32(index) != checksum:
         raise CorruptCheckpointError(path, "it is damaged or was cut off (the index does not match its checksum)")
     try:
-        infos = msgspec.msgpack.decode(index, type=list[ChunkInfo])
+        infos = msgpack_decoder(list[ChunkInfo]).decode(index)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise CorruptCheckpointError(path, f"its index cannot be decoded ({error})") from error
     for info in infos:
-        _check_sound(info, start, path)
+        _check_sound(info, start, path, is_older=head != _MAGIC)
     return infos if head == _MAGIC else [_from_older(info, head[-1]) for info in infos]
 
 
-def _check_sound(info: ChunkInfo, end: int, path: str) -> None:
+def _check_sound(info: ChunkInfo, end: int, path: str, *, is_older: bool) -> None:
     """Raise CorruptCheckpointError for a line of the index that no writer makes."""
-    is_known = info.op in {*ChunkOperation, *OLD_TIMER_OPS} and info.columns in {COLUMNS, OLD_COLUMNS}
+    operations = {*ChunkOperation, *OLD_TIMER_OPS} if is_older else {*ChunkOperation}
+    is_known = info.op in operations and info.columns in {COLUMNS, OLD_COLUMNS}
     lies_inside = info.offset >= 0 and info.size >= 0 and info.offset + info.size <= end
     # A chunk of zeros alone is 32,768 times as large as its compressed form.
     first, last = info.key_groups

@@ -135,6 +135,10 @@ class FileStorage(ABC):
         """Return a path as a person would give it."""
         return f"{self.url.rstrip('/')}/{path}" if path else self.url
 
+    def why_absent(self) -> str | None:
+        """Return why this host does not have the storage that the driver has probed, a clause; None where it does."""
+        return None
+
     def probe(self) -> None:
         """Check that the storage can be written to and that a second conditional put fails.
 

@@ -11,12 +11,14 @@ import contextlib
 import errno
 import os
 import secrets
+import socket
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.storage.checkpoint_storage import FileStorage, StoredFile
 from penstock._engine.storage.ownership import why_not_trusted
+from penstock.common.option_table import CHECKPOINT_DIRECTORY
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError
 
 if TYPE_CHECKING:
@@ -61,6 +63,14 @@ class LocalStorage(FileStorage):
         self._root = root.absolute()
         self._private = private
         self.url = self._root.as_uri()
+
+    def why_absent(self) -> str | None:
+        """Return why this host does not have the storage that the driver has probed, a clause; None where it does."""
+        with self._naming(""):
+            if self._root.is_dir():
+                return None
+        host, key = socket.gethostname(), CHECKPOINT_DIRECTORY.key
+        return f"host {host}, where a task runs, does not have it; let {key} name a place that all hosts share"
 
     def full_path(self, path: str) -> str:
         """Return a path as a person would give it."""

@@ -22,8 +22,8 @@ from obstore.exceptions import (
 from obstore.store import MemoryStore, from_url
 
 from penstock._engine.storage.checkpoint_storage import FileStorage, StoredFile
-from penstock._engine.storage.s3 import SCHEMES, S3Access, is_s3_setting, s3_access
 from penstock._engine.storage.store_errors import is_missing, reason_of
+from penstock.common.s3 import SCHEMES, S3Access, is_s3_setting, s3_access
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError
 
 if TYPE_CHECKING:
@@ -92,26 +92,19 @@ class ObjectStorage(FileStorage):
 
     def read_sized(self, path: str, size: int) -> bytes:
         """Return the bytes of a file that has to be there with a certain size; any other one is not read."""
-        with self._naming(path):
-            try:
-                found = obstore.get(self._store, path)
-                self._check_size(path, found.meta["size"], size)
-                return bytes(found.bytes())
-            except FileNotFoundError as error:
-                if is_missing(error):
-                    raise CorruptCheckpointError(self.full_path(path), "it is gone") from None
-                raise
+        with self._expecting(path):
+            found = obstore.get(self._store, path)
+            self._check_size(path, found.meta["size"], size)
+            return bytes(found.bytes())
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
         """Return a part of a file; raise CorruptCheckpointError if the file is missing or too short."""
         if length == 0:
             return b""
-        with self._naming(path):
+        with self._expecting(path):
             try:
                 data = bytes(obstore.get_range(self._store, path, start=start, length=length))
-            except FileNotFoundError as error:
-                if is_missing(error):
-                    raise CorruptCheckpointError(self.full_path(path), "it is gone") from None
+            except FileNotFoundError:
                 raise
             except BaseError:
                 if obstore.head(self._store, path)["size"] > start:
@@ -192,6 +185,17 @@ class ObjectStorage(FileStorage):
             StoredFile(meta["path"], meta["size"], int(meta["last_modified"].timestamp() * 1000)) for meta in listed
         ]
         return sorted(found, key=lambda file: file.path)
+
+    @contextlib.contextmanager
+    def _expecting(self, path: str) -> Generator[None]:
+        """Say of a file that has to be there that it is gone."""
+        with self._naming(path):
+            try:
+                yield
+            except FileNotFoundError as error:
+                if is_missing(error):
+                    raise CorruptCheckpointError(self.full_path(path), "it is gone") from None
+                raise
 
     @contextlib.contextmanager
     def _naming(self, path: str) -> Generator[None]:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from penstock._engine.protocol.signing import SigningKeys
 from penstock._engine.storage.local import LocalStorage
-from penstock._engine.storage.s3 import is_s3_setting
 from penstock.common import option_table
 from penstock.common.configuration import Configuration
 from penstock.common.paths import absolute_path, plain_path, real_path, scheme_of
+from penstock.common.s3 import is_s3_setting
 from penstock.errors import CheckpointStorageError, PathError
 
 if TYPE_CHECKING:

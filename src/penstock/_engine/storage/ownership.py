@@ -10,15 +10,24 @@ import os
 import re
 import stat
 import sys
+import tempfile
 from functools import cache
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
+from typing import Final
 
 _ROOT: Final = 0
 #: The directory of a user below a temporary one; see `levels_of_user`.
 _USERS_OWN: Final = re.compile(r"penstock-\w+")
+
+
+def user_path(base: Path | None = None) -> Path:
+    """Return the directory of this process's user below `base`, by default below its temporary directory; not made.
+
+    Raises:
+        OSError: There is no temporary directory that can be used.
+    """
+    user = os.environ.get("USERNAME", "user") if sys.platform == "win32" else str(os.geteuid())
+    return (base or Path(tempfile.gettempdir())) / f"penstock-{user}"
 
 
 def why_not_own(path: Path) -> str | None:

@@ -68,19 +68,20 @@ class DirectoryLock:
 
     Args:
         directory: The directory.
+        shared: Whether other processes may hold it at the same time, by shared locks as well.
 
     Raises:
         BlockingIOError: Another process holds it.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, shared: bool = False) -> None:
         self._itself: int | None = None
         if sys.platform == "win32":
             self._file = (directory / LOCK).open("ab")
         else:
             import fcntl
 
-            self._file = _locked(directory / LOCK)
+            self._file = _locked_by_many(directory / LOCK) if shared else _locked(directory / LOCK)
             self._itself = os.open(directory, os.O_RDONLY)
             with contextlib.suppress(OSError):  # as on some network disks: then nothing but the file is locked
                 fcntl.flock(self._itself, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -126,8 +127,28 @@ def _locked(path: Path) -> IO[bytes]:
     return file
 
 
+def _locked_by_many(path: Path) -> IO[bytes]:
+    """Open and lock a file that others may lock as well; waits while one of them looks whether it is dead.
+
+    Raises:
+        FileNotFoundError: The directory was removed.
+    """
+    import fcntl
+
+    while True:
+        file = path.open("ab")
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH)
+            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                return file
+        except OSError:
+            file.close()
+            raise
+        file.close()  # it was removed as that of the dead, before it was locked
+
+
 def is_dead(directory: Path) -> bool:
-    """Tell whether the process that held a directory has ended.
+    """Tell whether the processes that held a directory have ended.
 
     A directory without a lock file is being made or removed by a live process. Without flock, as on Windows, the answer
     is always False.
@@ -139,3 +160,13 @@ def is_dead(directory: Path) -> bool:
     except OSError:
         return False
     return True
+
+
+def remove_dead(directory: Path) -> None:
+    """Remove a directory unless a process holds it; one that is about to hold it waits, and finds it removed."""
+    try:
+        lock = DirectoryLock(directory)
+    except OSError:
+        return
+    shutil.rmtree(directory, ignore_errors=True)
+    lock.close()

@@ -51,11 +51,20 @@ class TypeInformation:
         """Return what, beside the class, makes two types equal."""
         return ()
 
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._parts() == cast("TypeInformation", other)._parts()
+    def __eq__(self, o: object) -> bool:
+        return type(self) is type(o) and self._parts() == cast("TypeInformation", o)._parts()
 
     def __hash__(self) -> int:
         return hash((type(self).__name__, self._parts()))
 
     def __repr__(self) -> str:
         return type(self).__name__
+
+
+class ComparedTypeInformation(TypeInformation):
+    """A type whose comparison PyFlink declares with a parameter of another name."""
+
+    def __eq__(self, other: object) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return super().__eq__(other)
+
+    __hash__ = TypeInformation.__hash__

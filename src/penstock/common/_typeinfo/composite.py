@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from penstock.common._typeinfo.base import TypeInformation
+from penstock.common._typeinfo.base import ComparedTypeInformation, TypeInformation
 from penstock.common._typeinfo.basic import BasicType, BasicTypeInfo
 from penstock.common.types import Row, RowKind, make_row
 
@@ -32,7 +32,7 @@ class _ElementsTypeInfo(TypeInformation):
         return f"{type(self).__name__}<{self.elem_type}>"
 
 
-class ListTypeInfo(_ElementsTypeInfo):
+class ListTypeInfo(ComparedTypeInformation, _ElementsTypeInfo):
     """The type of a list.
 
     Args:
@@ -82,7 +82,7 @@ class BasicArrayTypeInfo(_ElementsTypeInfo):
         super().__init__(_one_of(_BOXED, element_type, type(self).__name__))
 
 
-class MapTypeInfo(TypeInformation):
+class MapTypeInfo(ComparedTypeInformation):
     """The type of a dict.
 
     Args:
@@ -101,7 +101,7 @@ class MapTypeInfo(TypeInformation):
         return f"MapTypeInfo<{self.key_type}, {self.value_type}>"
 
 
-class TupleTypeInfo(TypeInformation):
+class TupleTypeInfo(ComparedTypeInformation):
     """The type of a tuple.
 
     Args:
@@ -142,7 +142,7 @@ class TupleTypeInfo(TypeInformation):
         return f"TupleTypeInfo({', '.join(map(str, self._field_types))})"
 
 
-class RowTypeInfo(TypeInformation):
+class RowTypeInfo(ComparedTypeInformation):
     """The type of a :class:`penstock.common.Row`.
 
     As in PyFlink, two row types are equal when their fields have the same types; the names do not count.

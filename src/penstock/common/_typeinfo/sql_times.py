@@ -6,7 +6,7 @@ import datetime
 from enum import Enum
 from typing import Any
 
-from penstock.common._typeinfo.base import TypeInformation
+from penstock.common._typeinfo.base import ComparedTypeInformation, TypeInformation
 
 # The parameters are called as in PyFlink: d and v, t, dt and ts.
 # pyright: reportIncompatibleMethodOverride=false
@@ -97,7 +97,7 @@ _EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - timestamps without a zo
 _MICROSECOND = datetime.timedelta(microseconds=1)
 
 
-class LocalTimeTypeInfo(TypeInformation):
+class LocalTimeTypeInfo(ComparedTypeInformation):
     """The type of a date, a time of day or both, as Java's ``java.time`` has them.
 
     Args:

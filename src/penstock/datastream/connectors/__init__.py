@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from penstock._absent import absent
+
 if TYPE_CHECKING:
     from penstock.datastream.connectors.base import DeliveryGuarantee as DeliveryGuarantee
     from penstock.datastream.connectors.base import Sink as Sink
@@ -57,8 +59,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     module = _MODULE_OF_NAME.get(name)
     if module is None:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
+        raise absent(__name__, name)
     value = getattr(import_module(f"{__name__}.{module}"), name)
     globals()[name] = value
     return value

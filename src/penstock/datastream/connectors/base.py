@@ -17,6 +17,7 @@ Four promises hold for all of it:
 
 from __future__ import annotations
 
+from penstock._absent import explain
 from penstock._api.connectors.committer import (
     CommitRequest,
     Committer,
@@ -88,3 +89,5 @@ __all__ = [
     "SupportsWriterState",
     "WriterInitContext",
 ]
+
+explain(__name__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock._absent import explain
 from penstock._connectors.files.file_sink import FileSink
 from penstock._connectors.files.file_source import (
     FileEnumeratorProvider,
@@ -38,3 +39,5 @@ __all__ = [
     "RollingPolicy",
     "StreamFormat",
 ]
+
+explain(__name__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock._absent import explain
 from penstock._connectors.number_sequence import (
     NumberSequenceSource,
 )
@@ -9,3 +10,5 @@ from penstock._connectors.number_sequence import (
 __all__ = [
     "NumberSequenceSource",
 ]
+
+explain(__name__)

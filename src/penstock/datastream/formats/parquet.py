@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock._formats.avro import AvroParquetReaders, AvroParquetWriters
 from penstock._formats.parquet import (
     ParquetBulkWriters,
     ParquetColumnarRowInputFormat,
@@ -9,6 +10,8 @@ from penstock._formats.parquet import (
 )
 
 __all__ = [
+    "AvroParquetReaders",
+    "AvroParquetWriters",
     "ParquetBulkWriters",
     "ParquetColumnarRowInputFormat",
     "ParquetFormat",

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock._engine.coordinator.checkpoints.operator_state import redistribute, visible_state
+from penstock._engine.coordinator.checkpoints.operator_state import VisibleState, redistribute
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
 from penstock._engine.coordinator.epochs.job_state import _spill
 from penstock._engine.protocol.metadata import JobSnapshot, OperatorMetadata, OperatorSubtaskState
 from penstock._engine.protocol.state_handle import Lineage, StateHandle, StateMode, StatePart
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def handle(number: int, **counts: int) -> StateHandle:
@@ -60,14 +64,14 @@ def test_items_of_finished_subtasks_are_dealt_out_with_the_others() -> None:
         assert dealt == [(0, 0), (0, 1), (1, 0), (1, 1)]
         new = [OperatorSubtaskState(operator_state=share) for share in shares]
         for index in range(parallelism):
-            seen = visible_state(new, index)
+            seen = VisibleState(new).of(index)
             all_items = items(seen, StateMode.UNION) + items(seen, StateMode.FOREIGN)
             assert sorted(all_items) == [(0, 0), (1, 0), (1, 1)]
 
 
 def test_finished_subtasks_keep_their_union_items_for_those_that_still_run() -> None:
     running, finished = subtask(0, union=1), subtask(1, finished=True, union=2)
-    seen = visible_state([running, finished], 0)
+    seen = VisibleState([running, finished]).of(0)
     assert (items(seen, StateMode.UNION), items(seen, StateMode.FOREIGN)) == ([(0, 0)], [(1, 0), (1, 1)])
 
 
@@ -85,7 +89,7 @@ def test_broadcast_maps_come_from_a_finished_subtask_where_none_runs() -> None:
 
 def test_a_subtask_gets_of_others_nothing_but_union_items() -> None:
     old = [subtask(0, list=1, union=1, broadcast=1), subtask(1, list=1, union=1, broadcast=1), subtask(2, list=3)]
-    assert visible_state(old, 1) == (
+    assert VisibleState(old).of(1) == (
         replace(old[0].operator_state[0], parts=(StatePart("union", StateMode.FOREIGN, 0, 1),)),
         old[1].operator_state[0],
     )
@@ -118,10 +122,32 @@ def test_no_item_is_lost_or_doubled_by_any_changes(files: list[dict[str, int]], 
     orders = [
         [
             (found.token, part.places())
-            for found in visible_state(subtasks, index)
+            for found in VisibleState(subtasks).of(index)
             for part in found.parts
             if part.name == "union"
         ]
         for index in range(len(subtasks))
     ]
     assert orders == [orders[0]] * len(orders)
+
+
+class Counted(list[OperatorSubtaskState]):
+    """Counts how many subtasks were looked at."""
+
+    looks = 0
+
+    def __iter__(self) -> Iterator[OperatorSubtaskState]:
+        for one in super().__iter__():
+            self.looks += 1
+            yield one
+
+    def __getitem__(self, place: Any) -> Any:
+        self.looks += 1
+        return super().__getitem__(place)
+
+
+def test_each_subtask_is_looked_at_twice_where_there_is_no_union_list() -> None:
+    subtasks = Counted(OperatorSubtaskState() for _ in range(50))
+    visible = VisibleState(subtasks)
+    assert [visible.of(index) for index in range(50)] == [()] * 50
+    assert subtasks.looks == 2 * 50

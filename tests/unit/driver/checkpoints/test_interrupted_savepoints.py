@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.kit.driving import CrashError
 from tests.kit.world import World, numbers_job, published
-from tests.unit.driver.asked import ALL, STOPS, Asked, CrashError, resumed
+from tests.unit.driver.asked import ALL, STOPS, Asked, resumed
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.protocol.control import StopMode

@@ -9,9 +9,10 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.kit.driving import CrashError
 from tests.kit.stories import Story
 from tests.kit.world import TARGETS, TargetCommitter, TargetSink, World, numbers_job, published
-from tests.unit.driver.asked import ALL, STOPS, Asked, CrashError, Unwritable, resumed
+from tests.unit.driver.asked import ALL, STOPS, Asked, Unwritable, resumed
 from tests.unit.driver.restore.test_finished_operators import EXPECTED, two_pipelines
 
 from penstock._engine.coordinator import instructions as do

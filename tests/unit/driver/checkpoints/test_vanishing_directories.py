@@ -10,26 +10,22 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.kit.stories import Sheet, Story, shortened
+from tests.kit.clock import HastyClock
+from tests.kit.driving import Driven, Epochs
+from tests.kit.stories import Sheet, Story
 
-from penstock._engine.coordinator import instructions as do
-from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
 from penstock._engine.driver.driver import JobDriver
-from penstock._engine.driver.epochs.local_state import LocalStateDirectory
-from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.spark.directories import RunDirectory
+from penstock._engine.storage.local_state import LocalStateDirectory
 from penstock._engine.storage.scratch import DirectoryLock, ScratchDirectory
-from penstock.common.configuration import Configuration
 from penstock.common.job_status import JobStatus
 from penstock.datastream import MapFunction
 from penstock.errors import CorruptCheckpointError, JobExecutionError, TemporaryCheckpointsError
-from penstock.testing.in_process import InProcessEpochRunner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from penstock._engine.plan.epoch_plan import EpochOutcome, EpochPlan
 
 NUMBERS = list(range(60))
 KEYS = 5
@@ -80,11 +76,6 @@ def test_local_state_that_vanishes_under_a_live_job_is_no_loss(tmp_path: Path, l
     assert story.output() == truth()
 
 
-class ShortEpochs(InProcessEpochRunner):
-    def run(self, plan: EpochPlan) -> EpochOutcome:
-        return super().run(shortened(plan, 2))
-
-
 def run_without_checkpoint_directory(place: Path, clean: Callable[[Path], None], *, fails: bool) -> tuple[Any, int]:
     """Run a job whose temporary checkpoints are cleaned before its fifth epoch; answers its error and its restarts."""
     mark = place / "failed"
@@ -96,26 +87,18 @@ def run_without_checkpoint_directory(place: Path, clean: Callable[[Path], None],
             raise OSError("once")
         return number
 
-    sheet = Sheet(place, restart="fixed-delay")
+    sheet = Sheet(place, restart="fixed-delay", attempts="5", delay="1 ms")
     counted = sheet.source("numbers", NUMBERS).map(once).map(lambda number: (number % KEYS, number))
     sheet.collect(counted.key_by(lambda pair: pair[0]).reduce(lambda a, b: (a[0], a[1] + b[1])).uid("sums"))
-    graph = build_job_graph(sheet.env._stream_graph("temporary"))
-    configuration = Configuration(sheet.env._configuration)
-    configuration.set_string("restart-strategy.fixed-delay.attempts", "5")
-    configuration.set_string("restart-strategy.fixed-delay.delay", "1 ms")
-    driver, loop = assemble(graph, configuration, None, RuntimeEnvironment(ShortEpochs(), 2, place / "state"))
-    perform, epochs = loop.perform, 0
+    driven = Driven(sheet.env, place / "state", Epochs(2, clock=None), HastyClock())
 
-    def watched(instruction: do.Instruction) -> None:
-        nonlocal epochs
-        epochs += isinstance(instruction, do.RunEpoch)
-        if isinstance(instruction, do.RunEpoch) and epochs == 5:
-            (directory,) = place.glob("penstock-checkpoints-*")
-            clean(directory)
-        perform(instruction)
+    def cleaned() -> None:
+        (directory,) = place.glob("penstock-checkpoints-*")
+        clean(directory)
 
-    loop.perform = watched  # type: ignore[method-assign]
-    driver.run(loop)
+    driven.at_epoch(5, cleaned)
+    driven.run()
+    driver = driven.driver
     assert not list(place.glob("penstock-checkpoints-*"))
     return driver.result.exception(0), driver.progress.restarts
 
@@ -170,7 +153,8 @@ class FailsAfter(MapFunction):
         self.place, self.at = place, at
 
     def map(self, value: int) -> int:
-        if value == self.at and (self.place / "state-0").exists():
+        if value == self.at and not (self.place / "failed").exists():
+            (self.place / "failed").touch()
             shutil.rmtree(self.place / "state-0")
             raise OSError("once")
         return value
@@ -236,7 +220,7 @@ def test_cleaners_that_honour_locks_pass_over_temporary_checkpoints(
 
 
 def test_cleaners_that_honour_locks_pass_over_local_state(tmp_path: Path) -> None:
-    directory = LocalStateDirectory(tmp_path / "state", "run")
+    directory = LocalStateDirectory("run", tmp_path / "state")
     directory.hold()
     assert is_passed_over(directory.path)
     directory.remove()

@@ -7,20 +7,16 @@ import io
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.kit.by_hand import CLOCK, Threads
+from tests.kit.clock import CLOCK
+from tests.kit.driving import Driven
+from tests.kit.program import Program
 
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
 from penstock._engine.driver.client.job_client import JobHandle
-from penstock._engine.graph.chaining import build_job_graph
-from penstock._engine.graph.job_graph import OperatorKind
-from penstock.common import Configuration, WatermarkStrategy
 from penstock.common.job_status import JobStatus
-from penstock.datastream import StreamExecutionEnvironment
 from penstock.errors import JobExecutionError, UnreadableOutputError
 from penstock.testing.failing_storage import FailingStorage
 from penstock.testing.in_process import InProcessEpochRunner
-from penstock.testing.sources import ListSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,26 +31,12 @@ LONG = [f"{number} " + "x" * 500 for number in range(300)]
 
 def job(place: Path, records: list[Any], *, as_text: bool = False, **settings: str) -> tuple[JobDriver, JobLoop]:
     """Return the driver of a job that prints or collects records, half of them in each of two epochs."""
-    configuration = Configuration()
-    for key, value in {
-        "execution.checkpointing.dir": str(place / "checkpoints"),
-        "execution.checkpointing.interval": "1 s",
-        "restart-strategy.type": "fixed-delay",
-        "restart-strategy.fixed-delay.attempts": "3",
-        "restart-strategy.fixed-delay.delay": "5 min",
-        **settings,
-    }.items():
-        configuration.set_string(key, value)
-    env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(1)
+    given = {"interval": "1 s", "restart": "fixed-delay", "attempts": "3", "delay": "5 min", **settings}
+    program = Program(place, checkpoints=str(place / "checkpoints"), **given)
     half = len(records) // 2
-    source = ListSource(records[:half], records[half:], happened_in=str(place))
-    stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "records")
-    stream._add(OperatorKind.COLLECT, "out", {"type_info": None, "as_text": as_text, "prefix": None}, keep_size=True)
-    graph = build_job_graph(env._stream_graph("results"))
-    threads = Threads()
-    runner = InProcessEpochRunner(clock=CLOCK.now_ms)
-    environment = RuntimeEnvironment(runner, 2, place / "state", (), threads, threads)
-    return assemble(graph, configuration, None, environment)
+    program.collect(program.source(records[:half], records[half:], events=place), as_text=as_text)
+    driven = Driven(program.env, place / "state", InProcessEpochRunner(clock=CLOCK.now_ms))
+    return driven.driver, driven.loop
 
 
 def uid_of(driver: JobDriver) -> str:

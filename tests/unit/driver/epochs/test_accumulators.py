@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-from tests.kit.stories import Chapter, Runner, Sheet, Story
+from tests.kit.driving import Epochs
+from tests.kit.stories import Chapter, Sheet, Story
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.client.job_client import DriverJobClient
@@ -167,12 +168,12 @@ def test_what_a_failed_epoch_counted_counts_once_it_has_run_again(tmp_path: Path
     assert counted(chapter) == TRUTH
 
 
-class Unruly(Runner):
+class Unruly(Epochs):
     """Runs tasks twice, and loses epochs."""
 
-    def __init__(self, chaos: Chaos, records: int, workers: int, seed: int) -> None:
-        super().__init__(records, workers, seed)
-        self.chaos, self.attempts = chaos, 0
+    def __init__(self, chaos: Chaos, records: int, **options: Any) -> None:
+        super().__init__(records, chaos=chaos, **options)
+        self.attempts = 0
 
     def _attempt(self, *arguments: Any) -> Any:
         self.attempts += 1
@@ -183,7 +184,7 @@ class Unruly(Runner):
 def test_tasks_that_run_twice_count_once(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     story = Story(tmp_path, workers=3, seed=seed)
     chaos = Chaos(retries=0.3, mixtures=0.1, losses=0.1)
-    monkeypatch.setattr("tests.kit.stories.Runner", partial(Unruly, chaos))
+    monkeypatch.setattr("tests.kit.stories.Epochs", partial(Unruly, chaos))
     chapter = story.run(program(maps=2, keyed=2))
     assert chapter.status is JobStatus.FINISHED
     assert isinstance(chapter.runner, Unruly)

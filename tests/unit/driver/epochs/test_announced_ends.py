@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.kit.by_hand import run
+from tests.kit.driving import run_on_the_clock
 
 from penstock._engine.plan import levels
 from penstock.common import WatermarkStrategy
@@ -24,7 +24,7 @@ def test_sources_end_in_one_more_epoch_at_once_and_all_levels_with_them(
     env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(2)
     numbers = env.from_source(NumberSequenceSource(0, 99), WatermarkStrategy.no_watermarks(), "numbers")
     numbers.key_by(lambda number: number % 5).reduce(max).rebalance().map(lambda number: number).print()
-    runner = run(env, tmp_path, monkeypatch, most_epochs=50)
+    runner = run_on_the_clock(env, tmp_path, monkeypatch, most_epochs=50)
     *before, last = [acks for acks in runner.acks if acks]
     assert all(ack.finished for ack in last)
     if more_epochs:

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any, ClassVar
 
 import pytest
+from tests.kit.driving import CrashError
 from tests.kit.world import Numbers, NumbersEnumerator, World, numbers_job, published
 
 from penstock._engine.coordinator import instructions as do
@@ -176,10 +177,6 @@ class Finding(NumbersEnumerator):
 
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         return [*self.found, *self.splits]
-
-
-class CrashError(BaseException):
-    """Stands for SIGKILL."""
 
 
 def test_splits_that_are_found_asynchronously_survive_a_crash_at_any_step(name: str) -> None:

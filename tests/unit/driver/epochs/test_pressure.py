@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.kit.by_hand import CLOCK, Runner, run
+from tests.kit.clock import CLOCK
+from tests.kit.driving import Epochs, run_on_the_clock
 
 from penstock.common.configuration import Configuration
 from penstock.common.watermark_strategy import WatermarkStrategy
@@ -40,11 +41,11 @@ def slowly(number: int) -> int:
     return number
 
 
-def run_slow_map(place: Path, monkeypatch: pytest.MonkeyPatch, *, chained: bool) -> Runner:
+def run_slow_map(place: Path, monkeypatch: pytest.MonkeyPatch, *, chained: bool) -> Epochs:
     env = environment(place)
     fast = numbers(env)
     (fast if chained else fast.rebalance()).map(slowly).filter(lambda _: False).print()
-    return run(env, place, monkeypatch, most_epochs=EPOCHS)
+    return run_on_the_clock(env, place, monkeypatch, most_epochs=EPOCHS)
 
 
 @pytest.mark.parametrize("chained", [True, False])
@@ -71,7 +72,7 @@ def test_three_sources_on_two_slots_all_get_on_in_every_epoch(tmp_path: Path, mo
     env = environment(tmp_path)
     for name in ("one", "two", "three"):
         numbers(env, name).map(slowly).filter(lambda _: False).print()
-    seen = run(env, tmp_path, monkeypatch, most_epochs=EPOCHS)
+    seen = run_on_the_clock(env, tmp_path, monkeypatch, most_epochs=EPOCHS)
     assert all(min(seen.records(vertex)) > 0 for vertex in range(3))
 
 
@@ -83,6 +84,6 @@ def test_many_files_are_read_in_few_epochs(tmp_path: Path, monkeypatch: pytest.M
     env = environment(tmp_path)
     source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(tmp_path / "in")).build()
     env.from_source(source, WatermarkStrategy.no_watermarks(), "files").map(int).filter(lambda _: False).print()
-    seen = run(env, tmp_path, monkeypatch, most_epochs=100)
+    seen = run_on_the_clock(env, tmp_path, monkeypatch, most_epochs=100)
     assert sum(seen.records(0)) == files
     assert len(seen.plans) < 20

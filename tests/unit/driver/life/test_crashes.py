@@ -8,6 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.kit.driving import CrashError
 from tests.kit.world import World, numbers_job, published
 
 from penstock._engine.coordinator import instructions as do
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
 LIMIT = 12
 TRUTH = Counter(range(LIMIT))
 _names = count()
-
-
-class CrashError(BaseException):
-    """Stands for SIGKILL: nothing may catch it."""
 
 
 def fresh() -> tuple[str, str]:

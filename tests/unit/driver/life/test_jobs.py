@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.kit.world import World, numbers_job, published
 from tests.unit.driver.life.runs import ALL, JOB_ID, cancel_at, failing, of, run, start
 
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
 from penstock._engine.driver.client.job_client import JobHandle
+from penstock._engine.driver.mailbox import SystemClock
 from penstock._engine.protocol.paths import is_job_directory
 from penstock._engine.storage.opening import open_storage
-from penstock.common.configuration import Configuration
 from penstock.common.job_status import JobStatus
 from penstock.errors import (
     JobCancelledError,
     JobExecutionError,
     SavepointError,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 # --------------------------------------------------------------------------------------------------------- what is kept
 
@@ -117,9 +119,7 @@ def test_job_whose_results_nobody_takes_waits_and_can_still_be_cancelled(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock._engine.driver.client.results._ROOM", 1)
-    graph = numbers_job(name, limit=200)
-    environment = RuntimeEnvironment(World(graph, patience=3), 2, Path("/nonexistent"))
-    driver, loop = assemble(graph, Configuration(), None, environment)
+    driver, loop = World(numbers_job(name, limit=200), patience=3).driver(None, SystemClock())
     driver.start(loop)
     handle = JobHandle(driver)
     first = next(handle.results("seen"))  # from here on the job has results that nobody takes

@@ -7,8 +7,9 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.kit.driving import CrashError
 from tests.kit.world import TARGETS, TargetCommitter, TargetSink, World, numbers_job, published
-from tests.unit.driver.life.test_crashes import CrashError, step_in
+from tests.unit.driver.life.test_crashes import step_in
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.commits.commits import MAX_GIVEN_UP

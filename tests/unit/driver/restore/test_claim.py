@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.kit.by_hand import CLOCK
+from tests.kit.clock import CLOCK
 from tests.kit.stories import Chapter, Sheet, Story
 from tests.unit.driver.restore.test_finished_operators import Counts, Remembers
 

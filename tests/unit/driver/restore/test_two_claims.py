@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.kit.by_hand import CLOCK
+from tests.kit.clock import CLOCK
 from tests.kit.stories import Chapter, Story
 from tests.unit.driver.restore.test_claim import LONG, cancel, contents, expect_everything, program
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.checkpoints import claimants
-from penstock._engine.driver.checkpoints.claimants import Claimant, check_claim, claim
+from penstock._engine.driver.checkpoints.claimants import Claimant, check_claim, claim, release
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.savepoints.disposal import dispose
 from penstock._engine.storage.local import LocalStorage
@@ -84,6 +84,7 @@ def test_who_has_ended_claims_no_more(tmp_path: Path, kind: str) -> None:
     story = Story(tmp_path)
     path = origin(story, kind)
     story.run(program, asks={1: cancel}, recover=path, **TO_OWN)
+    assert not list(tmp_path.rglob("_claim-*"))
     assert story.run(program, recover=path, **TO_OWN).status is JobStatus.FINISHED
     expect_everything(story)
 
@@ -92,16 +93,22 @@ class KilledError(BaseException):
     """The process is gone."""
 
 
-@pytest.mark.parametrize("kind", ORIGINS)
-def test_a_claim_outlives_its_process_and_is_there_for_the_same_job(tmp_path: Path, kind: str) -> None:
-    story = Story(tmp_path)
-    path = origin(story, kind)
+def killed_claimant(story: Story, path: str, **settings: Any) -> None:
+    """Have the process of a job that claims killed in its first epoch."""
 
     def kill(_: JobDriver) -> None:
         raise KilledError
 
     with pytest.raises(KilledError):
-        story.run(program, asks={1: kill}, recover=path, job_id="ab" * 16, **TO_OWN)
+        story.run(program, asks={1: kill}, recover=path, job_id="ab" * 16, **TO_OWN, **settings)
+
+
+@pytest.mark.parametrize("kind", ORIGINS)
+def test_a_claim_outlives_its_process_and_is_there_for_the_same_job(tmp_path: Path, kind: str) -> None:
+    story = Story(tmp_path)
+    path = origin(story, kind)
+
+    killed_claimant(story, path)
     refused = story.run(program, recover=path, **TO_OWN)
     assert isinstance(refused.error, CheckpointClaimedError)
     assert refused.error.job_id == "ab" * 16
@@ -110,28 +117,76 @@ def test_a_claim_outlives_its_process_and_is_there_for_the_same_job(tmp_path: Pa
     expect_everything(story)
 
 
-def goes_on(*_: Any) -> bool:
-    return False
+@pytest.mark.parametrize("kind", ORIGINS)
+@pytest.mark.parametrize("way_out", ["mount it", "a copy", "delete the claim"])
+def test_claimant_whose_directory_is_not_mounted_here_is_not_taken_for_ended(
+    tmp_path: Path, kind: str, way_out: str
+) -> None:
+    story, mounted, away = Story(tmp_path), tmp_path / "others", tmp_path / "elsewhere"
+    path = origin(story, kind)
+    killed_claimant(story, path, checkpoints=str(mounted))
+    mounted.rename(away)
+    before = contents(tmp_path / "checkpoints")
+    error = story.run(program, recover=path, **TO_OWN).error
+    assert isinstance(error, CheckpointClaimedError)
+    assert error.job_id == "ab" * 16
+    assert error.unknown is not None
+    for part in (str(mounted), error.unknown, "not mounted", "NO_CLAIM"):
+        assert part in str(error)
+    assert contents(tmp_path / "checkpoints") == before, "the refused one has written nothing"
+    settings: dict[str, Any] = TO_OWN
+    match way_out:
+        case "mount it":
+            away.rename(mounted)
+            refused = story.run(program, recover=path, **TO_OWN).error
+            assert isinstance(refused, CheckpointClaimedError)
+            assert refused.unknown is None
+            assert "has not ended" in str(refused)
+            settings = {"recover": "latest", "job_id": "ab" * 16, "checkpoints": str(mounted), **TO_OWN}
+        case "a copy":
+            settings = {"recover": path}
+        case _:
+            Path(error.unknown).unlink()
+            settings = {"recover": path, **TO_OWN}
+    assert story.run(program, **settings).status is JobStatus.FINISHED
+    expect_everything(story)
+
+
+@pytest.mark.parametrize("kind", ORIGINS)
+def test_claimant_that_has_ended_claims_no_more_where_its_records_are_gone(tmp_path: Path, kind: str) -> None:
+    story = Story(tmp_path)
+    path = origin(story, kind)
+    story.run(program, asks={1: cancel}, recover=path, checkpoints=str(tmp_path / "others"), **TO_OWN)
+    shutil.rmtree(tmp_path / "others")
+    assert story.run(program, recover=path, **TO_OWN).status is JobStatus.FINISHED
+    expect_everything(story)
+
+
+def test_job_that_ends_takes_no_claim_but_its_own_back(tmp_path: Path) -> None:
+    storage = LocalStorage(tmp_path)
+    storage.put("chk-7/_metadata", b"")
+    claim(storage, "chk-7", Claimant("2" * 32, "n", str(tmp_path), storage.full_path("chk-7")), {})
+    release(storage, "chk-7", "1" * 32)
+    assert storage.names("chk-7") == ["_claim-1", "_metadata"]
+    release(storage, "chk-7", "2" * 32)
+    release(storage, "chk-7", "2" * 32)
+    assert storage.names("chk-7") == ["_metadata"]
 
 
 def test_of_two_that_start_at_the_same_moment_one_claims(tmp_path: Path) -> None:
-    story, seconds = Story(tmp_path), list[Chapter]()
+    story, met = Story(tmp_path), list[str]()
     path = origin(story, "savepoint")
 
     def meanwhile(instruction: do.Instruction, perform: Any) -> None:
-        if isinstance(instruction, do.RecordStart) and not seconds:  # the first has looked, and claims now
-            others: dict[str, Any] = {"checkpoints": str(tmp_path / "others"), **TO_OWN}
-            seconds.append(story.run(program, asks={2: cancel}, recover=path, **others))
-            with pytest.MonkeyPatch.context() as patch:  # as though the other one had not ended yet
-                patch.setattr(claimants, "has_ended", goes_on)
-                perform(instruction)
-            return
+        if isinstance(instruction, do.RecordStart) and not met:  # the first has looked, and claims now
+            met.append(instruction.job_id)
+            killed_claimant(story, path, checkpoints=str(tmp_path / "others"))
         perform(instruction)
 
     first = story.run(program, step=meanwhile, recover=path, **TO_OWN)
-    assert seconds[0].status is JobStatus.CANCELED
+    assert met == [first.driver.job_id]
     assert isinstance(first.error, CheckpointClaimedError)
-    assert first.error.job_id == seconds[0].driver.job_id
+    assert first.error.job_id == "ab" * 16
     assert first.outputs == {}
 
 
@@ -151,7 +206,7 @@ def test_a_copy_of_a_savepoint_is_not_claimed_with_it(tmp_path: Path) -> None:
 def test_a_disposal_takes_the_claim_with_the_savepoint(tmp_path: Path) -> None:
     story = Story(tmp_path)
     path = origin(story, "savepoint")
-    story.run(program, asks={1: cancel}, recover=path, **TO_OWN)
+    killed_claimant(story, path)
     assert list(Path(path).glob("_claim-*"))
     dispose(path)
     assert not Path(path).exists()
@@ -171,8 +226,10 @@ def test_claims_have_numbers_and_the_last_one_counts(tmp_path: Path) -> None:
     claim(storage, "chk-7", mine, {})
     assert storage.names("chk-7") == [], "there is no such checkpoint"
     storage.put("chk-7/_metadata", b"")
-    for number in (1, 2, 2):  # jobs without records have ended
-        claim(storage, "chk-7", Claimant(f"{number}" * 32, "n", str(tmp_path), mine.path), {})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(claimants, "has_ended", lambda *_: True)
+        for number in (1, 2, 2):
+            claim(storage, "chk-7", Claimant(f"{number}" * 32, "n", str(tmp_path), mine.path), {})
     assert storage.names("chk-7") == ["_claim-1", "_claim-2", "_metadata"]
     assert check_claim(storage, "chk-7", "2" * 32, {}) is not None
     storage.put("chk-7/_claim-2", b'{"job_id"')

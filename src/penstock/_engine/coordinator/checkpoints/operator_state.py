@@ -18,20 +18,33 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.state_handle import Lineage, StateHandle
 
 
-def visible_state(subtasks: Sequence[OperatorSubtaskState], index: int) -> Lineage:
-    """Return what one subtask of an operator starts from: its own state, and the union lists of all others.
+class VisibleState:
+    """What each subtask of an operator starts from: its own state, and the union lists of all others.
 
-    The files come in the order of the subtasks, so that all of them see a union list in one order.
+    Args:
+        subtasks: The subtasks; those without union lists cost the others nothing.
     """
-    handles: list[StateHandle] = []
-    for other, subtask in enumerate(subtasks):
-        for handle in subtask.operator_state:
-            if other == index:
-                handles.append(handle)
-            elif unions := [part for part in handle.parts if part.mode is StateMode.UNION]:
-                parts = tuple(replace(part, mode=StateMode.FOREIGN) for part in unions)
-                handles.append(replace(handle, parts=parts))
-    return tuple(handles)
+
+    def __init__(self, subtasks: Sequence[OperatorSubtaskState]) -> None:
+        self._subtasks = subtasks
+        self._unions = [
+            (owner, replace(handle, parts=parts))
+            for owner, subtask in enumerate(subtasks)
+            for handle in subtask.operator_state
+            if (parts := _as_foreign(handle))
+        ]
+
+    def of(self, index: int) -> Lineage:
+        """Return the files of one subtask, in the order of the subtasks, so that all see a union list in one order."""
+        own = self._subtasks[index].operator_state
+        if not self._unions:
+            return own
+        before = (handle for owner, handle in self._unions if owner < index)
+        return (*before, *own, *(handle for owner, handle in self._unions if owner > index))
+
+
+def _as_foreign(handle: StateHandle) -> tuple[StatePart, ...]:
+    return tuple(replace(part, mode=StateMode.FOREIGN) for part in handle.parts if part.mode is StateMode.UNION)
 
 
 def redistribute(subtasks: Sequence[OperatorSubtaskState], parallelism: int) -> list[Lineage]:

@@ -5,13 +5,13 @@ A checkpoint holds exactly this state, so a restart only has to load the last ch
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import UNSET
 
-from penstock._engine.coordinator.checkpoints.operator_state import visible_state
+from penstock._engine.coordinator.checkpoints.operator_state import VisibleState
 from penstock._engine.coordinator.checkpoints.splits import left_by_writer, left_unread
 from penstock._engine.protocol.control import (
     ENDED,
@@ -218,6 +218,7 @@ def dispatch(
     *,
     history: tuple[tuple[int, int], ...],
     completed_checkpoint: int,
+    visible: Mapping[str, VisibleState],
 ) -> SubtaskDispatch:
     """Return one subtask's part of the next epoch, without a budget.
 
@@ -227,15 +228,14 @@ def dispatch(
         events: Returns the events for a source reader.
         history: Accepted (checkpoint id, token) pairs of this run.
         completed_checkpoint: The job's last checkpoint, 0 at a fresh start.
+        visible: What `visible_states` returns for the state.
     """
     position, index = subtask
     vertex = snapshot.vertices[position]
     state = vertex.subtasks[index]
     parts = {uid: snapshot.operators[uid].subtasks[index] for uid in vertex.operators}
     restores = {
-        uid: OperatorRestore(
-            part.lineage, part.state, events(uid, index), visible_state(snapshot.operators[uid].subtasks, index)
-        )
+        uid: OperatorRestore(part.lineage, part.state, events(uid, index), visible[uid].of(index))
         for uid, part in parts.items()
     }
     return SubtaskDispatch(
@@ -251,14 +251,37 @@ def dispatch(
     )
 
 
-def edge_statuses(snapshot: JobSnapshot, graph: JobGraph) -> dict[int, EdgeStatus]:
-    """Return the channel status of each edge that has one, for the dispatch of the next epoch."""
+def visible_states(snapshot: JobSnapshot) -> dict[str, VisibleState]:
+    """Return by uid what the subtasks of each operator start from."""
+    return {uid: VisibleState(operator.subtasks) for uid, operator in snapshot.operators.items()}
+
+
+def edge_statuses(snapshot: JobSnapshot, graph: JobGraph, acks: Iterable[SubtaskAck] = ()) -> dict[int, EdgeStatus]:
+    """Return the channel status of each edge that has one, for the dispatch of the next epoch.
+
+    Args:
+        snapshot: The state at the start of the epoch.
+        graph: The job.
+        acks: Those of the last epoch.
+    """
+    times: dict[int, list[SubtaskAck]] = {}
+    for ack in acks:
+        if ack.read_ms is not UNSET:
+            times.setdefault(ack.vertex, []).append(ack)
     known: dict[int, EdgeStatus] = {}
     for edge in graph.edges:
         senders = snapshot.vertices[edge.source].subtasks
         if any(sender.finished or edge.id in sender.outputs for sender in senders):
-            known[edge.id] = EdgeStatus.of([_status(sender, edge.id) for sender in senders])
+            statuses = [_status(sender, edge.id) for sender in senders]
+            known[edge.id] = EdgeStatus.of(statuses, _time_of(times.get(edge.source, ()), edge.id))
     return known
+
+
+def _time_of(acks: Sequence[SubtaskAck], edge: int) -> float:
+    """Return for how long all senders of an edge could have read; idle ones are left out."""
+    known = [(ack.outputs[edge].idle, ack.read_ms) for ack in acks if edge in ack.outputs and not ack.finished]
+    times = [read_ms for idle, read_ms in known if not idle] or [read_ms for _, read_ms in known]
+    return min((read_ms for read_ms in times if read_ms is not UNSET), default=0.0)
 
 
 def _status(sender: VertexSubtaskState, edge: int) -> ChannelStatus:
@@ -280,7 +303,7 @@ def notification(
     for uid in ack.listeners:
         subtasks = snapshot.operators[uid].subtasks
         part = subtasks[ack.subtask]
-        operators[uid] = OperatorRestore(part.lineage, part.state, (), visible_state(subtasks, ack.subtask))
+        operators[uid] = OperatorRestore(part.lineage, part.state, (), VisibleState(subtasks).of(ack.subtask))
     return SubtaskDispatch(
         vertex=ack.vertex,
         subtask=ack.subtask,

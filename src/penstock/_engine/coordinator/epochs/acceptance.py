@@ -22,15 +22,20 @@ Subtask: TypeAlias = tuple[int, int]
 
 
 def void_reason(
-    checkpoint_id: int, acks: Iterable[SubtaskAck], expected: Collection[Subtask], edges: Iterable[JobEdge]
+    checkpoint_id: int,
+    acks: Iterable[SubtaskAck],
+    expected: Collection[Subtask],
+    edges: Iterable[JobEdge],
+    earlier: Collection[SubtaskAck] = (),
 ) -> str | None:
-    """Say why an epoch is void; return None if it counts.
+    """Say why an epoch or a stage is void; return None if it counts.
 
     Args:
         checkpoint_id: The checkpoint of the epoch.
         acks: The answers of the tasks.
         expected: The subtasks of the dispatch.
-        edges: All edges of the job.
+        edges: All edges of the job; for a stage, those into it.
+        earlier: For a stage: the answers of earlier stages, whose results it reads.
     """
     answered: dict[Subtask, SubtaskAck] = {}
     for ack in acks:
@@ -45,7 +50,8 @@ def void_reason(
     missing = [subtask for subtask in expected if subtask not in answered]
     if missing:
         return f"{_name(missing[0])} did not answer" + (f", nor did {len(missing) - 1} others" if missing[1:] else "")
-    return next(filter(None, (_misread(edge, answered.values()) for edge in edges)), None)
+    together = [*earlier, *answered.values()]
+    return next(filter(None, (_misread(edge, together) for edge in edges)), None)
 
 
 def _misread(edge: JobEdge, acks: Collection[SubtaskAck]) -> str | None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.epochs.checkpoint_coordinator import CheckpointCoordinator
 from penstock._engine.coordinator.epochs.epoch_monitor import EpochMonitor
-from penstock._engine.coordinator.phases import RUNNING, Phase
-from penstock._engine.coordinator.scheduler import Scheduler
+from penstock._engine.coordinator.epochs.source_scheduler import SourceScheduler
+from penstock._engine.coordinator.phases import Phase
 from penstock._engine.protocol.control import StopMode
 from penstock.errors import InternalError
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 MAX_EPOCH_ATTEMPTS: Final = 10
 
 
-class EpochScheduler(Scheduler):
+class EpochScheduler(SourceScheduler):
     """Runs the epochs of one job.
 
     Args:
@@ -65,14 +65,10 @@ class EpochScheduler(Scheduler):
         commits: CommitScheduler,
         output: OutputDelivery,
     ) -> None:
-        self._context = context
-        self._state = state
-        self._life = life
+        super().__init__(context, state, life, commits, output)
         self._requests = requests
         self._savepoints = savepoints
         self._stop = stop
-        self._commits = commits
-        self._output = output
         self._checkpoints = CheckpointCoordinator(
             context, state, requests=requests, savepoints=savepoints, stop=stop, commits=commits, output=output
         )
@@ -92,13 +88,6 @@ class EpochScheduler(Scheduler):
         self._checkpoints.reset()
         self._attempt = 1
 
-    def interrupt(self) -> None:
-        """Cancel the running epoch; a checkpoint whose chain entry is being written may still complete."""
-        if self._context.epoch_running:
-            self._context.emit(do.CancelEpoch())
-        if self._context.entry is None:
-            self.reset()
-
     # --------------------------------------------------------------------------------------------------- the beginning
 
     def recover(self) -> None:
@@ -112,37 +101,7 @@ class EpochScheduler(Scheduler):
         elif not self._state.ledger:
             self._open()
 
-    def _open(self) -> None:
-        self._context.go(Phase.OPENING)
-        openings = {uid: source.opening for uid, source in self._state.sources.items()}
-        self._context.call(
-            do.StartEnumerators({uid: opening for uid, opening in openings.items() if opening is not None})
-        )
-
     # -------------------------------------------------------------------------------------------------- between epochs
-
-    def assigned(self, assigned: ev.Assigned) -> None:
-        """Note what enumerators assigned; this ends a pause."""
-        if self._context.phase not in RUNNING:
-            return
-        for uid, by_subtask in assigned.items():
-            self._state.sources[uid].assigned(by_subtask)
-        if self._context.phase is Phase.PAUSED and assigned:
-            self._run()
-
-    def splits_assigned(self, event: ev.SplitsAssigned) -> None:
-        """Note the splits that an enumerator assigned outside of a call."""
-        self.assigned(event.assigned)
-
-    def _settle(self, completed: int) -> None:
-        """Notify the enumerators of a completed checkpoint, 0 for none, and deliver their readers' events."""
-        self._context.go(Phase.SETTLING)
-        deliveries = {uid: source.deliver() for uid, source in self._state.sources.items()}
-        heard = {uid: delivery for uid, delivery in deliveries.items() if delivery is not None}
-        if completed or heard:
-            self._context.call(do.CallEnumerators(completed, heard))
-        else:
-            self._next_epoch()
 
     def enumerators_called(self, event: ev.EnumeratorsCalled) -> None:
         """Continue once the enumerators have started or were notified."""
@@ -152,26 +111,17 @@ class EpochScheduler(Scheduler):
             case Phase.OPENING:
                 self._settle(0)
             case Phase.SETTLING:
-                self._next_epoch()
+                self._next()
             case _:
                 self._finish()
 
-    def _next_epoch(self) -> None:
+    def _next(self) -> None:
         """Begin the next epoch, now or when there is work, or find that the job has finished."""
         if self._state.snapshot.finished:
             self._finish()
             return
         pause_ms = self._state.pause_ms(self._context.now)
-        if pause_ms and not self._requests.waiting:
-            self._context.go(Phase.PAUSED)
-            self._context.alarm(pause_ms, self.hurry)
-        else:
-            self._run()
-
-    def hurry(self) -> None:
-        """Run the next epoch now, unless splits have arrived meanwhile or the job has failed."""
-        if self._context.phase is Phase.PAUSED:
-            self._run()
+        self._run_after(0 if self._requests.waiting else pause_ms)
 
     # -------------------------------------------------------------------------------------------------------- an epoch
 
@@ -303,20 +253,13 @@ class EpochScheduler(Scheduler):
         self._attempt = 1
 
     def commits_moved(self) -> None:
-        """Continue with what waited for a commit."""
+        """Continue with what waited for a commit, such as the next chain entry."""
         if self._requests.wait_for_commits:
             self._savepoints.copy()
-        match self._context.phase:
-            case Phase.AWAITING_ROOM:
-                self._checkpoints.put_entry()
-            case Phase.RECOVERING if not self._state.ledger:
-                self._open()
-            case Phase.FINISHING:
-                self.check_finished()
-            case _ if self._context.is_stopping:
-                self._life.check_stopped()
-            case _:
-                pass
+        if self._context.phase is Phase.AWAITING_ROOM:
+            self._checkpoints.put_entry()
+        else:
+            super().commits_moved()
 
     # --------------------------------------------------------------------------------------------------------- the end
 

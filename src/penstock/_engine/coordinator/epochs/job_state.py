@@ -19,6 +19,7 @@ from penstock._engine.coordinator.checkpoints.snapshots import (
     notification,
     resumable,
     unfinished,
+    visible_states,
 )
 from penstock._engine.coordinator.commits.commits import CommitLedger, commits_of
 from penstock._engine.coordinator.epochs.acceptance import Subtask, void_reason
@@ -72,7 +73,7 @@ class JobState:
     """
 
     def __init__(self, topology: Topology, settings: JobSettings, slots: int) -> None:
-        self._topology = topology
+        self.topology = topology
         self._slots = slots
         self._sources_by_uid = topology.sources
         self._collectors = topology.collectors
@@ -144,7 +145,7 @@ class JobState:
             return source.dispatch(index) if source else ()
 
         result = self.notifications(completed_checkpoint, going_on=True)
-        ending = self._ending()
+        ending, visible = self._ending(), visible_states(self.snapshot)
         for subtask in unfinished(self.snapshot):
             part = dispatch(
                 self.snapshot,
@@ -152,6 +153,7 @@ class JobState:
                 events,
                 history=self._history.get(subtask, ()),
                 completed_checkpoint=completed_checkpoint,
+                visible=visible,
             )
             if subtask[0] in self._source_vertices:
                 budget = self._planner.budget(subtask[0])
@@ -172,14 +174,14 @@ class JobState:
         told = {
             (vertex, index)
             for uid, vertex in self._sources_by_uid.items()
-            for index in range(self._topology.graph.vertices[vertex].parallelism)
+            for index in range(self.topology.graph.vertices[vertex].parallelism)
             if self._sources[uid].ends(index)
         }
         return told | {(ack.vertex, ack.subtask) for ack in self._last if ack.awaits_end}
 
     def inputs(self) -> dict[int, EdgeStatus]:
         """Return the channel status of each edge at the start of the next epoch."""
-        return edge_statuses(self.snapshot, self._topology.graph)
+        return edge_statuses(self.snapshot, self.topology.graph, self._last)
 
     def notifications(self, completed_checkpoint: int, *, going_on: bool) -> dict[Subtask, SubtaskDispatch]:
         """Return the notifications of the last checkpoint for subtasks that run no epoch after it.
@@ -208,11 +210,11 @@ class JobState:
     def void_reason(self, checkpoint_id: int, acks: tuple[SubtaskAck, ...]) -> str | None:
         """Say why an epoch is void; return None if it counts."""
         expected = dict.fromkeys(unfinished(self.snapshot))
-        return void_reason(checkpoint_id, acks, expected, self._topology.graph.edges)
+        return void_reason(checkpoint_id, acks, expected, self.topology.graph.edges)
 
     def accept(self, acks: tuple[SubtaskAck, ...], wall_ms: int, stop: StopMode) -> PendingCheckpoint:
         """Note an accepted epoch."""
-        self._planner.accepted(acks, epoch_cost(acks, wall_ms, self._topology.levels, self._slots))
+        self._planner.accepted(acks, epoch_cost(acks, wall_ms, self.topology.levels, self._slots))
         for uid, source in self._sources.items():
             vertex = self._sources_by_uid[uid]
             own = [ack for ack in acks if ack.vertex == vertex]
@@ -231,21 +233,22 @@ class JobState:
         Returns:
             The pending checkpoint with its state, and the files to write because the metadata has no room for them.
         """
+        state, files = _spill(self.advanced(pending, enumerators), job_id, checkpoint_id)
+        return replace(pending, snapshot=state, commits=commits_of(checkpoint_id, pending.acks)), files
+
+    def advanced(self, pending: PendingCheckpoint, enumerators: Mapping[str, EnumeratorSnapshot]) -> JobSnapshot:
+        """Return the state after an accepted epoch, without outstanding commits."""
         states = {uid: source.state(enumerators.get(uid)) for uid, source in self._sources.items()}
-        known = {uid: state for uid, state in states.items() if state is not None}
-        drain = pending.stop is StopMode.DRAIN
-        state = advance(
+        return advance(
             self.snapshot,
             pending.acks,
-            known,
+            {uid: state for uid, state in states.items() if state is not None},
             (),
-            drain=drain,
+            drain=pending.stop is StopMode.DRAIN,
             kept=self._kept,
             writers=self._writers,
             accumulators=pending.accumulators,
         )
-        state, files = _spill(state, job_id, checkpoint_id)
-        return replace(pending, snapshot=state, commits=commits_of(checkpoint_id, pending.acks)), files
 
     def document(self, pending: PendingCheckpoint) -> JobSnapshot:
         """Return the content of the metadata: the state, and all commits that are not known to be done."""
@@ -320,6 +323,17 @@ class JobState:
             if subtask.next_timer_ms is not None and not subtask.finished
         ]
         return max(0, min([pause_ms, *timers]))
+
+    def wait_for_splits_ms(self) -> int:
+        """Return the pause before sources run again in a batch job: 0 as long as they have read something or may."""
+        reading = [ack for ack in self._last if ack.vertex in self._source_vertices]
+        if not self._sources_left or self._work_at_hand(reading) or any(ack.records_in for ack in reading):
+            return 0
+        return self._planner.idle()
+
+    @property
+    def _sources_left(self) -> bool:
+        return any(vertex in self._source_vertices for vertex, _ in unfinished(self.snapshot))
 
     def _work_at_hand(self, reading: list[SubtaskAck]) -> bool:
         more = any(part.more_available for ack in reading for part in ack.operators.values())

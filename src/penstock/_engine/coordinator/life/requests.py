@@ -33,12 +33,19 @@ class PendingRequests:
         context: The coordinator's context.
         cancel: Called if the job has not stopped within its timeout.
         is_decided: Tells whether the stop has, or may have, passed its commit point.
+        refusal: Why no request of this job is accepted, such as that it is a batch job; "" where requests are accepted.
     """
 
     def __init__(
-        self, context: CoordinatorContext, *, cancel: Callable[[], None], is_decided: Callable[[], bool]
+        self,
+        context: CoordinatorContext,
+        *,
+        cancel: Callable[[], None],
+        is_decided: Callable[[], bool],
+        refusal: Callable[[], str] = str,
     ) -> None:
         self._context = context
+        self._refusal = refusal
         self._cancel = cancel
         self._is_decided = is_decided
         #: The request that stops the job; None without one.
@@ -67,6 +74,8 @@ class PendingRequests:
     def request_checkpoint(self, request_id: int) -> None:
         """Accept or refuse a request for a checkpoint."""
         match self._context.phase:
+            case _ if refusal := self._refusal():
+                self._refuse_checkpoint(request_id, refusal)
             case Phase.EPOCH:
                 self._answered_by_epoch.append(request_id)
             case phase if phase in RUNNING - _NO_MORE:
@@ -77,7 +86,9 @@ class PendingRequests:
     def request_savepoint(self, request: SavepointRequest) -> None:
         """Accept or refuse a request for a savepoint."""
         phase = self._context.phase
-        if phase in _NO_MORE or phase not in RUNNING:
+        if refusal := self._refusal():
+            self.answer(request, refusal)
+        elif phase in _NO_MORE or phase not in RUNNING:
             self.answer(request, self._why_not(phase, _NO_MORE))
         elif self.stop is not None:
             self.answer(request, f"the job is already stopping, into {self.stop.path}")

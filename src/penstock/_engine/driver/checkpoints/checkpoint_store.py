@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator.checkpoints.retention import ORPHAN_AGE_MS
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
-from penstock._engine.driver.checkpoints.claimants import Claimant, check_claim, claim, claimant_of, has_ended
+from penstock._engine.driver.checkpoints.claimants import Claimant, check_claim, claim, claimant_of, has_ended, release
 from penstock._engine.driver.checkpoints.claimed_checkpoints import delete_claimed
 from penstock._engine.driver.checkpoints.start_order import record_start, started_jobs
 from penstock._engine.driver.failures import metadata_damage
@@ -30,6 +30,8 @@ from penstock._engine.protocol.paths import (
     is_mark,
     metadata_path,
     number_of_claim,
+    results_directory,
+    run_of_result,
     shared_directory,
 )
 from penstock._engine.savepoints.chains import last_checkpoint, read_entry, readable_entry
@@ -248,11 +250,21 @@ class CheckpointStore:
         try:
             if self._storage.put_if_absent(path, document_of(self._storage, entry)):
                 self._warn_of_others(path)
+                if entry.is_terminal:
+                    self._release(entry)
                 return ev.ChainEntryStored()
             existing = entry_of(self._storage, path, self._storage.read(path))
         except Exception as error:  # noqa: BLE001 - whatever went wrong, the entry may be there or not
             return ev.ChainEntryUncertain(error)
         return ev.ChainEntryTaken(existing)
+
+    def _release(self, entry: ChainEntry) -> None:
+        """Take back the claims of a job that has ended; one that stays says by the job's records that it has ended."""
+        for path in entry.claimed:
+            try:
+                release(*self._locate(path), entry.job_id)
+            except (PenstockError, OSError) as error:
+                _log.debug("The claim of job %s on %s stays: %s", entry.job_id, path, error)
 
     def _warn_of_others(self, path: str) -> None:
         """Say at the start, and not when it is needed, that `latest` will refuse what this job writes."""
@@ -349,6 +361,17 @@ class CheckpointStore:
         """Return the claims of a checkpoint that has been deleted."""
         names = self._storage.names(path)
         return [] if METADATA in names else [f"{path}/{name}" for name in names if number_of_claim(name)]
+
+    def delete_results(self, instruction: do.DeleteResults) -> None:
+        """Delete what stages have handed on."""
+        directory, run = results_directory(instruction.job_id), instruction.beginning_run
+
+        def delete() -> None:
+            names = self._storage.names(directory) if run else []
+            left = [f"{directory}/{name}" for name in names if run_of_result(name) != run]
+            self._storage.delete([*instruction.files, *left])
+
+        self._in_background(delete)
 
     def _in_background(self, work: Callable[[], None]) -> None:
         def run() -> None:

@@ -3,6 +3,9 @@
 The claim is a file beside the metadata, and is deleted with it. So it is visible from every checkpoint directory, under
 any name of a job. It is put if it is absent, after the takeover of the job's own chain: a driver that is killed between
 the two has done nothing. If the earlier claimant has ended, the next number is put.
+
+A job that ends takes its claims back, so that they do not outlive its records. A claimant without records may run on a
+machine where its directory is mounted: unknown is not ended.
 """
 
 from __future__ import annotations
@@ -50,13 +53,13 @@ def claim(storage: FileStorage, path: str, claimant: Claimant, options: Mapping[
         options: Options to open checkpoint directories with.
 
     Raises:
-        CheckpointClaimedError: A job that has not ended has claimed it.
+        CheckpointClaimedError: A job has claimed it that has not ended, as far as this machine can see.
     """
     while METADATA in (names := storage.names(path)):
         last = check_claim(storage, path, claimant.job_id, options, names)
         if last is not None and last.job_id == claimant.job_id:
             return
-        file = claim_file(path, max(filter(None, map(number_of_claim, names)), default=0) + 1)
+        file = claim_file(path, _last_number(names) + 1)
         if storage.put_if_absent(file, json.dumps(asdict(claimant)).encode()):
             return
 
@@ -67,21 +70,31 @@ def check_claim(
     """Return who has claimed a checkpoint or savepoint last and may still own it: this job, or none.
 
     Raises:
-        CheckpointClaimedError: Another job has, and has not ended.
+        CheckpointClaimedError: Another job has, and has not ended, as far as this machine can see.
     """
-    last = claimant_of(storage, path, storage.names(path) if names is None else names)
+    names = storage.names(path) if names is None else names
+    last = claimant_of(storage, path, names)
     if last is None or last.job_id == job_id:
         return last
     if not has_ended(last, options):
-        where = storage.full_path(path)
-        raise CheckpointClaimedError(where, last.job_id, last.job_name, last.checkpoints)
+        known = bool(checkpoint_ids(open_storage(last.checkpoints, options).names(last.job_id)))
+        file = None if known else storage.full_path(claim_file(path, _last_number(names)))
+        raise CheckpointClaimedError(storage.full_path(path), last.job_id, last.job_name, last.checkpoints, file)
     return None
+
+
+def release(storage: FileStorage, path: str, job_id: str) -> None:
+    """Take back the claim of a job that has ended, unless another job has claimed after it."""
+    names = storage.names(path)
+    last = claimant_of(storage, path, names)
+    if last is not None and last.job_id == job_id:
+        storage.delete([claim_file(path, _last_number(names))])
 
 
 def claimant_of(storage: FileStorage, path: str, names: list[str]) -> Claimant | None:
     """Return the job that has claimed a checkpoint or savepoint last; None for none, or what is no claim of that."""
-    number = max(filter(None, map(number_of_claim, names)), default=None)
-    data = None if number is None else storage.find(claim_file(path, number))
+    number = _last_number(names)
+    data = storage.find(claim_file(path, number)) if number else None
     if data is None:
         return None
     try:
@@ -92,9 +105,14 @@ def claimant_of(storage: FileStorage, path: str, names: list[str]) -> Claimant |
 
 
 def has_ended(claimant: Claimant, options: Mapping[str, str]) -> bool:
-    """Return whether a job has ended, or its directory was deleted."""
+    """Return whether a job's own records say that it has ended; False where there are none."""
     storage = open_storage(claimant.checkpoints, options)
     ids = checkpoint_ids(storage.names(claimant.job_id))
     entries = (readable_entry(storage, checkpoint_path(claimant.job_id, number)) for number in reversed(ids))
     newest = next(filter(None, entries), None)
-    return not ids if newest is None else newest.is_terminal
+    return newest is not None and newest.is_terminal
+
+
+def _last_number(names: list[str]) -> int:
+    """Return the number of the last claim; 0 without any."""
+    return max(filter(None, map(number_of_claim, names)), default=0)

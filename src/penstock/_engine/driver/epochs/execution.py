@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import pickle
 import secrets
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 from penstock._engine.coordinator import events as ev
 from penstock._engine.driver.failures import state_damage
 from penstock._engine.plan.epoch_plan import EpochPlan
-from penstock._engine.plan.levels import build_plan, plan_epoch, plan_release
+from penstock._engine.plan.levels import build_plan, plan_epoch, plan_release, plan_stage
 from penstock._engine.protocol.control import JobDispatch, LevelDispatch
 from penstock._engine.protocol.paths import blob_path, dispatches_path
 from penstock._engine.protocol.signing import file_digest
-from penstock.errors import CheckpointStorageError, EpochCancelledError, EpochInfrastructureError
+from penstock.errors import CheckpointStorageError, EpochCancelledError, EpochInfrastructureError, LocalStateError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.checkpoints.chain import ChainWriter
     from penstock._engine.driver.background import BackgroundExecutor
     from penstock._engine.driver.client.results import Results
-    from penstock._engine.driver.epochs.local_state import LocalStateDirectory
     from penstock._engine.driver.mailbox import Mailbox
     from penstock._engine.plan.epoch_plan import EpochRunner
     from penstock._engine.plan.levels import ExecutionPlan
     from penstock._engine.storage.checkpoint_storage import FileStorage
+    from penstock._engine.storage.local_state import LocalStateDirectory
 
 #: A larger program is an object in storage: each task would get it anew.
 MAX_INLINE_PROGRAM: Final = 32 << 10
@@ -47,10 +47,9 @@ class EpochPlanner:
     run_id: str
     slots: int
     storage_url: str
-    #: The local directory of tasks for state.
-    local_directory: str
     python_path: tuple[str, ...]
     configuration: dict[str, str]
+    working_directory: str = ""
     #: Of the run: who can write into the checkpoint storage does not know it.
     dispatch_key: bytes = field(default_factory=partial(secrets.token_bytes, 32), repr=False)
 
@@ -68,8 +67,8 @@ class EpochPlanner:
             program_digest=program_digest,
             storage_url=self.storage_url,
             dispatch_key=self.dispatch_key,
-            local_directory=self.local_directory,
             python_path=self.python_path,
+            working_directory=self.working_directory,
             configuration=self.configuration,
         )
 
@@ -82,7 +81,11 @@ class EpochPlanner:
             stop=instruction.stop,
             attempt=instruction.attempt,
             inputs=dict(instruction.inputs),
+            results=instruction.results,
+            parallelism=dict(instruction.parallelism),
         )
+        if instruction.results is not None:
+            return plan_stage(self.plan, common, instruction.dispatches, self.slots)
         if releases:
             return plan_release(common, instruction.dispatches, self.slots)
         return plan_epoch(self.plan, common, instruction.dispatches, self.slots, instruction.rotation)
@@ -100,7 +103,7 @@ class Epochs:
         mailbox: Passes the outcomes to the loop.
         background: Has the thread of the epochs.
         results: Blocks a job while the program does not take its results.
-        local_state: The directory in which tasks on this machine keep state.
+        local_state: The run's directory on the driver's host, where tasks may run as well.
     """
 
     def __init__(
@@ -141,7 +144,8 @@ class Epochs:
 
     def run(self, instruction: do.RunEpoch, chain: ChainWriter) -> None:
         """Start an epoch; its outcome is an event."""
-        self._local_state.hold()
+        with contextlib.suppress(LocalStateError):  # then the tasks' errors say so, unless they have another directory
+            self._local_state.hold()
         self._background.run_epoch(lambda: self._mailbox.post(self._run(instruction, chain)))
 
     def notify(self, instruction: do.NotifyListeners, chain: ChainWriter) -> None:
@@ -171,7 +175,9 @@ class Epochs:
             started = self._mailbox.clock.now()
             epoch = instruction.checkpoint_id, instruction.attempt
             with self._dispatches(chain.job_id, *epoch) as store:
-                outcome = self._runner.run(EpochPlan(*epoch, job, levels, self._storage_options, store))
+                outcome = self._runner.run(
+                    EpochPlan(*epoch, job, levels, self._storage_options, store, self._local_state.parent)
+                )
             damage = state_damage(outcome.failures, self._storage, chain.job_id)
             if damage is not None:
                 return ev.EpochFailed(damage)
@@ -181,7 +187,7 @@ class Epochs:
         except Exception as error:  # noqa: BLE001 - the job fails with it, whatever it is
             return ev.EpochFailed(error)
 
-    @contextmanager
+    @contextlib.contextmanager
     def _dispatches(self, job_id: str, checkpoint_id: int, attempt: int) -> Generator[Callable[[bytes], str]]:
         """Give what stores the dispatches of an epoch, and delete them when it has ended."""
         path = dispatches_path(job_id, self._planner.run_id, checkpoint_id, attempt)

@@ -6,32 +6,27 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._api.state.descriptors import ReducingStateDescriptor
 from penstock._api.state.kinds import ReducingState
-from penstock._engine.state.kinds.kind import StateKind, StateScope
+from penstock._engine.state.kinds.folding import FoldedState, FoldingKind
 from penstock._engine.state.kinds.value import value_in
 from penstock._engine.state.table import ABSENT
-from penstock.common.conversion import conversion
 from penstock.common.copies import own
 
 if TYPE_CHECKING:
+    from penstock._engine.state.kinds.kind import StateScope
     from penstock._engine.state.kinds.value import StoredValueState
 
 
-class ReducingKind(StateKind[ReducingStateDescriptor]):
+class ReducingKind(FoldingKind[ReducingStateDescriptor]):
     """One value per key, to which a function adds."""
 
     name = "reducing"
-    can_expire = True
     descriptor = ReducingStateDescriptor
 
     def state(self, descriptor: ReducingStateDescriptor, scope: StateScope) -> ReducingState[Any]:
         return StoredReducingState(value_in(scope), descriptor, scope.operator)
 
-    def merge(self, state: Any, others: list[Any]) -> None:
-        for other in others:
-            state.take(other)
 
-
-class StoredReducingState(ReducingState[Any]):
+class StoredReducingState(FoldedState, ReducingState[Any]):
     """One value per key, to which a function adds.
 
     Args:
@@ -40,12 +35,11 @@ class StoredReducingState(ReducingState[Any]):
         operator: The operator's name, for errors.
     """
 
-    __slots__ = ("_held", "_reduce", "_stored")
+    __slots__ = ("_reduce",)
 
     def __init__(self, stored: StoredValueState, descriptor: ReducingStateDescriptor, operator: str) -> None:
-        self._stored = stored
+        super().__init__(stored, descriptor, operator)
         self._reduce = descriptor.get_reduce_function().reduce
-        self._held = conversion(descriptor.type_info, f"State {descriptor.get_name()!r} of {operator!r}")
 
     def get(self) -> Any:
         return self._stored.value()
@@ -57,11 +51,5 @@ class StoredReducingState(ReducingState[Any]):
         after = after if after is before else own(after)
         self._stored.update(after if self._held is None else self._held.value(after))
 
-    def take(self, other: StoredReducingState) -> None:
-        """Add the value of another state to this one."""
-        more = other._stored.held()
-        if more is not ABSENT:
-            self.add(more)
-
-    def clear(self) -> None:
-        self._stored.clear()
+    def _merge(self, more: Any) -> None:
+        self.add(more)

@@ -1,0 +1,1 @@
+"""The progress of a batch job by stages."""

@@ -1,0 +1,69 @@
+"""Which operator runs the windows of a node: those that all keys share have operators of their own."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock._api.time_windows import AlignedWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
+from penstock._api.triggers import EventTimeTrigger
+from penstock._api.window import MergingWindowAssigner
+from penstock._engine.operators.keyed_windows import KeyedWindowOperator
+from penstock._engine.operators.sliding_windows import SlidingWindowOperator
+from penstock._engine.operators.window import WindowOperator
+from penstock._engine.operators.window_contents import EvictedContents, WindowContents
+from penstock._engine.operators.window_function import KeyedWindowContext, MergingWindowContext, window_results
+from penstock._engine.operators.window_namespaces import WindowNamespaces
+from penstock._engine.operators.window_strategy import PaneStrategy
+
+if TYPE_CHECKING:
+    from penstock._api.window import WindowAssigner
+    from penstock._engine.operators.windowed import WindowedOperator
+
+#: The operators of windows that fire at their end, by the class of the assigner; all others are of single keys.
+_ALIGNED: Final[dict[type[Any], type[WindowOperator]]] = {
+    TumblingEventTimeWindows: WindowOperator,
+    SlidingEventTimeWindows: SlidingWindowOperator,
+}
+
+
+def window_operator(
+    key_selector: Any,
+    assigner: WindowAssigner[Any, Any],
+    *,
+    allowed_lateness_ms: int,
+    late_tag: str | None,
+    strategy: str,
+    function: Any,
+    window_function: Any,
+    trigger: Any = None,
+    evictor: Any = None,
+) -> WindowedOperator:
+    """Return the window operator for a node's payload."""
+    panes = PaneStrategy.named(strategy, function)
+    trigger = trigger or assigner.get_default_trigger(None)
+    fires_at_its_end = type(trigger) is EventTimeTrigger and evictor is None
+    aligned = _ALIGNED.get(type(assigner)) if fires_at_its_end else None
+    if aligned is None or not isinstance(assigner, AlignedWindows):
+        namespaces = WindowNamespaces(assigner.get_window_serializer())
+        merges = isinstance(assigner, MergingWindowAssigner)
+        context = MergingWindowContext if merges else partial(KeyedWindowContext, namespaces=namespaces)
+        return KeyedWindowOperator(
+            key_selector,
+            assigner,
+            trigger,
+            allowed_lateness_ms=allowed_lateness_ms,
+            late_tag=late_tag,
+            contents=WindowContents(panes) if evictor is None else EvictedContents(panes, evictor),
+            results=window_results(strategy, function, window_function, context),
+            namespaces=namespaces,
+        )
+    results = window_results(strategy, function, window_function)
+    return aligned(
+        key_selector,
+        assigner,
+        allowed_lateness_ms=allowed_lateness_ms,
+        late_tag=late_tag,
+        strategy=panes,
+        results=results,
+    )

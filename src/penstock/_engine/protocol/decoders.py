@@ -1,0 +1,48 @@
+"""Decoders of declared types, each made once, by one thread at a time.
+
+`msgspec` notes on a class what it knows of it before it knows all, because a type may name itself. A second thread that
+decodes the class for the first time at the same moment takes what is there, and the process ends with a segmentation
+fault. So all decoders of classes are made here, under one lock, and `msgspec` is never given a class with the data.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import msgspec
+
+if TYPE_CHECKING:
+    T = TypeVar("T")
+
+_lock: Final = threading.Lock()
+_msgpack: Final[dict[Any, msgspec.msgpack.Decoder[Any]]] = {}
+_json: Final[dict[Any, msgspec.json.Decoder[Any]]] = {}
+
+
+def msgpack_decoder(kind: type[T]) -> msgspec.msgpack.Decoder[T]:
+    r"""Return the decoder of a type from MessagePack.
+
+    Example:
+        >>> msgpack_decoder(int).decode(b"\x07")
+        7
+    """
+    decoder = _msgpack.get(kind)
+    if decoder is None:
+        with _lock:
+            decoder = _msgpack.setdefault(kind, msgspec.msgpack.Decoder(kind))
+    return decoder
+
+
+def json_decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
+    """Return the decoder of a type from JSON.
+
+    Example:
+        >>> json_decoder(int).decode(b"7")
+        7
+    """
+    decoder = _json.get(kind)
+    if decoder is None:
+        with _lock:
+            decoder = _json.setdefault(kind, msgspec.json.Decoder(kind))
+    return decoder

@@ -1,0 +1,179 @@
+"""The results that the stages of a batch job hand on: files with the rows of an attempt, by receiver.
+
+A subtask collects its rows and writes a file whenever it has enough of them. A file has a section for each receiver,
+compressed, and an index at its end, which says where each section is and what its digest is. The index is sealed with
+a key that reaches tasks by Spark, because sections are unpickled: files that another has written are not read. A file
+is named by its attempt, and the acks that count name the attempts, so what other attempts have written is never read.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+import msgspec
+import pyarrow as pa
+
+from penstock._engine.graph.job_graph import PartitionerKind
+from penstock._engine.protocol.control import decode, encode
+from penstock._engine.protocol.paths import result_path
+from penstock._engine.protocol.row_sums import row_weight
+from penstock._engine.protocol.rows import split_channel, subtask_target
+from penstock._engine.protocol.signing import seal, unseal
+from penstock.errors import CorruptCheckpointError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from penstock._engine.graph.job_graph import JobEdge
+    from penstock._engine.plan.levels import ExecutionPlan
+    from penstock._engine.protocol.control import JobDispatch, ResultPartition
+    from penstock._engine.runtime.row_buffer import ExchangeRow
+    from penstock._engine.storage.checkpoint_storage import FileStorage
+
+#: The rows of a file, before they are compressed; a subtask holds as much in memory.
+FILE_BYTES: Final = 16 << 20
+_CODEC: Final = "lz4"
+
+
+class ResultRow(NamedTuple):
+    """A row of a result, see `protocol.rows`."""
+
+    target: int
+    channel: int
+    kind: int
+    payload: bytes
+    #: What it adds to the sum of the rows that were read, see `protocol.row_sums`.
+    weight: int
+
+
+class _ResultSection(msgspec.Struct, frozen=True, array_like=True):
+    """The rows for one receiver in a file: where they begin, their bytes, those after decompression, the digest."""
+
+    start: int
+    size: int
+    raw_size: int
+    digest: bytes
+
+
+class _StoredRow(msgspec.Struct, frozen=True, array_like=True):
+    channel: int
+    kind: int
+    payload: bytes
+
+
+class ResultWriter:
+    """Takes the rows of one attempt at a subtask, as `RowBuffer` does, and writes them to files.
+
+    Args:
+        storage: The checkpoint storage.
+        job: Names the files, and has the key that seals them.
+        subtask: The vertex and the subtask.
+        token: The attempt.
+    """
+
+    def __init__(self, storage: FileStorage, job: JobDispatch, subtask: tuple[int, int], token: int) -> None:
+        self._storage = storage
+        self._job = job
+        self._subtask = subtask
+        self._token = token
+        self._rows: dict[int, list[_StoredRow]] = {}
+        self._bytes = 0
+        self._files: list[tuple[int, int]] = []
+
+    def add(self, row: ExchangeRow) -> None:
+        """Add one row."""
+        self._rows.setdefault(row.target, []).append(_StoredRow(row.channel, row.kind, row.payload))
+        self._bytes += len(row.payload)
+        if self._bytes >= FILE_BYTES:
+            self._write()
+
+    def finish(self) -> tuple[tuple[int, int], ...]:
+        """Write what is left, and return the files for the ack."""
+        if self._rows:
+            self._write()
+        return tuple(self._files)
+
+    def _write(self) -> None:
+        body, index = bytearray(), dict[int, _ResultSection]()
+        for target, rows in sorted(self._rows.items()):
+            raw = encode(rows)
+            section: bytes = cast("Any", pa).compress(raw, codec=_CODEC, asbytes=True)
+            index[target] = _ResultSection(len(body), len(section), len(raw), sha256(section).digest())
+            body += section
+        path = result_path(self._job.job_id, self._job.run_id, self._subtask, self._token, len(self._files))
+        tail = seal(encode(index), self._job.dispatch_key, path)
+        self._storage.put(path, bytes(body) + tail)
+        self._files.append((len(body) + len(tail), len(tail)))
+        self._rows, self._bytes = {}, 0
+
+
+class ResultReader:
+    """Reads the results of earlier stages.
+
+    Args:
+        storage: The checkpoint storage.
+        job: As for `ResultWriter`.
+        plan: The job's plan.
+        results: The results that count, in the order of their senders.
+    """
+
+    def __init__(
+        self, storage: FileStorage, job: JobDispatch, plan: ExecutionPlan, results: tuple[ResultPartition, ...]
+    ) -> None:
+        self._storage = storage
+        self._job = job
+        self._plan = plan
+        self._results = results
+
+    def rows(self, vertex: int, receivers: range) -> Iterator[ResultRow]:
+        """Iterate the rows for some receivers: input after input, a broadcast one first, in the order of the senders.
+
+        Args:
+            vertex: The vertex of the receivers.
+            receivers: One of them, or several that one subtask stands for. It reads a broadcast input once.
+
+        Raises:
+            CorruptCheckpointError: A file is gone, or is not what its attempt wrote.
+        """
+        weights = {
+            subtask_target(vertex, receiver): row_weight(subtask_target(vertex, receiver)) for receiver in receivers
+        }
+        for edge in sorted(self._plan.graph.inputs(vertex), key=_turn):
+            senders = {sender for receiver in receivers for sender in self._plan.senders(edge, receiver)}
+            read = weights
+            if edge.partitioner is PartitionerKind.BROADCAST:
+                read = {min(weights): sum(weights.values())}
+            for result in self._results:
+                if result.vertex == edge.source and result.subtask in senders:
+                    yield from self._rows_of(result, edge.id, read)
+
+    def _rows_of(self, result: ResultPartition, edge: int, weights: Mapping[int, int]) -> Iterator[ResultRow]:
+        for number, (size, index_size) in enumerate(result.files):
+            place = result.vertex, result.subtask
+            path = result_path(self._job.job_id, self._job.run_id, place, result.token, number)
+            index = self._index(path, size, index_size)
+            for target, weight in weights.items():
+                section = index.get(target)
+                for row in [] if section is None else self._section(path, section):
+                    if split_channel(row.channel)[0] == edge:
+                        yield ResultRow(target, row.channel, row.kind, row.payload, result.token * weight)
+
+    def _index(self, path: str, size: int, index_size: int) -> dict[int, _ResultSection]:
+        tail = self._storage.read_range(path, size - index_size, index_size)
+        return decode(
+            unseal(tail, self._job.dispatch_key, path, self._storage.full_path(path)), dict[int, _ResultSection]
+        )
+
+    def _section(self, path: str, section: _ResultSection) -> list[_StoredRow]:
+        data = self._storage.read_range(path, section.start, section.size)
+        if sha256(data).digest() != section.digest:
+            reason = "it was damaged or replaced (its bytes do not match their digest)"
+            raise CorruptCheckpointError(self._storage.full_path(path), reason)
+        raw: bytes = cast("Any", pa).decompress(data, section.raw_size, codec=_CODEC, asbytes=True)
+        return decode(raw, list[_StoredRow])
+
+
+def _turn(edge: JobEdge) -> tuple[bool, int, int]:
+    """Return the place of an edge in the order in which inputs are read."""
+    return edge.partitioner is not PartitionerKind.BROADCAST, edge.input_index, edge.id

@@ -1,0 +1,123 @@
+"""Runs a slot's part of one stage of a batch job: its subtasks one after the other, from stored results to a result.
+
+A subtask that reads earlier results reads all of them and finishes. A source reads all splits that it has; it runs
+again when its enumerator has assigned more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from penstock._engine.protocol.control import encode
+from penstock._engine.protocol.row_sums import MODULUS
+from penstock._engine.protocol.rows import DRIVER, PayloadKind, split_channel
+from penstock._engine.runtime.blocks import decode_batch
+from penstock._engine.runtime.failures import OperatorError, describe_failure
+from penstock._engine.runtime.results import ResultReader, ResultWriter
+from penstock._engine.runtime.row_buffer import ExchangeRow, RowBuffer
+from penstock._engine.runtime.subtask import SubtaskRuntime
+from penstock._engine.runtime.task_log import TaskLog
+from penstock._engine.runtime.worker_cache import close_needless
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from penstock._engine.plan.levels import ExecutionPlan
+    from penstock._engine.protocol.control import SubtaskDispatch, TaskDispatch
+    from penstock._engine.runtime.worker_cache import WorkerCache
+
+
+class StageTask:
+    """One attempt at one slot of a stage."""
+
+    def __init__(self, dispatch: TaskDispatch, cache: WorkerCache) -> None:
+        self._task = dispatch
+        self._cache = cache
+        self._token = secrets.randbits(62)
+        self._rows = RowBuffer()
+        self._log = TaskLog()
+        #: The subtask that runs now, until the cache has it or it is closed.
+        self._runtime: SubtaskRuntime | None = None
+        self._at = (0, 0)
+
+    def run(self) -> Iterator[pa.RecordBatch]:
+        """Run the slot's subtasks and yield the rows for the driver; a user error becomes a row too."""
+        with self._log.listening():
+            try:
+                for part in self._task.subtasks:
+                    self._run_subtask(part)
+                    yield self._rows.drain()
+            except OperatorError as error:
+                self._fail(error.__cause__ or error, error)
+            except Exception as error:  # noqa: BLE001 - Spark must not run user functions again because of our bug
+                self._fail(error, None)
+            finally:
+                if self._runtime is not None:
+                    with contextlib.suppress(Exception):  # it never hides the earlier failure
+                        self._runtime.close()
+        self._log.send(self._rows, 0, self._token)
+        yield self._rows.drain()
+
+    def _run_subtask(self, part: SubtaskDispatch) -> None:
+        task, cache, self._at = self._task, self._cache, (part.vertex, part.subtask)
+        plan, storage = cache.turn_to(task), cache.storage(task.job)
+        runtime = cache.take(part)
+        is_new = runtime is None
+        if runtime is None:
+            runtime = SubtaskRuntime(plan, task.job, self._at, cache)
+        self._runtime = runtime
+        self._log.turn_to(runtime)
+        if is_new:
+            runtime.open(task)
+        result = ResultWriter(storage, task.job, self._at, self._token)
+        for edge in runtime.edges:
+            edge.begin_epoch(result, self._token, dict.fromkeys(edge.targets, 0), None)
+        for _ in runtime.begin_epoch(part, task, self._token):
+            pass
+        if runtime.vertex.is_source:
+            for _ in runtime.read_source():
+                pass
+            sums: dict[int, int] = {}
+        else:
+            sums = self._read(runtime, ResultReader(storage, task.job, plan, task.level.results or ()), plan)
+        for _ in runtime.end_epoch():
+            pass
+        ack = replace(runtime.acknowledge(), rows_read=sums, result_files=result.finish())
+        self._tell_driver(PayloadKind.ACK, encode(ack))
+        if runtime.has_finished:
+            close_needless(runtime)
+        else:
+            cache.put(runtime)
+        self._runtime = None
+
+    def _read(self, runtime: SubtaskRuntime, reader: ResultReader, plan: ExecutionPlan) -> dict[int, int]:
+        """Let a subtask process all rows for it, and then the end of its inputs; return the sums of the rows."""
+        fragments: dict[tuple[int, int], list[bytes]] = {}
+        sums: Counter[int] = Counter()
+        receivers = plan.receivers_of_subtask(*runtime.place, self._task.level.parallelism)
+        for row in reader.rows(runtime.place[0], receivers):
+            sums[split_channel(row.channel)[0]] += row.weight
+            name = row.target, row.channel
+            if row.kind == PayloadKind.FRAGMENT:
+                fragments.setdefault(name, []).append(row.payload)
+                continue
+            payload = b"".join([*fragments.pop(name, ()), row.payload])
+            for _ in runtime.receive(row.channel, decode_batch(payload), len(payload)):
+                pass
+        for _ in runtime.close_silent():
+            pass
+        return {edge: total % MODULUS for edge, total in sums.items()}
+
+    def _fail(self, error: BaseException, where: OperatorError | None) -> None:
+        node = None if where is None else where.node
+        record = None if where is None else where.record
+        self._tell_driver(PayloadKind.FAILURE, encode(describe_failure(error, node, record, self._at)))
+
+    def _tell_driver(self, kind: PayloadKind, payload: bytes) -> None:
+        self._rows.add(ExchangeRow(0, DRIVER, 0, 0, self._token, kind, payload))

@@ -1,0 +1,165 @@
+"""The directories in which runs keep keyed state on the local disk of a host.
+
+A host is a user and a temporary directory there: each process derives the place from its own, whatever those of the
+driver are. Each run has a directory of its own: two jobs may have the same id, and tasks of a replaced driver may still
+run. It is a cache of checkpoints. It lives while one of its processes on the host holds it: the driver, or a worker
+with keyed state. The last one removes it when the run has ended; one that was killed leaves it to the next run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+import weakref
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from penstock._engine.storage.ownership import levels_of_user, user_path, why_not_own
+from penstock._engine.storage.scratch import DirectoryLock, is_dead, remove_dead
+from penstock.errors import LocalStateError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+#: File systems that lack the locks and shared mappings that LMDB needs.
+_NETWORK_DISKS: Final = {
+    *("9p", "afs", "beegfs", "ceph", "cifs", "fuse.glusterfs", "fuse.s3fs", "fuse.sshfs", "glusterfs"),
+    *("gpfs", "lustre", "nfs", "nfs4", "smb3", "smbfs"),
+}
+
+
+class LocalStateDirectory:
+    """The directory of one run on this host, as one process sees it.
+
+    Args:
+        run_id: The run.
+        parent: The directory of all runs; by default that of this user below the temporary directory.
+    """
+
+    def __init__(self, run_id: str, parent: Path | None = None) -> None:
+        self._run_id = run_id
+        self.parent = parent
+        self._lock: DirectoryLock | None = None
+        self._let_go: Callable[[], object] | None = None
+
+    @property
+    def path(self) -> Path:
+        """The directory.
+
+        Raises:
+            LocalStateError: This host has no directory for temporary files.
+        """
+        if self.parent is not None:
+            return self.parent / self._run_id
+        try:
+            return user_path() / "state" / self._run_id
+        except OSError as error:
+            raise LocalStateError("the temporary directory", error.strerror or str(error)) from error
+
+    def hold(self) -> Path:
+        """Hold the directory as long as this process lives, and return where state of this boot of the host belongs.
+
+        What no process holds any more of other runs is deleted.
+
+        Raises:
+            LocalStateError: It cannot be made, does not belong to this user alone, or is not on a local disk.
+        """
+        path = self.path
+        if self._lock is None or not self._lock.is_there(path):
+            self._release()
+            try:
+                self._lock = _held(path)
+            except OSError as error:
+                raise LocalStateError(str(path), error.strerror or str(error)) from error
+            self._let_go = weakref.finalize(self, self._lock.close)
+            _sweep(path.parent)
+        return private_directory(path / _boot())
+
+    def leave(self) -> None:
+        """Let go of the directory of a run that has ended; the last process that leaves it deletes it."""
+        if self._lock is not None:
+            self._release()
+            remove_dead(self.path)
+
+    def remove(self) -> None:
+        """Delete the directory, whichever processes still hold it."""
+        self._release()
+        with contextlib.suppress(LocalStateError):
+            shutil.rmtree(self.path, ignore_errors=True)
+
+    def _release(self) -> None:
+        if self._let_go is not None:
+            self._let_go()
+        self._lock = self._let_go = None
+
+
+@cache
+def _boot() -> str:
+    """Return a name of this boot of the host; the same one always where the system has none, as on macOS.
+
+    A crash of the host may lose pages of local state, which is not synced; the run may still go on after it.
+    """
+    with contextlib.suppress(OSError):
+        return f"boot-{_BOOT_ID.read_text().strip()}"
+    return "boot"
+
+
+def _held(path: Path) -> DirectoryLock:
+    """Make and lock a directory; another process may remove it in between."""
+    while True:
+        private_directory(path)
+        with contextlib.suppress(FileNotFoundError):
+            return DirectoryLock(path, shared=True)
+
+
+def _sweep(parent: Path) -> None:
+    """Delete the directories of runs that no process of this host holds."""
+    with contextlib.suppress(OSError):
+        for other in parent.iterdir() if why_not_own(parent) is None else ():
+            if why_not_own(other) is None and is_dead(other):
+                remove_dead(other)
+
+
+def private_directory(path: Path) -> Path:
+    """Make a directory that only this user can enter, and return its real path.
+
+    Raises:
+        LocalStateError: The directory, or one above it that holds only this user's state, belongs to another user or is
+            open to others; or it is not on a local disk.
+    """
+    try:
+        for directory in reversed([path, *path.parents]):
+            if not directory.exists():
+                directory.mkdir(mode=0o700, exist_ok=True)
+        for level in levels_of_user(path)[:-1]:
+            if (reason := why_not_own(level)) is not None:
+                raise LocalStateError(str(level), reason)
+        status = path.lstat()
+    except OSError as error:
+        raise LocalStateError(str(path), str(error)) from error
+    if not stat.S_ISDIR(status.st_mode):
+        raise LocalStateError(str(path), "it is not a directory")
+    if status.st_uid != os.geteuid():
+        raise LocalStateError(str(path), f"it belongs to user {status.st_uid}, not to {os.geteuid()}")
+    if status.st_mode & 0o077:
+        raise LocalStateError(str(path), f"other users can enter it (mode {stat.S_IMODE(status.st_mode):o})")
+    disk = _file_system(status.st_dev)
+    if disk in _NETWORK_DISKS:
+        raise LocalStateError(str(path), f"it is on a network disk ({disk})")
+    return path.resolve()
+
+
+def _file_system(device: int, mounts: Path = Path("/proc/self/mountinfo")) -> str:
+    """Return the type of a mounted file system, "" where the system does not report it."""
+    if not mounts.exists():  # macOS
+        return ""
+    number = f"{os.major(device)}:{os.minor(device)}"
+    for line in mounts.read_text().splitlines():
+        fields, _, rest = line.partition(" - ")
+        if fields.split()[2] == number:
+            return rest.split()[0]
+    return ""

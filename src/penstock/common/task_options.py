@@ -1,0 +1,55 @@
+"""The configuration keys of what functions find where they run: modules, packages, files, the Python itself."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from penstock.common.config_options import ConfigOption, option, optional
+from penstock.common.config_values import LIST, POSITIVE, STRING, ValueType
+from penstock.common.paths import absolute_path
+
+#: Between a path and what belongs to it, as in Flink: the folder of an archive, the cache of requirements.
+BEHIND_PATH: Final = "#"
+
+
+def _parse_paths(text: str) -> tuple[str, ...]:
+    """Read paths with commas between them, as Flink does, or a list; each is absolute from now on."""
+    items = LIST.parse(text) if text.lstrip().startswith("[") else text.split(",")
+    return tuple(_absolute(item.strip()) for item in items if item.strip())
+
+
+def _absolute(item: str) -> str:
+    path, mark, rest = item.partition(BEHIND_PATH)
+    return absolute_path(path) + mark + rest
+
+
+PATHS: Final[ValueType[tuple[str, ...]]] = ValueType("list of paths", _parse_paths, LIST.format, depends_on_place=True)
+
+PYTHON_FILES = option(
+    "python.files", PATHS, (), "modules, packages, archives of them and folders that tasks can import from"
+)
+PYTHON_ARCHIVES = option(
+    "python.archives",
+    PATHS,
+    (),
+    "archives that are unpacked in the working directory of tasks, each as path#folder",
+)
+PYTHON_REQUIREMENTS = option(
+    "python.requirements", PATHS, (), "requirements file whose packages tasks can import, as file or file#cache"
+)
+PYTHON_EXECUTABLE = optional(
+    "python.executable", STRING, "Python that runs tasks in a session that Penstock starts; the driver's by default"
+)
+CACHED_FILES = option(
+    "pipeline.cached-files",
+    LIST,
+    (),
+    "files that are put into the working directory of tasks, each as name:NAME,path:PATH,executable:false",
+)
+LOCAL_SLOTS = optional(
+    "penstock.local.slots", POSITIVE, "tasks at the same time in a session that Penstock starts; the cores by default"
+)
+
+TASK_OPTIONS: Final[tuple[ConfigOption[Any], ...]] = (
+    *(PYTHON_FILES, PYTHON_ARCHIVES, PYTHON_REQUIREMENTS, PYTHON_EXECUTABLE, CACHED_FILES, LOCAL_SLOTS),
+)

@@ -1,0 +1,120 @@
+"""What a test may leave behind: nothing that lives on. Threads, descriptors and processes are looked at around it."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import socket
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: Tests may put another in its place. pathlib would be slow around each of ten thousand tests.
+_listdir = os.listdir
+#: Where each test is looked at.
+FOLDERS = tuple(
+    f"tests/{name}/" for name in ("unit", "lifecycle", "connectors", "hostile", "docs", "upgrade", "typing")
+)
+#: Longest wait for what is ending by itself.
+PATIENCE_S = 5.0
+STANDARD_ERROR = 2
+#: Descriptors of libraries, which open them at their first use and keep them as long as the process lives.
+KEPT = ("/dev/", "/proc/", "anon_inode:")
+
+
+@dataclass(frozen=True)
+class Look:
+    """What this process has at a moment.
+
+    Args:
+        threads: All of them, daemons too.
+        descriptors: Their numbers, and the device and inode of what they are open on.
+        processes: Its children, also those that have ended and were not waited for.
+    """
+
+    threads: frozenset[threading.Thread]
+    descriptors: frozenset[tuple[int, int, int]]
+    processes: frozenset[int]
+
+    @classmethod
+    def now(cls) -> Self:
+        return cls(frozenset(threading.enumerate()), frozenset(_descriptors()), frozenset(_children()))
+
+    def left(self) -> list[str]:
+        """Return what is there now and was not then, in words."""
+        now = Look.now()
+        left = [f"thread {thread.name}" for thread in now.threads - self.threads]
+        for number, _, _ in now.descriptors - self.descriptors:
+            name = _name_of(number)
+            left += [] if name.startswith(KEPT) or _is_of_spark(number) else [f"descriptor {number} of {name}"]
+        return left + [f"process {child} ({_command_of(child)})" for child in now.processes - self.processes]
+
+    def left_for_good(self) -> list[str]:
+        """Return the same, once what ends by itself has ended."""
+        if not self.left():
+            return []
+        gc.collect()  # what stands in a circle is closed by no one else
+        deadline = time.monotonic() + PATIENCE_S
+        while (left := self.left()) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return left
+
+
+def _descriptors() -> Iterator[tuple[int, int, int]]:
+    for number in map(int, _listdir("/dev/fd")):
+        if number <= STANDARD_ERROR:  # what captures output turns them to other files and back
+            continue
+        with contextlib.suppress(OSError):  # that of the list itself
+            status = os.fstat(number)
+            yield number, status.st_dev, status.st_ino
+
+
+def _name_of(number: int) -> str:
+    try:
+        return str(Path("/dev/fd", str(number)).readlink())
+    except OSError:  # not a link everywhere
+        return "something"
+
+
+def _is_of_spark(number: int) -> bool:
+    """Tell whether a descriptor is a connection that a session of Spark keeps as long as it lives.
+
+    Py4J keeps those to the JVM for the next call; the JVM keeps one to the server of accumulators.
+    """
+    context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
+    session = getattr(context, "_active_spark_context", None)
+    if context is None or session is None or not _name_of(number).startswith("socket:"):
+        return False
+    with socket.socket(fileno=os.dup(number)) as connection:
+        try:
+            own, other = connection.getsockname(), connection.getpeername()
+        except OSError:  # it is not connected
+            return False
+    is_for_calls = connection.family == socket.AF_INET and other[1] == context._gateway.gateway_parameters.port
+    return is_for_calls or own == session._accumulatorServer.server_address
+
+
+def _command_of(process: int) -> str:
+    try:
+        return Path("/proc", str(process), "cmdline").read_text(errors="replace").replace("\0", " ").strip() or "ended"
+    except OSError:
+        return "ended"
+
+
+def _children() -> set[int]:
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return set()
+    found: set[int] = set()
+    for task in Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # the thread has ended
+            found.update(map(int, task.read_text().split()))
+    return found

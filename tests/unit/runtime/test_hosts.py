@@ -1,0 +1,209 @@
+"""A task learns on its host what it has to know of it: another user, directory or home gives the same answers."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pickle
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from itertools import cycle
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.kit.epochs import EpochFailedError
+from tests.unit.runtime.host_worker import running_sums
+
+from penstock._engine.savepoints.local_leftovers import dead_local_directories
+from penstock._engine.storage import local_state
+from penstock._engine.storage.local_state import LocalStateDirectory
+from penstock._engine.storage.scratch import DirectoryLock
+from penstock.errors import LocalStateError
+from penstock.testing.in_process import InProcessEpochRunner
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock._engine.plan.epoch_plan import EpochOutcome, EpochPlan
+
+ROOT = Path(__file__).parents[3]
+STRANGER = 65_534
+#: Users of one checkpoint directory have to read the files of each other.
+SHARED = {"penstock.state.private-files": "false"}
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="runs a worker as another user: run as root")
+
+
+@dataclass(frozen=True)
+class Host:
+    """Where a worker runs, and as whom."""
+
+    temporary: Path
+    home: Path
+    user: int | None = None
+
+    @property
+    def state(self) -> Path:
+        user = os.geteuid() if self.user is None else self.user
+        return self.temporary / f"penstock-{user}" / "state"
+
+    def worker(self) -> subprocess.Popen[bytes]:
+        for place in (self.temporary, self.home):
+            place.mkdir(parents=True, exist_ok=True)
+            place.chmod(0o1777)
+        command = [sys.executable, "-m", "tests.unit.runtime.host_worker"]
+        env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "HOME": str(self.home)}
+        env |= {"TMPDIR": str(self.temporary), "AS_USER": "" if self.user is None else str(self.user)}
+        return subprocess.Popen(command, cwd=self.home, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+class Elsewhere(InProcessEpochRunner):
+    """Runs epochs in other processes in turn."""
+
+    def __init__(self, hosts: Sequence[Host], stack: ExitStack) -> None:
+        super().__init__()
+        self._processes = [stack.enter_context(host.worker()) for host in hosts]
+        self._next = cycle(self._processes)
+
+    def run(self, plan: EpochPlan) -> EpochOutcome:
+        return self._ask(next(self._next), replace(plan, state_directory=None, storage_options=SHARED))
+
+    def end(self) -> None:
+        for process in self._processes:
+            self._ask(process, None)
+            assert process.wait(30) == 0
+
+    def _ask(self, process: subprocess.Popen[bytes], plan: EpochPlan | None) -> Any:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        pickle.dump(plan, process.stdin)
+        process.stdin.flush()
+        return pickle.load(process.stdout)
+
+
+def test_another_directory_home_and_user_give_the_same_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = tmp_path / "driver"
+    own.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(own))
+    hosts = [Host(tmp_path / "a", tmp_path / "home-a"), Host(tmp_path / "b", tmp_path / "home-b")]
+    run_on(hosts, tmp_path)
+    assert list(own.iterdir()) == [], "of the driver's place"
+
+
+@needs_root
+def test_two_users_on_one_host_have_directories_of_their_own() -> None:
+    with tempfile.TemporaryDirectory() as name:  # below pytest's own no other user can enter
+        place = Path(name)
+        place.chmod(0o777)
+        run_on([Host(place / "tmp", place / "home", user) for user in (None, STRANGER)], place)
+
+
+def run_on(hosts: Sequence[Host], place: Path) -> None:
+    """Run a job with keyed state on each of the hosts in turn."""
+    (place / "expected").mkdir()
+    expected = running_sums(place / "expected").run()["out"]
+    job = running_sums(place)
+    job.configuration["execution.checkpointing.data-inline-threshold"] = "0 b"
+    with ExitStack() as stack:
+        runner = job.runner = Elsewhere(hosts, stack)
+        (place / "checkpoints").chmod(0o777)
+        while not job.finished:
+            job.epoch(10)
+        for host in hosts:
+            (run,) = host.state.iterdir()
+            assert list(run.glob("*/*/version-*")), "what a worker keeps there"
+            assert stat.S_IMODE(run.stat().st_mode) == 0o700
+            assert run.stat().st_uid == (os.geteuid() if host.user is None else host.user)
+            assert list(host.home.iterdir()) == []
+        runner.end()
+    assert job.outputs["out"] == expected
+    assert [list(host.state.iterdir()) for host in hosts] == [[], []], "the last process of a run clears its host"
+
+
+def test_a_host_without_the_checkpoint_directory_names_it_and_makes_none(tmp_path: Path) -> None:
+    job = running_sums(tmp_path)
+    shutil.rmtree(tmp_path / "checkpoints")
+    with pytest.raises(EpochFailedError, match=rf"{tmp_path}/checkpoints.*does not have it"):
+        job.epoch()
+    assert not (tmp_path / "checkpoints").exists()
+
+
+def test_a_host_without_room_for_local_state_names_the_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = running_sums(tmp_path)
+    (tmp_path / "local").write_text("in its place")
+    with pytest.raises(EpochFailedError, match=rf"LocalStateError: .*{tmp_path}/local.*TMPDIR"):
+        job.epoch()
+
+    def none() -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
+
+    monkeypatch.setattr(tempfile, "gettempdir", none)
+    with pytest.raises(LocalStateError, match="No usable temporary directory"):
+        LocalStateDirectory("run").hold()
+
+
+# ---------------------------------------------------------------------------------------- who holds a run's directory
+
+
+def test_the_last_process_that_leaves_a_run_deletes_its_directory(tmp_path: Path) -> None:
+    first, second = LocalStateDirectory("run", tmp_path), LocalStateDirectory("run", tmp_path)
+    first.hold()
+    assert second.hold().is_relative_to(second.path)
+    first.leave()
+    assert second.path.is_dir()
+    second.leave()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_next_run_deletes_what_a_killed_one_has_left_and_nothing_that_is_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    killed, living = LocalStateDirectory("a" * 32), LocalStateDirectory("b" * 32)
+    for directory in (killed, living):
+        (directory.hold() / "op-0").mkdir()
+    assert list(dead_local_directories(1 << 62, [])) == []
+    killed._release()
+    assert [path for path, *_ in dead_local_directories(1 << 62, [])] == [killed.path], "what `penstock clean` finds"
+    following = LocalStateDirectory("c" * 32)
+    following.hold()
+    assert sorted(path.name[0] for path in following.path.parent.iterdir()) == ["b", "c"]
+    living.remove()
+    following.remove()
+
+
+def test_a_directory_that_is_removed_while_it_is_taken_is_made_again(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    path.mkdir(mode=0o700)
+    remover, taker = DirectoryLock(path), LocalStateDirectory("run", tmp_path)
+    thread = threading.Thread(target=taker.hold)
+    thread.start()
+    shutil.rmtree(path)
+    remover.close()
+    thread.join()
+    assert taker._lock is not None
+    assert taker._lock.is_there(path)
+    taker.remove()
+
+
+def test_local_state_from_before_a_reboot_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = LocalStateDirectory("run", tmp_path / "state")
+    boots = [tmp_path / "first", tmp_path / "second"]
+    places: set[Path] = set()
+    for boot in boots:
+        boot.write_text(f"{boot.name}\n")
+        monkeypatch.setattr(local_state, "_BOOT_ID", boot)
+        local_state._boot.cache_clear()
+        places.add(directory.hold())
+    local_state._boot.cache_clear()
+    assert len(places) == 2
+    directory.remove()
+    assert list((tmp_path / "state").iterdir()) == []
