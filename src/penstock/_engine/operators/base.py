@@ -175,10 +175,6 @@ class Operator(ABC):
         """End all inputs: emit the remaining results."""
         return NOTHING
 
-    def prepare_snapshot(self) -> Iterable[Output]:
-        """Emit what should not wait for the next epoch; called before the snapshot where the input has not ended."""
-        return NOTHING
-
     def snapshot(self, epoch: EpochContext, *, finished: bool) -> OperatorAck:
         """Return this operator's part of the checkpoint."""
         return OperatorAck()
