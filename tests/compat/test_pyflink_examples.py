@@ -33,6 +33,10 @@ _UPDATED = [
     """(3, '{"name": "world", "tel": 125, "addr": {"country": "USA", "city": "NewYork"}}')""",
     """(4, '{"name": "PyFlink", "tel": 33, "addr": {"country": "China", "city": "Hangzhou"}}')""",
 ]
+_TO_STDOUT = "Printing result to stdout. Use --output to specify output path."
+_TIMES = (1, 2, 3, 4, 5, 8, 9, 15)
+#: The windows of 5 ms that begin every 2 ms, with the records in each.
+_SLIDING = [(start, start + 5, sum(start <= time < start + 5 for time in _TIMES)) for start in range(-4, 16, 2)]
 #: What an example prints, line by line.
 EXPECTED = {
     "basic_operations": [
@@ -43,6 +47,14 @@ EXPECTED = {
         "(2, {'name': 'hello', 'tel': 136, 'addr': {'country': 'China', 'city': 'Shanghai'}})",
         "(4, {'name': 'PyFlink', 'tel': 33, 'addr': {'country': 'China', 'city': 'Hangzhou'}})",
     ],
+    "windowing/tumbling_time_window": [_TO_STDOUT, "(hi,0,5,4)", "(hi,5,10,3)", "(hi,15,20,1)"],
+    "windowing/sliding_time_window": [
+        _TO_STDOUT,
+        *(f"(hi,{start},{end},{count})" for start, end, count in _SLIDING if count),
+    ],
+    "windowing/session_with_gap_window": [_TO_STDOUT, "(hi,1,14,6)", "(hi,15,20,1)"],
+    "windowing/session_with_dynamic_gap_window": [_TO_STDOUT, "(hi,1,30,7)"],
+    "windowing/tumbling_count_window": [_TO_STDOUT, "(hi,4)", "(hello,6)", "(hello,12)"],
 }
 
 
@@ -50,7 +62,7 @@ def printed(name: str, folder: Path, capsys: pytest.CaptureFixture[str], monkeyp
     """Run an example, and return the lines that it prints."""
     done = ported((EXAMPLES / f"{name}.py").read_text(encoding="utf-8"))
     assert done.remarks == ()
-    program = folder / f"{name}.py"
+    program = folder / f"{name.rpartition('/')[2]}.py"
     program.write_text(done.text, encoding="utf-8")
     monkeypatch.setattr("sys.argv", [str(program)])
     capsys.readouterr()

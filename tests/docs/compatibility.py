@@ -43,10 +43,11 @@ HEADER = """\
 
 <!-- made by tests/docs/compatibility.py -->
 
-A DataStream program of PyFlink {version} runs after its imports change from `pyflink` to `penstock`, if it uses what is
-here. Of {total:,} public names (classes, methods, functions and exports of `pyflink.common`, `pyflink.datastream` and
-`pyflink.metrics`) {present:,} are here and take the same arguments. Each of the other {absent:,} raises an error where
-a program imports or uses it, on the driver, with the reason that stands here.
+A DataStream program of PyFlink {version} runs after its imports change from `pyflink` to `penstock`, if it uses what
+is here; `penstock port` changes them and lists what is not. Of {total:,} public names (classes, methods, functions
+and exports of `pyflink.common`, `pyflink.datastream` and `pyflink.metrics`) {present:,} are here and take the same
+arguments. Each of the other {absent:,} raises an error where a program imports or uses it, on the driver, with the
+reason that stands here.
 """
 
 

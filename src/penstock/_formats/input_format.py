@@ -19,7 +19,9 @@ class InputFormat:
     """
 
     def __init__(self, path: str, file_format: BulkFormat, type_info: TypeInformation) -> None:
-        self.path, self.file_format, self._type_info = path, file_format, type_info
+        self.path: str = path
+        self.file_format: BulkFormat = file_format
+        self._type_info = type_info
 
     def get_produced_type(self) -> TypeInformation:
         """Return the type of the records."""

@@ -338,9 +338,7 @@ EXPONENTIAL_ATTEMPTS = option(
 
 # --------------------------------------------------------------------------------------------------- sources and sinks
 
-READER_QUEUE_CAPACITY = option(
-    "source.reader.element.queue.capacity", POSITIVE, 2, "batches that a reader fetches ahead"
-)
+READER_QUEUE_CAPACITY = option("source.reader.element.queue.capacity", POSITIVE, 2, "batches that readers fetch ahead")
 READER_CLOSE_TIMEOUT = option(
     "source.reader.close.timeout", DURATION, Duration.of_millis(30_000), "time that a reader has to close"
 )

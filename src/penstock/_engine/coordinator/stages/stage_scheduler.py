@@ -218,16 +218,6 @@ class StageScheduler(SourceScheduler):
         self._context.epoch_running = False
         self._run_again(event.error)
 
-    def stage_failed(self, event: ev.EpochFailed) -> None:
-        """Fail the job, because another attempt at the stage would fail as well."""
-        self._context.epoch_running = False
-        self._life.fail(event.error)
-
-    def stage_abandoned(self, _: ev.EpochEnded | ev.EpochLost | ev.EpochFailed) -> None:
-        """Note the end of the stage of a job that is being torn down."""
-        self._context.epoch_running = False
-        self._life.check_stopped()
-
     def _run_again(self, error: Exception) -> None:
         """Run a stage again that was lost or is void; it does not count as a restart."""
         self._context.retention.orphans_possible(self._context.now.passed_ms)
