@@ -8,7 +8,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.kit.epochs import EpochFailedError, Job, Program, in_order
+from tests.kit.epochs import EpochFailedError, Job, in_order
+from tests.kit.program import Program
 
 from penstock.common.time import Time
 from penstock.datastream import AsyncDataStream, AsyncFunction
