@@ -22,6 +22,12 @@ class VirtualLoop(WorkerLoop):
         self._events: Any = asyncio.SelectorEventLoop()
         self._events.time = lambda: self._now_s
 
+    def begin_use(self) -> None:
+        """The test ends it."""
+
+    def end_use(self) -> None:
+        """The test ends it."""
+
     def now_ms(self) -> float:
         return self._now_s * 1000
 

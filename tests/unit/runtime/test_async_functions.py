@@ -95,6 +95,7 @@ def test_a_restarted_job_asks_again_what_was_not_answered(tmp_path: Path) -> Non
     job = Job(program(tmp_path, *RECORDS).graph(), tmp_path, configuration=QUICK)
     job.epoch(2)
     GATE.set()
+    job.runner.close()
     again = job.restarted()
     again.runner = InProcessEpochRunner()
     results = again.run()["out"]
@@ -107,6 +108,7 @@ def test_an_error_of_a_call_names_the_operator_and_the_record(tmp_path: Path) ->
     with pytest.raises(EpochFailedError) as caught:
         job.run()
     (failure,) = caught.value.failures
+    job.runner.close()
     assert failure.operator == "lookup"
     assert "ValueError: no answer" in failure.traceback
     assert "bad" in (failure.record or "")

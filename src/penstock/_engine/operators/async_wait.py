@@ -91,6 +91,7 @@ class AsyncWaitOperator(UserFunctionOperator):
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
+        self.loop.begin_use()
         self._calls = AsyncCalls(
             self.function, self._timeout_ms, self._retry_strategy, self.loop, object_reuse=self.object_reuse
         )
@@ -147,7 +148,10 @@ class AsyncWaitOperator(UserFunctionOperator):
     def close(self) -> None:
         if self._is_pending:
             self._calls.drop(self._pending(), wait=True)
-        super().close()
+        try:
+            super().close()
+        finally:
+            self.loop.end_use()
 
     def _pending(self) -> Iterator[Call]:
         return chain(self._made, self._waiting)
