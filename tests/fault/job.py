@@ -17,7 +17,6 @@ from tests.kit.settings import configured
 
 from penstock._engine.driver.mailbox import SystemClock
 from penstock._engine.graph.chaining import build_job_graph
-from penstock._engine.protocol.clocks import Moment
 from penstock.common import Configuration, Encoder, Types, WatermarkStrategy
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.file_system import FileSink, RollingPolicy
@@ -25,7 +24,6 @@ from penstock.testing.sources import ListSource
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from queue import SimpleQueue
 
     from penstock._engine.driver.driver import JobDriver
     from penstock._engine.driver.loop import JobLoop
@@ -73,21 +71,6 @@ def counting_graph(directory: Path, parallelism: int = 2) -> JobGraph:
     count(stream, directory)
     stream.key_by(lambda number: number % 2).reduce(max).filter(lambda number: number % 50 == 0).print()
     return build_job_graph(env._stream_graph(NAME))
-
-
-class HastyClock(SystemClock):
-    """Time that passes a hundred times as fast, for whoever would wait for a restart or another try."""
-
-    def __init__(self) -> None:
-        self._start = Moment.now()
-
-    def now(self) -> Moment:
-        passed_ms = 100 * Moment.now().since(self._start)
-        return Moment(self._start.now_ms + passed_ms, self._start.passed_ms + passed_ms)
-
-    def receive(self, letters: SimpleQueue[Any], until_ms: int | None) -> Any:
-        start_ms = self._start.passed_ms
-        return super().receive(letters, None if until_ms is None else start_ms + (until_ms - start_ms) // 100)
 
 
 def settings(directory: Path, /, **others: str) -> Configuration:

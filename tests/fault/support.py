@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import pytest
-from tests.fault.job import HastyClock, assembled, counting_graph, is_truth, published, rows
+from tests.fault.job import assembled, counting_graph, is_truth, published, rows
 from tests.fault.points import Points
+from tests.kit.clock import HastyClock
 from tests.kit.driving import CrashError
 
 if TYPE_CHECKING:

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+import time
+from typing import TYPE_CHECKING, Any
 
+from penstock._engine.driver.mailbox import SystemClock
 from penstock._engine.protocol.clocks import Moment
 from penstock.testing.clock import ManualClock
+
+if TYPE_CHECKING:
+    from queue import SimpleQueue
+
+    import pytest
 
 #: The time of all that runs here; functions of a job name it by this module, so that they turn this one.
 CLOCK = ManualClock(1_000_000)
@@ -15,6 +22,27 @@ CLOCK = ManualClock(1_000_000)
 def wait(duration_ms: float) -> None:
     """Let time pass while a source waits for input."""
     CLOCK.advance(math.ceil(duration_ms))
+
+
+def measure_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let operators and subtasks take no time but that of the clock: what follows of it depends on no machine."""
+    for name in ("monotonic", "perf_counter"):
+        monkeypatch.setattr(time, name, lambda: CLOCK.passed_ms() / 1000)
+
+
+class HastyClock(SystemClock):
+    """Time that passes a hundred times as fast, where a job would wait for a restart or another try."""
+
+    def __init__(self) -> None:
+        self._start = Moment.now()
+
+    def now(self) -> Moment:
+        passed_ms = 100 * Moment.now().since(self._start)
+        return Moment(self._start.now_ms + passed_ms, self._start.passed_ms + passed_ms)
+
+    def receive(self, letters: SimpleQueue[Any], until_ms: int | None) -> Any:
+        start_ms = self._start.passed_ms
+        return super().receive(letters, None if until_ms is None else start_ms + (until_ms - start_ms) // 100)
 
 
 class Threads:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tests.kit.clock import CLOCK, Threads, wait
+from tests.kit.clock import CLOCK, Threads, measure_by_the_clock, wait
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
@@ -176,8 +175,7 @@ def run_on_the_clock(
     slots: int = 2,
 ) -> Epochs:
     """Run a job to its end, or for some epochs; return what was seen of them."""
-    for name in ("monotonic", "perf_counter"):  # by which operators and subtasks measure how long they take
-        monkeypatch.setattr(time, name, lambda: CLOCK.passed_ms() / 1000)
+    measure_by_the_clock(monkeypatch)
     runner = Epochs(None, most_epochs, fixed_ms)
     driven = Driven(env, place / "state", runner, slots=slots)
     driven.run()

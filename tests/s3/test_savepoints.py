@@ -6,9 +6,10 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.fault.job import HastyClock, assembled, counting_graph, is_truth
+from tests.fault.job import assembled, counting_graph, is_truth
 from tests.fault.points import Points
 from tests.fault.support import crash, run_here
+from tests.kit.clock import HastyClock
 from tests.kit.driving import CrashError
 from tests.unit.cli.conftest import Command, Done
 

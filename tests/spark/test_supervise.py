@@ -58,6 +58,10 @@ def truth() -> Counter[str]:
     return Counter(f"{key} {seen}" for key, total in totals.items() for seen in range(1, total + 1))
 
 
+def checkpoints(place: Path) -> set[Path]:
+    return set(place.glob("checkpoints/*/chk-*/_metadata"))
+
+
 def wait_for(place: Path, pattern: str, count: int) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while len(list(place.glob(pattern))) < count:
@@ -65,43 +69,21 @@ def wait_for(place: Path, pattern: str, count: int) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="process groups")
-def test_killed_program_is_started_again_and_ends_with_each_record_once(tmp_path: Path) -> None:
-    (tmp_path / "job.py").write_text(JOB)
-    settings = {"execution.checkpointing.interval": "300 ms", "execution.checkpointing.dir": "checkpoints"}
-    options = [word for key, value in settings.items() for word in ("-D", f"{key}={value}")]
-    with subprocess.Popen(
-        [sys.executable, "-P", "-m", "penstock", "run", "--supervise", *options, "job.py"],
-        cwd=tmp_path,
-        env=java_environment(tmp_path),
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as process:
-        try:
-            wait_for(tmp_path, "checkpoints/*/chk-[3-9]/_metadata", 1)
-            os.kill(int((tmp_path / "pids").read_text()), signal.SIGKILL)
-            _, said = process.communicate(timeout=PATIENCE_S)
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process.pid, signal.SIGTERM)
-    assert process.returncode == 0, said
-    assert "SIGKILL" in said
-    assert len((tmp_path / "pids").read_text().split()) == 2
-    assert lines(tmp_path) == truth()
-    assert len(list((tmp_path / "checkpoints").glob("?" * 32))) == 1  # the second process took the same job up
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_unit_of_the_documentation_stops_with_a_savepoint_in_time_and_goes_on_from_it(tmp_path: Path) -> None:
+@pytest.mark.skipif(sys.platform == "win32", reason="signals and process groups")
+def test_unit_of_the_documentation_stops_with_a_savepoint_in_time_and_goes_on_though_it_is_killed(
+    tmp_path: Path,
+) -> None:
+    """The unit's program stops; supervised it goes on, is killed, started again and ends; then it has ended already."""
     unit = Unit()
     (tmp_path / "prices.py").write_text(JOB)
     places = {name: value.replace("/data/", f"{tmp_path}/") for name, value in unit.environment.items()}
     environment = {**java_environment(tmp_path), **places, "PENSTOCK_EXECUTION__CHECKPOINTING__INTERVAL": "300ms"}
+    _, run, *words = unit.command
 
-    def start() -> subprocess.Popen[str]:
-        command = [sys.executable, "-P", "-m", "penstock", *unit.command[1:]]
-        return subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
+    def start(*options: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-P", "-m", "penstock", run, *options, *words]
+        piped = {"stderr": subprocess.PIPE, "text": True}
+        return subprocess.Popen(command, cwd=tmp_path, env=environment, start_new_session=True, **piped)
 
     with start() as process:
         try:
@@ -116,9 +98,28 @@ def test_unit_of_the_documentation_stops_with_a_savepoint_in_time_and_goes_on_fr
     assert str(process.returncode) == unit.service["SuccessExitStatus"], said
     assert len(list(tmp_path.glob("savepoints/savepoint-*/_metadata"))) == 1
     read_by_then = sum(lines(tmp_path).values())
-    for _ in range(2):  # to its end, and once more: it has ended already
-        with start() as process:
-            _, said = process.communicate(timeout=PATIENCE_S)
-            assert process.returncode == 0, said
     assert 0 < read_by_then < RECORDS
+
+    (tmp_path / "pids").unlink()
+    before = checkpoints(tmp_path)
+    with start("--supervise") as process:
+        try:
+            deadline = time.monotonic() + PATIENCE_S
+            while len(checkpoints(tmp_path) - before) < 2:
+                assert time.monotonic() < deadline, "it does not go on"
+                time.sleep(0.05)
+            os.kill(int((tmp_path / "pids").read_text()), signal.SIGKILL)
+            _, said = process.communicate(timeout=PATIENCE_S)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGTERM)
+    assert process.returncode == 0, said
+    assert "SIGKILL" in said
+    assert len((tmp_path / "pids").read_text().split()) == 2
     assert lines(tmp_path) == truth()
+
+    with start() as process:  # it has ended already
+        _, said = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, said
+    assert lines(tmp_path) == truth()
+    assert len(list((tmp_path / "checkpoints").glob("?" * 32))) == 1  # all of them took the same job up

@@ -18,7 +18,7 @@ from penstock.common import Configuration, Encoder, Types, WatermarkStrategy
 from penstock.common.watermark_strategy import TimestampAssigner
 from penstock.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
 from penstock.datastream.connectors.file_system import FileSink
-from penstock.datastream.functions import KeyedBroadcastProcessFunction, KeyedProcessFunction
+from penstock.datastream.functions import KeyedBroadcastProcessFunction, KeyedProcessFunction, MapFunction
 from penstock.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from penstock.errors import JobExecutionError, SavepointError, SortSpillError
 from penstock.testing.in_process import Chaos, InProcessEpochRunner
@@ -37,6 +37,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 
 def environment(parallelism: int = 2, **settings: str) -> StreamExecutionEnvironment:
+    settings = {"execution.batch.adaptive.auto-parallelism.enabled": "false"} | settings
     configuration = Configuration.from_dict({key.replace("__", "."): value for key, value in settings.items()})
     env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(parallelism)
     return env.set_runtime_mode(RuntimeExecutionMode.BATCH)
@@ -179,6 +180,31 @@ def test_a_sort_that_finds_no_disk_fails_the_job_and_names_the_operator(cluster:
     with pytest.raises(JobExecutionError, match="watching") as raised:
         list(stream.execute_and_collect())
     assert isinstance(raised.value.__cause__, SortSpillError)
+
+
+class WhereFunction(MapFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.place = runtime_context.get_index_of_this_subtask(), runtime_context.get_number_of_parallel_subtasks()
+
+    def map(self, value: Any) -> Any:
+        return self.place
+
+
+@pytest.mark.behaviour(159)
+@pytest.mark.parametrize(
+    ("volume", "most", "own", "expected"),
+    [("16 mb", "128", None, 1), ("1 b", "128", None, 4), ("1 b", "3", None, 3), ("16 mb", "128", 2, 2)],
+)
+def test_a_vertex_has_as_many_subtasks_as_its_input_needs_unless_it_says_how_many(
+    cluster: Cluster, volume: str, most: str, own: int | None, expected: int
+) -> None:
+    auto = "execution.batch.adaptive.auto-parallelism"
+    settings = {f"{auto}.avg-data-volume-per-task": volume, f"{auto}.max-parallelism": most}
+    env = environment(4, **settings, **{f"{auto}.enabled": "true"})
+    where = env.from_collection(list(range(40))).rebalance().map(WhereFunction())
+    found = list((where if own is None else where.set_parallelism(own)).execute_and_collect())
+    assert len(found) == 40
+    assert set(found) == {(index, expected) for index in range(expected)}
 
 
 # ------------------------------------------------------------------------------------------- drivers that are killed

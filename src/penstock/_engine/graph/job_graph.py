@@ -119,6 +119,8 @@ class JobVertex:
     max_parallelism: int
     #: Whether the program has set it; else the checkpoint that the job starts from may change it.
     max_parallelism_is_set: bool = False
+    #: Whether the program has set the parallelism; else a batch job may run fewer subtasks.
+    parallelism_is_set: bool = False
 
     @property
     def is_source(self) -> bool:

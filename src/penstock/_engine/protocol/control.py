@@ -202,6 +202,9 @@ class LevelDispatch:
     releases: bool = False
     #: For a stage of a batch job: the results that it reads, in the order of their senders. None for an epoch.
     results: tuple[ResultPartition, ...] | None = None
+    #: For a stage: the number of subtasks of its vertices that run fewer than the job graph says; each reads what was
+    #: sent to several.
+    parallelism: dict[int, int] = field(default_factory=dict[int, int])
 
     def ending_subtasks(self, vertex: int) -> set[int]:
         """Return the subtasks of a vertex that are expected to end with this epoch."""

@@ -22,7 +22,7 @@ from penstock._engine.operators.side_outputs import parted
 from penstock._engine.operators.source import ReadLimits, SourceOperator
 from penstock._engine.protocol.control import ENDED, OperatorAck, SubtaskAck
 from penstock._engine.protocol.rows import MAX_WATERMARK, subtask_target
-from penstock._engine.runtime.chain import ChainNode, chain_of, pieces, wants_columns
+from penstock._engine.runtime.chain import ChainNode, chain_of, pieces, wants_columns, with_room
 from penstock._engine.runtime.epoch_context import epoch_context, figures
 from penstock._engine.runtime.failures import OperatorError, create_in_task
 from penstock._engine.runtime.idleness import longest_idleness
@@ -58,13 +58,7 @@ _log = hiding(logging.getLogger(__name__))
 class SubtaskRuntime:
     """A subtask with opened operators; kept from epoch to epoch where possible."""
 
-    def __init__(
-        self,
-        plan: ExecutionPlan,
-        job: JobDispatch,
-        place: tuple[int, int],
-        worker: WorkerCache,
-    ) -> None:
+    def __init__(self, plan: ExecutionPlan, job: JobDispatch, place: tuple[int, int], worker: WorkerCache) -> None:
         self.place = place
         self.vertex: JobVertex = plan.graph.vertices[place[0]]
         self._plan = plan
@@ -151,7 +145,7 @@ class SubtaskRuntime:
             operator_name=owner.name,
             uid=owner.uid,
             subtask=self.place[1],
-            parallelism=vertex.parallelism,
+            parallelism=dispatch.level.parallelism.get(vertex.id, vertex.parallelism),
             max_parallelism=vertex.max_parallelism,
             job_attempt=dispatch.level.job_attempt,
             configuration=job.configuration,
@@ -182,9 +176,10 @@ class SubtaskRuntime:
         self._input_began_ms = self._input_clock.now_ms()
         self._finished = self._awaits_end = False
         inputs, level = self._plan.graph.inputs(self.place[0]), task.level
+        channels = self._plan.channels_read(*self.place, level.parallelism) if level.parallelism else self._channels
         known = {edge.id: level.inputs[edge.id] for edge in inputs if edge.id in level.inputs}
         ends = {edge.id: level.ending_subtasks(edge.source) for edge in inputs}
-        self.channels = InputChannels(self._channels, dispatch, known, ends)
+        self.channels = InputChannels(channels, dispatch, known, ends)
         self._hear_of_time(known.values())
         self.valve = self.channels.valve
         self._told = self.channels.ended_inputs()
@@ -310,9 +305,7 @@ class SubtaskRuntime:
         if self._finished:
             yield from self._finish(fire_timers=drain and self._drain_fires_timers)
         else:
-            for position, node in enumerate(self._nodes):
-                for tag, batch in self._outputs(position, node.operator.prepare_snapshot):
-                    yield from self._forward(position, tag, batch)
+            yield from self._of_all("prepare_snapshot")
         for edge in self.edges:
             edge.flush()
         self._busy += time.perf_counter() - start
@@ -424,9 +417,12 @@ class SubtaskRuntime:
     # ---------------------------------------------------------------------------------------------------- the chain
 
     def _on_processing_time(self) -> Iterator[None]:
-        now_ms = self._now_ms()
+        yield from self._of_all("on_processing_time", self._now_ms())
+
+    def _of_all(self, name: str, *arguments: Any) -> Iterator[None]:
+        """Call a method of each operator, head to tail, and forward what it emits."""
         for position, node in enumerate(self._nodes):
-            for tag, batch in self._outputs(position, node.operator.on_processing_time, now_ms):
+            for tag, batch in self._outputs(position, getattr(node.operator, name), *arguments):
                 yield from self._forward(position, tag, batch)
 
     def _push(self, position: int, batch: Batch, input_index: int) -> Iterator[None]:
@@ -469,7 +465,7 @@ class SubtaskRuntime:
     def _outputs(self, position: int, run: Callable[..., Iterable[Output]], *arguments: Any) -> Iterator[Output]:
         """Iterate an operator's outputs; errors name the operator."""
         node = self._nodes[position]
-        outputs: Iterable[Output] = self._call(position, _with_room, node.operator, run, *arguments)
+        outputs: Iterable[Output] = self._call(position, with_room, node.operator, run, *arguments)
         kind: object = type(outputs)
         if kind is not tuple:  # then the operator runs between the outputs
             outputs = self._steps(position, outputs)
@@ -497,8 +493,3 @@ class SubtaskRuntime:
         except (Exception, SystemExit) as error:  # Spark would take an exit for a lost worker, and retry
             has_record, record = self._nodes[position].operator.record_in_hand()
             raise OperatorError(self._owner(position), has_record=has_record, record=record) from error
-
-
-def _with_room(operator: Operator, run: Callable[..., T], *arguments: Any) -> T:
-    operator.make_room()
-    return run(*arguments)

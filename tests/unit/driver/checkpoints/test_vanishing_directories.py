@@ -10,11 +10,11 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.kit.clock import HastyClock
 from tests.kit.driving import Driven, Epochs
 from tests.kit.stories import Sheet, Story
 
 from penstock._engine.driver.driver import JobDriver
-from penstock._engine.driver.mailbox import SystemClock
 from penstock._engine.spark.directories import RunDirectory
 from penstock._engine.storage.local_state import LocalStateDirectory
 from penstock._engine.storage.scratch import DirectoryLock, ScratchDirectory
@@ -90,7 +90,7 @@ def run_without_checkpoint_directory(place: Path, clean: Callable[[Path], None],
     sheet = Sheet(place, restart="fixed-delay", attempts="5", delay="1 ms")
     counted = sheet.source("numbers", NUMBERS).map(once).map(lambda number: (number % KEYS, number))
     sheet.collect(counted.key_by(lambda pair: pair[0]).reduce(lambda a, b: (a[0], a[1] + b[1])).uid("sums"))
-    driven = Driven(sheet.env, place / "state", Epochs(2, clock=None), SystemClock())
+    driven = Driven(sheet.env, place / "state", Epochs(2, clock=None), HastyClock())
 
     def cleaned() -> None:
         (directory,) = place.glob("penstock-checkpoints-*")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.kit.clock import measure_by_the_clock
 from tests.kit.stories import Sheet, Story
 from tests.kit.world import Numbers, World, numbers_job
 from tests.unit.driver.life.runs import start
@@ -12,6 +13,9 @@ from tests.unit.driver.life.runs import start
 from penstock._engine.coordinator.epochs.budget import FIRST_MS
 from penstock._engine.protocol.control import StopMode
 from penstock.common.job_status import JobStatus
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class OldNumbers(Numbers):
@@ -43,11 +47,15 @@ def test_least_pause_between_checkpoints_lengthens_the_epochs(name: str) -> None
     assert loop.coordinator.state.epoch_ms == 5_000
 
 
-def test_the_epoch_that_a_savepoint_waits_for_is_short_and_no_other_becomes_so() -> None:
+def test_the_epoch_that_a_savepoint_waits_for_is_short_and_no_other_becomes_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measure_by_the_clock(monkeypatch)
+
     def program(sheet: Sheet) -> None:
         sheet.collect(sheet.source("numbers", list(range(20))))
 
-    chapter = Story.somewhere().run(program, asks={4: StopMode.NO}, interval="10 min")
+    chapter = Story(tmp_path).run(program, asks={4: StopMode.NO}, interval="10 min")
     parts = [part for plan in chapter.runner.plans for slot in plan.levels[0].slots for part in slot]
     short = [part.max_time_ms for part in parts if part.for_savepoint]
     others = [part.max_time_ms for part in parts if not part.for_savepoint]
