@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar, cast
 
 from penstock._api.functions.basic import MapFunction
 from penstock._builders.checks import check_function
@@ -13,7 +12,7 @@ from penstock._engine.operators.record_columns import DeclaredColumns
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from penstock._builders.stream import DataStream
     from penstock.common.typeinfo import TypeInformation
@@ -69,29 +68,13 @@ class BatchFunctions(Generic[T]):
         if batch_format == "polars" and find_spec("polars") is None:
             operation = 'map_batches(..., batch_format="polars")'
             raise UnsupportedOperationError(operation, "polars is not installed; install it where the job runs, too")
+        stream = cast("DataStream[T]", self)
         members = {
             "function": func,
             "batch_format": batch_format,
-            "input_type": self._declared_type(),
+            "input_type": stream._declared_type(),
             "output_type": output_type,
         }
         declared = DeclaredColumns.of(output_type)
         conform = declared is None or not declared.are_complete
-        return self._transform(OperatorKind.MAP_BATCHES, "MapBatches", members, output_type, conform=conform)
-
-    @abstractmethod
-    def _declared_type(self) -> TypeInformation | None:
-        """Return the type of the records, None where none was declared."""
-
-    @abstractmethod
-    def _transform(
-        self,
-        kind: OperatorKind,
-        name: str,
-        members: Mapping[str, object],
-        output_type: TypeInformation | None,
-        *,
-        conform: bool = True,
-        keep_size: bool = False,
-    ) -> DataStream[Any]:
-        """Add an operator that reads this stream and return its main output."""
+        return stream._transform(OperatorKind.MAP_BATCHES, "MapBatches", members, output_type, conform=conform)
