@@ -1,8 +1,7 @@
 """Every configuration key that Penstock reads: type, default, older names, and effect.
 
 Code reads a key with ``configuration.get(option_table.CHECKPOINTING_INTERVAL)``; checking, listing and messages go
-through :data:`OPTIONS`, which also holds the keys of Flink's that nothing here reads (:mod:`unread_options
-<penstock.common.unread_options>`). A key with a setter in the API but no effect says why.
+through :data:`OPTIONS`, which also has the keys that nothing here reads (:mod:`penstock.common.unread_options`).
 
 Two defaults differ from Flink's: a job keeps its two newest checkpoints, also when it is cancelled or fails.
 """
@@ -488,9 +487,9 @@ DRAIN_FIRES_PROCESSING_TIME_TIMERS = option(
 )
 
 OPTIONS: dict[str, ConfigOption[Any]] = {
-    found.key: found
-    for found in (*list(vars().values()), *BATCH_OPTIONS, *TASK_OPTIONS, *UNREAD)
-    if isinstance(found, ConfigOption)
+    one.key: one
+    for one in (*list(vars().values()), *BATCH_OPTIONS, *TASK_OPTIONS, *UNREAD)
+    if isinstance(one, ConfigOption)
 }
 """All options by their key: those that are read, in the order of this file, then those that are not."""
 KNOWN_KEYS: dict[str, ConfigOption[Any]] = OPTIONS | {
