@@ -19,6 +19,8 @@ BLOCK = 6
 
 #: Pairs of modules that may have the same block, with the reason.
 TWICE = {
+    ("_api/functions/async_retry.py",): "a strategy is made by its class or by a method of PyFlink's name",
+    ("_builders/async_data_stream.py",): "four methods with PyFlink's signatures",
     ("_api/connectors/committer.py", "_api/connectors/sink.py"): "a committer is told of its place as a writer is",
     ("_api/functions/co.py", "_api/functions/process.py"): "each kind of function has contexts of its own, as in Flink",
     ("_api/counting_triggers.py", "_api/triggers.py"): "a trigger has a method for each kind of time, as in Flink",
@@ -44,6 +46,7 @@ TWICE = {
 }
 #: Pairs of modules that may have blocks of one shape, with other names, beside those that have them line by line.
 ALIKE = {
+    ("_builders/async_data_stream.py",): "four methods with PyFlink's signatures",
     ("_api/connectors/reader_base/threaded.py", "_engine/operators/source_output.py"): "outputs that hand calls on",
     ("_api/state/ttl.py",): "a builder has a method for each setting",
     ("_api/state/ttl.py", "_engine/operators/context.py"): "methods that give a field",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _WITHOUT_KEY: Final = frozenset(
     {
+        OperatorKind.ASYNC_WAIT,
         OperatorKind.MAP,
         OperatorKind.FLAT_MAP,
         OperatorKind.FILTER,

@@ -45,6 +45,8 @@ class OperatorKind(StrEnum):
     #: function (ReduceFunction | AggregateFunction | None),
     #: window_function (WindowFunction | ProcessWindowFunction | None)
     WINDOW = "window"
+    #: function: AsyncFunction, timeout_ms, capacity, is_ordered, retry_strategy: AsyncRetryStrategy
+    ASYNC_WAIT = "async_wait"
     CONFORM = "conform"  #: type_info: TypeInformation; holds each record to the declared type
     SINK_WRITER = "sink_writer"  #: sink: Sink
     #: type_info: TypeInformation | None, as_text: bool (print: the text of each record; else the records)

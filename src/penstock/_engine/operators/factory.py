@@ -6,6 +6,7 @@ import pickle
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock._engine.operators.async_wait import AsyncWaitOperator
 from penstock._engine.operators.batch_sources import BatchSourceOperator, batch_timestamps
 from penstock._engine.operators.broadcast import (
     BROADCAST_INPUT,
@@ -72,6 +73,7 @@ _OPERATORS: Final[dict[str, Callable[..., Operator]]] = {
     "keyed_broadcast_process": KeyedBroadcastProcessOperator,
     "reduce": ReduceOperator,
     "window": window_operator,
+    "async_wait": AsyncWaitOperator,
     "conform": CastOperator,
     "sink_writer": SinkWriterOperator,
     "collect": CollectOperator,
