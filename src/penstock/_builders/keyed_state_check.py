@@ -23,6 +23,7 @@ _WITHOUT_KEY: Final = frozenset(
         OperatorKind.MAP,
         OperatorKind.FLAT_MAP,
         OperatorKind.FILTER,
+        OperatorKind.MAP_BATCHES,
         OperatorKind.PROCESS,
         OperatorKind.CO_MAP,
         OperatorKind.CO_FLAT_MAP,

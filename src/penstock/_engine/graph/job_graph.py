@@ -26,6 +26,8 @@ class OperatorKind(StrEnum):
     MAP = "map"  #: function: Callable | MapFunction
     FLAT_MAP = "flat_map"  #: function: Callable | FlatMapFunction
     FILTER = "filter"  #: function: Callable | FilterFunction
+    #: function: Callable | MapFunction, batch_format, input_type, output_type: TypeInformation | None
+    MAP_BATCHES = "map_batches"
     PROCESS = "process"  #: function: ProcessFunction
     WATERMARKS = "watermarks"  #: watermark_strategy: WatermarkStrategy
     KEYED_PROCESS = "keyed_process"  #: function: KeyedProcessFunction, key_selector

@@ -20,6 +20,7 @@ from penstock._engine.operators.co_process import (
     KeyedCoProcessOperator,
 )
 from penstock._engine.operators.combine import CombineOperator
+from penstock._engine.operators.map_batches import MapBatchesOperator
 from penstock._engine.operators.process import KeyedProcessOperator, ProcessOperator
 from penstock._engine.operators.reduce import ReduceOperator
 from penstock._engine.operators.sink import CollectOperator, SinkWriterOperator
@@ -60,6 +61,7 @@ _OPERATORS: Final[dict[str, Callable[..., Operator]]] = {
     "map": MapOperator,
     "flat_map": FlatMapOperator,
     "filter": FilterOperator,
+    "map_batches": MapBatchesOperator,
     "process": ProcessOperator,
     "watermarks": TimestampsAndWatermarksOperator,
     "keyed_process": KeyedProcessOperator,
