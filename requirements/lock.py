@@ -6,7 +6,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 #: The groups of pyproject.toml that have locks, in the order in which they are made.
-GROUPS = ("build", "dev", "demo", "campaign", "flink", "flink-client", "go")
+GROUPS = ("build", "dev", "demo", "campaign", "flink", "flink-client", "go", "pyflink")
+#: Those whose package alone is wanted, without what it depends on.
+ALONE = ("pyflink",)
 #: Of these the environment is made, with what Penstock needs itself.
 ENVIRONMENT = ("dev", "demo")
 
@@ -16,6 +18,8 @@ def lock(group: str, arguments: list[str]) -> int:
     wanted = ["pyproject.toml"] if group in ENVIRONMENT else []
     if group == "demo":  # of what dev has, in the same versions
         arguments = ["--constraint", "requirements/dev.txt", *arguments]
+    if group in ALONE:
+        arguments = ["--no-deps", *arguments]
     options = ("--universal", "--python-version", "3.11", "--generate-hashes", "--quiet")
     hidden = ("--no-emit-index-url", "--no-emit-find-links", "--custom-compile-command", "python3 dev.py lock")
     target = ("--group", group, "--output-file", f"requirements/{group}.txt")

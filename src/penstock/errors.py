@@ -60,6 +60,7 @@
     │   ├── JobCancelledError               the job was cancelled
     │   ├── JobExecutionError               the job failed, mostly in a user's function
     │   ├── LostCommittableError            what a sink staged is gone before its first commit
+    │   ├── MessageFormatError              a message that is not what its schema describes
     │   ├── PartitionError                  a custom partitioner named a subtask that does not exist
     │   ├── RecordFieldError                a record has a field that its file has no column for
     │   ├── RecordValueError                a record has a value that its column cannot hold as it is
@@ -144,7 +145,7 @@ from penstock._errors.program import (
     UnpicklableFunctionError,
     UnsupportedOperationError,
 )
-from penstock._errors.records import AggregationError, TimestampError, WindowResultError
+from penstock._errors.records import AggregationError, MessageFormatError, TimestampError, WindowResultError
 from penstock._errors.root import InternalError, PenstockError, RetryableError
 from penstock._errors.run import (
     AccumulatorSizeError,
@@ -241,6 +242,7 @@ __all__ = [
     "LoopbackError",
     "LostCommittableError",
     "MaxParallelismError",
+    "MessageFormatError",
     "MixedChainError",
     "MovedOperatorError",
     "NoCheckpointError",

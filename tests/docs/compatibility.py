@@ -25,7 +25,6 @@ RECORDED = json.loads((ROOT / "tests/compat/api/pyflink_api.json").read_text(enc
 #: Here by name only, and what to use instead; `test_compatibility.py` tries each.
 REFUSED = {
     "`StateTtlConfig` of a broadcast map or an operator list": "take out what is old; the state of a key expires",
-    "`RuntimeExecutionMode.BATCH`": "bounded sources are read to their end in streaming mode",
     "`env.add_source`, `create_input`, `stream.add_sink`": (
         "they take Java objects: `from_source` and `sink_to` with a source or sink in Python"
     ),
@@ -44,10 +43,11 @@ HEADER = """\
 
 <!-- made by tests/docs/compatibility.py -->
 
-A DataStream program of PyFlink {version} runs after its imports change from `pyflink` to `penstock`, if it uses what is
-here. Of {total:,} public names (classes, methods, functions and exports of `pyflink.common`, `pyflink.datastream` and
-`pyflink.metrics`) {present:,} are here and take the same arguments. Each of the other {absent:,} raises an error where
-a program imports or uses it, on the driver, with the reason that stands here.
+A DataStream program of PyFlink {version} runs after its imports change from `pyflink` to `penstock`, if it uses what
+is here; `penstock port` changes them and lists what is not. Of {total:,} public names (classes, methods, functions
+and exports of `pyflink.common`, `pyflink.datastream` and `pyflink.metrics`) {present:,} are here and take the same
+arguments. Each of the other {absent:,} raises an error where a program imports or uses it, on the driver, with the
+reason that stands here.
 """
 
 

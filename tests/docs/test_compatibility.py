@@ -10,7 +10,6 @@ from tests.docs.compatibility import DOCUMENT, REFUSED, WITHOUT_EFFECT, document
 from penstock.common import Configuration, Time
 from penstock.datastream import (
     HashMapStateBackend,
-    RuntimeExecutionMode,
     SlotSharingGroup,
     StreamExecutionEnvironment,
 )
@@ -34,17 +33,9 @@ def expiring() -> MapStateDescriptor:
     return descriptor
 
 
-def batch() -> None:
-    env = StreamExecutionEnvironment.get_execution_environment(Configuration())
-    env.set_runtime_mode(RuntimeExecutionMode.BATCH)
-    env.from_collection([1]).print()
-    env.execute()
-
-
 ENV = StreamExecutionEnvironment.get_execution_environment
 TRIED: dict[str, list[Callable[[], object]]] = {
     "StateTtlConfig": [lambda: ENV().from_collection([1]).broadcast(expiring())],
-    "BATCH": [batch],
     "add_source": [
         lambda: ENV().add_source(None),
         lambda: ENV().create_input(None),

@@ -154,6 +154,8 @@ class Case:
     parallelism: int
     sort: str
     combine: bool
+    #: The bytes of input for each subtask of a vertex that says nothing of its parallelism.
+    volume: str
     file_bytes: int
     retries: float
     seed: int
@@ -168,6 +170,7 @@ CASES = st.builds(
     parallelism=st.integers(1, 3),
     sort=st.sampled_from(SORT_BYTES),
     combine=st.booleans(),
+    volume=st.sampled_from(["1 b", "150 b", "16 mb"]),
     file_bytes=st.sampled_from([1, 200, 1 << 20]),
     retries=st.sampled_from([0.0, 0.3]),
     seed=st.integers(0, 99),
@@ -176,7 +179,11 @@ CASES = st.builds(
 
 def run(case: Case, mode: str) -> list[Any]:
     configuration = Configuration.from_dict(
-        {"execution.sorted-inputs.memory": case.sort, "penstock.batch.combine": str(case.combine).lower()}
+        {
+            "execution.sorted-inputs.memory": case.sort,
+            "penstock.batch.combine": str(case.combine).lower(),
+            "execution.batch.adaptive.auto-parallelism.avg-data-volume-per-task": case.volume,
+        }
     )
     env = StreamExecutionEnvironment.get_execution_environment(configuration)
     env.set_parallelism(case.parallelism).set_runtime_mode(RuntimeExecutionMode[mode])

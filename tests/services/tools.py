@@ -26,6 +26,9 @@ FLINK_LOCK: Final = ROOT / "requirements" / "flink.txt"
 #: flink-rest-client, aside: its wheel brings a package `tests`, which would hide ours.
 FLINK_CLIENT: Final = ROOT / ".flink-client"
 FLINK_CLIENT_LOCK: Final = ROOT / "requirements" / "flink-client.txt"
+#: PyFlink itself, for the examples in it; nothing of it is imported.
+PYFLINK: Final = ROOT / ".pyflink"
+PYFLINK_LOCK: Final = ROOT / "requirements" / "pyflink.txt"
 
 
 def say(line: str) -> None:
@@ -61,6 +64,11 @@ def install_flink_client() -> None:
     _install_aside(FLINK_CLIENT, FLINK_CLIENT_LOCK, "flink-rest-client for its tests: 1 MB")
 
 
+def install_pyflink() -> None:
+    """Get PyFlink's examples where pip can; elsewhere the tests that run them are skipped."""
+    _install_aside(PYFLINK, PYFLINK_LOCK, "PyFlink's examples for the tests of compatibility: 3 MB")
+
+
 def _install_aside(place: Path, lock: Path, what: str) -> None:
     stamp, wanted = place / "made-from", hashlib.sha256(lock.read_bytes()).hexdigest()
     if stamp.is_file() and stamp.read_text() == wanted:
@@ -88,4 +96,5 @@ if __name__ == "__main__":
     install_browser()
     install_flink()
     install_flink_client()
+    install_pyflink()
     install_s3()

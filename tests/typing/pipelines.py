@@ -83,6 +83,7 @@ assert_type(
     env.from_source(NumberSequenceSource(1, 2), WatermarkStrategy.no_watermarks(), "numbers"),
     DataStream[int],
 )
+assert_type(env.read_text_file("in.txt"), DataStream[str])
 assert_type(lines.map(len), DataStream[int])
 assert_type(lines.map(Length()), DataStream[int])
 assert_type(lines.map(lambda line: (line, len(line))), DataStream[tuple[str, int]])

@@ -19,6 +19,8 @@ BLOCK = 6
 
 #: Pairs of modules that may have the same block, with the reason.
 TWICE = {
+    ("_api/functions/async_retry.py",): "a strategy is made by its class or by a method of PyFlink's name",
+    ("_builders/async_data_stream.py",): "four methods with PyFlink's signatures",
     ("_api/connectors/committer.py", "_api/connectors/sink.py"): "a committer is told of its place as a writer is",
     ("_api/functions/co.py", "_api/functions/process.py"): "each kind of function has contexts of its own, as in Flink",
     ("_api/counting_triggers.py", "_api/triggers.py"): "a trigger has a method for each kind of time, as in Flink",
@@ -36,7 +38,6 @@ TWICE = {
         "_engine/coordinator/epochs/checkpoint_coordinator.py",
         "_engine/coordinator/epochs/epoch_scheduler.py",
     ): "both are given the parts of the job that they work with",
-    ("_engine/operators/loops.py",): "a loop over records is written out: a call for each record would cost more",
     ("_engine/driver/client/job_client.py", "common/job_client.py"): "an interface and its implementation",
     ("_engine/rest/handlers/checkpoints.py",): "Flink's answers have the same fields in several places",
     ("common/_typeinfo/composite.py",): "rows and tuples, which are read in one way and written in another",
@@ -45,6 +46,7 @@ TWICE = {
 }
 #: Pairs of modules that may have blocks of one shape, with other names, beside those that have them line by line.
 ALIKE = {
+    ("_builders/async_data_stream.py",): "four methods with PyFlink's signatures",
     ("_api/connectors/reader_base/threaded.py", "_engine/operators/source_output.py"): "outputs that hand calls on",
     ("_api/state/ttl.py",): "a builder has a method for each setting",
     ("_api/state/ttl.py", "_engine/operators/context.py"): "methods that give a field",
@@ -52,12 +54,19 @@ ALIKE = {
     ("_api/triggers.py", "_api/unaligned_windows.py"): "a trigger has a method for each kind of time, as in Flink",
     ("_builders/environment_settings.py",): "objects of settings, each checked and taken by a method of its own",
     ("_connectors/files/local.py", "_engine/storage/local.py"): "a connector does not import the engine",
+    ("_engine/cli/porting.py", "_engine/rest/guard.py"): "a predicate that tries",
+    (
+        "_engine/coordinator/epochs/epoch_scheduler.py",
+        "_engine/coordinator/stages/stage_scheduler.py",
+    ): "what follows a lost or failed Spark job is said for epochs and for stages, which count attempts differently",
+    ("_engine/driver/loop.py",): "a table with a line for each instruction",
     ("_engine/operators/broadcast.py", "_engine/state/kinds/typed.py"): "maps that hand calls on",
     (
         "_engine/operators/keyed_windows.py",
         "_engine/operators/window.py",
     ): "each operator walks the segments of a batch itself: a call for each would cost more",
     ("_engine/operators/window_strategy.py",): "a loop over records is written out: a call for each would cost more",
+    ("common/_row_formats/csv_rows.py",): "builders have a method for each setting, as in PyFlink",
     ("common/_typeinfo/basic.py",): "a predicate for each type, as in PyFlink",
     ("common/execution_config.py",): "settings that are enabled and disabled by methods, as in PyFlink",
     ("common/restart_strategy.py",): "each strategy lists its options",

@@ -23,8 +23,10 @@ from penstock._engine.graph.pickling import dumps_value, main_classes, script_di
 from penstock._engine.graph.stream_graph import StreamGraph, StreamNode
 from penstock._engine.graph.uids import assign_uids
 from penstock._formats.file_format import StreamFormat
+from penstock._formats.input_format import InputFormat
 from penstock._shelf import show
 from penstock.common import option_table
+from penstock.common.batch_options import BATCH_COMBINE
 from penstock.common.config_loading import effective_configuration
 from penstock.common.configuration import Configuration
 from penstock.common.conversion import conversion
@@ -175,14 +177,20 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
         del source_func, type_info
         _needs_jvm(f"add_source(..., {source_name!r})", "use from_source(...) with a Source")
 
-    def create_input(self, input_format: object, type_info: TypeInformation | None = None) -> Never:
-        """Refuse: input formats are Java objects.
+    def create_input(self, input_format: object, type_info: TypeInformation | None = None) -> DataStream[Any]:
+        """Make a bounded stream of the files of an input format, which is an AvroInputFormat.
+
+        Args:
+            input_format: The files and their format.
+            type_info: The type that the records are held to; the format's own type when left out.
 
         Raises:
-            UnsupportedOperationError: Always.
+            UnsupportedOperationError: It is another one: these are Java objects.
         """
-        del input_format, type_info
-        _needs_jvm("create_input(...)", "use from_source(...) with a Source")
+        if not isinstance(input_format, InputFormat):
+            _needs_jvm("create_input(...)", "use from_source(...) with a Source")
+        source = FileSource.for_bulk_file_format(input_format.file_format, input_format.path).build()
+        return self.from_source(source, WatermarkStrategy.no_watermarks(), "Input format", type_info)
 
     # ----------------------------------------------------------------------------------------------------- execution
 
@@ -286,9 +294,7 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
             job_graph: JobGraph = build_job_graph(graph)
             if graph.job_type is JobType.BATCH:
                 _check_batch(self._configuration, graph)
-                job_graph = (
-                    with_combiners(job_graph) if self._configuration.get(option_table.BATCH_COMBINE) else job_graph
-                )
+                job_graph = with_combiners(job_graph) if self._configuration.get(BATCH_COMBINE) else job_graph
             self._pipeline.execute()
             handle = launch.submit(job_graph, Configuration(self._configuration), main_classes())
         except Exception as error:

@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 
 _WITHOUT_KEY: Final = frozenset(
     {
+        OperatorKind.ASYNC_WAIT,
         OperatorKind.MAP,
         OperatorKind.FLAT_MAP,
         OperatorKind.FILTER,
+        OperatorKind.MAP_BATCHES,
         OperatorKind.PROCESS,
         OperatorKind.CO_MAP,
         OperatorKind.CO_FLAT_MAP,

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _STATEFUL: Final = frozenset(
     {
         OperatorKind.SOURCE,
+        OperatorKind.ASYNC_WAIT,
         OperatorKind.KEYED_PROCESS,
         OperatorKind.KEYED_CO_PROCESS,
         OperatorKind.BROADCAST_PROCESS,

@@ -17,6 +17,7 @@ from penstock._api.functions.field_key import FieldKey
 from penstock._api.functions.process import KeyedProcessFunction, ProcessFunction
 from penstock._api.output_tag import OutputTag
 from penstock._builders.aggregations import Projection
+from penstock._builders.batch_functions import BatchFunctions
 from penstock._builders.checks import check_broadcast_descriptors, check_function, check_watermark_strategy
 from penstock._builders.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
 from penstock._builders.field_aggregations import FieldAggregations
@@ -58,7 +59,7 @@ _SETTINGS = {
 }
 
 
-class DataStream(AllWindowing[T], StreamOutputs[T]):
+class DataStream(AllWindowing[T], BatchFunctions[T], StreamOutputs[T]):
     """A stream of records, made by the environment or out of another stream.
 
     Every method that takes a function takes a Function object or a plain callable. The function is pickled at the call,

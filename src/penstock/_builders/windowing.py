@@ -45,8 +45,7 @@ class AllWindowing(Generic[T]):
         def __getattr__(self, name: str) -> Never:
             """Say what is missing where a method of keyed streams is called."""
             if name not in OF_KEYED_STREAMS:
-                msg = f"{type(self).__name__!r} object has no attribute {name!r}"
-                raise AttributeError(msg, name=name, obj=self)
+                super().__getattribute__(name)  # raises once more, with what is said of absent names
             hint = "call key_by(...) before it"
             if "window" in name:
                 hint += ", or window_all(...) in its place"

@@ -48,3 +48,19 @@ class WindowResultError(JobRunError, TypeError):
 
     def __str__(self) -> str:
         return f"{self.call} in {self.operator!r} returned {self.result}; it must return {self.wanted}."
+
+
+@declared
+class MessageFormatError(JobRunError, ValueError):
+    """A message is not what its schema describes, or a record cannot be written as one."""
+
+    message_format: str  #: the format, such as ``JSON``
+    message: str  #: the message or the record, shortened
+    schema: str  #: the type or the schema
+    reason: str  #: what does not fit, a clause without a full stop
+
+    def __str__(self) -> str:
+        return (
+            f"{self.message} does not fit {self.schema} as {self.message_format}: {self.reason}. Change the schema or "
+            "the data; where the schema's builder has it, ignore_parse_errors leaves such messages and fields out."
+        )

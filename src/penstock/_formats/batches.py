@@ -56,6 +56,8 @@ def _is_wider(found: Any, wanted: Any) -> bool:
     import pyarrow as pa
 
     kinds: Any = pa.types
+    if kinds.is_null(found):
+        return True
     if kinds.is_dictionary(found):
         return found.value_type == wanted
     if kinds.is_integer(found) and kinds.is_integer(wanted):

@@ -1,6 +1,9 @@
 """Types, rows, time, configuration and jobs (``pyflink.common``)."""
 
 from penstock._absent import explain
+from penstock.common._row_formats.avro_rows import AvroRowDeserializationSchema, AvroRowSerializationSchema
+from penstock.common._row_formats.csv_rows import CsvRowDeserializationSchema, CsvRowSerializationSchema
+from penstock.common._row_formats.json_rows import JsonRowDeserializationSchema, JsonRowSerializationSchema
 from penstock.common.completable_future import CompletableFuture
 from penstock.common.config_options import ConfigOption, ConfigOptions
 from penstock.common.configuration import Configuration
@@ -30,11 +33,15 @@ from penstock.common.watermark_strategy import (
 )
 
 __all__ = [
+    "AvroRowDeserializationSchema",
+    "AvroRowSerializationSchema",
     "ByteArraySchema",
     "CompletableFuture",
     "ConfigOption",
     "ConfigOptions",
     "Configuration",
+    "CsvRowDeserializationSchema",
+    "CsvRowSerializationSchema",
     "DeserializationSchema",
     "Duration",
     "Encoder",
@@ -45,6 +52,8 @@ __all__ = [
     "JobID",
     "JobListener",
     "JobStatus",
+    "JsonRowDeserializationSchema",
+    "JsonRowSerializationSchema",
     "RestartStrategies",
     "RestartStrategyConfiguration",
     "Row",

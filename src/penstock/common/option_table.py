@@ -1,8 +1,7 @@
 """Every configuration key that Penstock reads: type, default, older names, and effect.
 
 Code reads a key with ``configuration.get(option_table.CHECKPOINTING_INTERVAL)``; checking, listing and messages go
-through :data:`OPTIONS`, which also holds the keys of Flink's that nothing here reads (:mod:`unread_options
-<penstock.common.unread_options>`). A key with a setter in the API but no effect says why.
+through :data:`OPTIONS`, which also has the keys that nothing here reads (:mod:`penstock.common.unread_options`).
 
 Two defaults differ from Flink's: a job keeps its two newest checkpoints, also when it is cancelled or fails.
 """
@@ -12,6 +11,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from penstock.common.batch_options import BATCH_OPTIONS
 from penstock.common.config_options import ConfigOption, option, optional
 from penstock.common.config_values import (
     BOOL,
@@ -337,9 +337,7 @@ EXPONENTIAL_ATTEMPTS = option(
 
 # --------------------------------------------------------------------------------------------------- sources and sinks
 
-READER_QUEUE_CAPACITY = option(
-    "source.reader.element.queue.capacity", POSITIVE, 2, "batches that a reader fetches ahead"
-)
+READER_QUEUE_CAPACITY = option("source.reader.element.queue.capacity", POSITIVE, 2, "batches that readers fetch ahead")
 READER_CLOSE_TIMEOUT = option(
     "source.reader.close.timeout", DURATION, Duration.of_millis(30_000), "time that a reader has to close"
 )
@@ -429,8 +427,6 @@ LATENCY_INTERVAL = option(
 JOB_ID = optional(
     "penstock.job-id", _JOB_ID, "id of the job, 32 hexadecimal digits", aliases=("$internal.pipeline.job-id",)
 )
-SORTED_INPUTS_MEMORY = option("execution.sorted-inputs.memory", MEMORY, 128 << 20, "memory of a sort by key")
-BATCH_COMBINE = option("penstock.batch.combine", BOOL, True, "batch jobs combine reduces before the shuffle")
 STATE_MEMORY = option("penstock.state.memory", MEMORY, 256 << 20, "memory of the keyed state of an operator subtask")
 STATE_PRIVATE = option(
     "penstock.state.private-files", BOOL, True, "files of state and checkpoints are their user's alone, else by umask"
@@ -491,7 +487,9 @@ DRAIN_FIRES_PROCESSING_TIME_TIMERS = option(
 )
 
 OPTIONS: dict[str, ConfigOption[Any]] = {
-    found.key: found for found in (*list(vars().values()), *TASK_OPTIONS, *UNREAD) if isinstance(found, ConfigOption)
+    one.key: one
+    for one in (*list(vars().values()), *BATCH_OPTIONS, *TASK_OPTIONS, *UNREAD)
+    if isinstance(one, ConfigOption)
 }
 """All options by their key: those that are read, in the order of this file, then those that are not."""
 KNOWN_KEYS: dict[str, ConfigOption[Any]] = OPTIONS | {

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from penstock._absent import absent
 
 if TYPE_CHECKING:
+    from penstock.datastream.async_data_stream import AsyncDataStream as AsyncDataStream
     from penstock.datastream.checkpoint_config import CheckpointConfig as CheckpointConfig
     from penstock.datastream.checkpoint_storage import CheckpointStorage as CheckpointStorage
     from penstock.datastream.checkpoint_storage import FileSystemCheckpointStorage as FileSystemCheckpointStorage
@@ -50,6 +51,15 @@ if TYPE_CHECKING:
     )
     from penstock.datastream.functions import (
         AllWindowFunction as AllWindowFunction,
+    )
+    from penstock.datastream.functions import (
+        AsyncFunction as AsyncFunction,
+    )
+    from penstock.datastream.functions import (
+        AsyncRetryPredicate as AsyncRetryPredicate,
+    )
+    from penstock.datastream.functions import (
+        AsyncRetryStrategy as AsyncRetryStrategy,
     )
     from penstock.datastream.functions import (
         BroadcastProcessFunction as BroadcastProcessFunction,
@@ -149,6 +159,7 @@ if TYPE_CHECKING:
     )
 
 _NAMES_OF_MODULES = {
+    "async_data_stream": ("AsyncDataStream",),
     "checkpoint_config": ("CheckpointConfig",),
     "checkpoint_storage": ("CheckpointStorage", "FileSystemCheckpointStorage", "JobManagerCheckpointStorage"),
     "checkpointing_mode": ("CheckpointingMode",),
@@ -166,6 +177,7 @@ _NAMES_OF_MODULES = {
             "CheckpointListener",
             "CheckpointedFunction",
         ),
+        *("AsyncFunction", "AsyncRetryPredicate", "AsyncRetryStrategy"),
         *("CoFlatMapFunction", "CoMapFunction", "CoProcessFunction", "FilterFunction", "FlatMapFunction"),
         *("KeySelector", "KeyedBroadcastProcessFunction", "KeyedCoProcessFunction", "KeyedProcessFunction"),
         *(

@@ -6,6 +6,8 @@ Pure vocabulary: nothing here runs anything. Tasks load this module, so it impor
 from __future__ import annotations
 
 from penstock._absent import explain
+from penstock._api.functions.async_retry import AsyncRetryPredicate, AsyncRetryStrategy
+from penstock._api.functions.asynchronous import AsyncFunction, AsyncFunctionDescriptor
 from penstock._api.functions.basic import (
     AggregateFunction,
     FilterFunction,
@@ -47,6 +49,10 @@ from penstock.datastream.timerservice import TimerService
 __all__ = [
     "AggregateFunction",
     "AllWindowFunction",
+    "AsyncFunction",
+    "AsyncFunctionDescriptor",
+    "AsyncRetryPredicate",
+    "AsyncRetryStrategy",
     "BaseBroadcastProcessFunction",
     "BroadcastProcessFunction",
     "CheckpointListener",

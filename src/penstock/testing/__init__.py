@@ -60,12 +60,12 @@ _NAMES_OF_MODULES = {
     ),
     "failing_storage": ("FailingStorage",),
     "harness": ("OperatorHarness",),
-    "recorded": ("StreamRecord", "Watermark"),
     "in_process": ("Chaos", "InProcessEpochRunner"),
     "operator_snapshot": ("OperatorSnapshot",),
     "sink_contract": ("SinkCheckpoint", "SinkContract", "SinkRun", "SinkUnderTest"),
     "source_contract": ("SourceCheckpoint", "SourceContract", "SourceRun"),
     "sources": ("ABORT", "EOF", "ListSource", "ListSourceAbort", "Sentinel"),
+    "stream_records": ("StreamRecord", "Watermark"),
     "two_inputs": ("TwoInputHarness",),
 }
 _MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULES.items() for name in names}

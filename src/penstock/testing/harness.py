@@ -334,8 +334,8 @@ class OperatorHarness:
             UnpicklableStateError: The state holds something that cannot be pickled.
         """
         self.open()
-        epoch = self._epoch(self._start, current=True)
-        ack = self._operator.snapshot(epoch, finished=self._ended)
+        self._take(self._operator.prepare_snapshot())
+        ack = self._operator.snapshot(self._epoch(self._start, current=True), finished=self._ended)
         lineage = () if ack.keyed_state is None else (ack.keyed_state,)
         operator_state = () if ack.operator_state is None else (ack.operator_state,)
         taken = OperatorSnapshot(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -87,6 +89,20 @@ def test_an_absent_name_is_an_attribute_error_where_it_is_no_import() -> None:
         _ = datastream.SinkFunction  # type: ignore[attr-defined]
     with pytest.raises(AbsentAttributeError, match="Spark SQL"):
         _ = penstock.table  # type: ignore[attr-defined]
+
+
+def test_a_stream_says_what_it_does_not_have_where_its_module_was_never_named() -> None:
+    program = """
+from penstock.datastream import StreamExecutionEnvironment
+stream = StreamExecutionEnvironment.get_execution_environment().from_collection([1])
+try:
+    stream.cache()
+except AttributeError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    absent = ("datastream.data_stream", "DataStream.cache")
+    assert absent not in ROWS or ROWS[absent] in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -14,14 +14,21 @@ from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
 from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.graph.combining import with_combiners
+from penstock._engine.runtime.subtask_state import TransientState
 from penstock.common import Configuration, Encoder, Types, WatermarkStrategy
 from penstock.common.watermark_strategy import TimestampAssigner
 from penstock.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
 from penstock.datastream.connectors.file_system import FileSink
-from penstock.datastream.functions import KeyedBroadcastProcessFunction, KeyedProcessFunction
+from penstock.datastream.functions import (
+    BroadcastProcessFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedProcessFunction,
+    MapFunction,
+)
 from penstock.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from penstock.errors import JobExecutionError, SavepointError, SortSpillError
 from penstock.testing.in_process import Chaos, InProcessEpochRunner
+from penstock.testing.sources import ListSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,6 +44,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 
 def environment(parallelism: int = 2, **settings: str) -> StreamExecutionEnvironment:
+    settings = {"execution.batch.adaptive.auto-parallelism.enabled": "false"} | settings
     configuration = Configuration.from_dict({key.replace("__", "."): value for key, value in settings.items()})
     env = StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(parallelism)
     return env.set_runtime_mode(RuntimeExecutionMode.BATCH)
@@ -153,6 +161,38 @@ def test_the_broadcast_side_is_read_first(cluster: Cluster) -> None:
     assert sorted(joined.execute_and_collect()) == [(1, "last"), (2, "last"), (3, "last")]
 
 
+class RuledWithoutKey(BroadcastProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> Iterable[Any]:
+        yield value, ctx.get_broadcast_state(RULES).get("rule")
+
+    def process_broadcast_element(self, value: Any, ctx: Any) -> Iterable[Any]:
+        ctx.get_broadcast_state(RULES).put("rule", value)
+        return ()
+
+
+@pytest.mark.behaviour(157)
+def test_the_broadcast_side_is_read_first_without_keys_too(cluster: Cluster) -> None:
+    env = environment(1)
+    rules = env.from_collection(["first", "last"]).broadcast(RULES)
+    joined = env.from_collection([1, 2, 3]).rebalance().connect(rules).process(RuledWithoutKey())
+    assert sorted(joined.execute_and_collect()) == [(1, "last"), (2, "last"), (3, "last")]
+
+
+def test_no_state_of_a_key_is_left_after_it(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    stores: list[Any] = []
+    make = TransientState.keyed_store
+
+    def noted(state: TransientState, uid: str) -> Any:
+        stores.append(make(state, uid))
+        return stores[-1]
+
+    monkeypatch.setattr(TransientState, "keyed_store", noted)
+    stream = environment(1).from_collection([(f"{number}", number) for number in range(20)])
+    assert len(list(stream.key_by(lambda value: value[0]).process(Watching()).execute_and_collect())) > 20
+    [store] = stores
+    assert [pane.hot for table in store.tables for pane in table.panes.values() if pane.hot] == []
+
+
 @pytest.mark.behaviour(61)
 @pytest.mark.behaviour(158)
 def test_checkpoints_savepoints_and_a_stop_are_refused_by_name(cluster: Cluster, tmp_path: Path) -> None:
@@ -179,6 +219,88 @@ def test_a_sort_that_finds_no_disk_fails_the_job_and_names_the_operator(cluster:
     with pytest.raises(JobExecutionError, match="watching") as raised:
         list(stream.execute_and_collect())
     assert isinstance(raised.value.__cause__, SortSpillError)
+
+
+class WhereFunction(MapFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.place = runtime_context.get_index_of_this_subtask(), runtime_context.get_number_of_parallel_subtasks()
+
+    def map(self, value: Any) -> Any:
+        return self.place
+
+
+@pytest.mark.behaviour(159)
+@pytest.mark.parametrize(
+    ("volume", "most", "own", "expected"),
+    [("16 mb", "128", None, 1), ("1 b", "128", None, 4), ("1 b", "3", None, 3), ("16 mb", "128", 2, 2)],
+)
+def test_a_vertex_has_as_many_subtasks_as_its_input_needs_unless_it_says_how_many(
+    cluster: Cluster, volume: str, most: str, own: int | None, expected: int
+) -> None:
+    auto = "execution.batch.adaptive.auto-parallelism"
+    settings = {f"{auto}.avg-data-volume-per-task": volume, f"{auto}.max-parallelism": most}
+    env = environment(4, **settings, **{f"{auto}.enabled": "true"})
+    where = env.from_collection(list(range(40))).rebalance().map(WhereFunction())
+    found = list((where if own is None else where.set_parallelism(own)).execute_and_collect())
+    assert len(found) == 40
+    assert set(found) == {(index, expected) for index in range(expected)}
+
+
+FAILED: list[int] = []
+
+
+def fails_once(value: Any) -> Any:
+    if not FAILED:
+        FAILED.append(value)
+        raise ValueError("once")
+    return value
+
+
+def test_a_job_that_fails_starts_again_from_its_beginning(cluster: Cluster) -> None:
+    FAILED.clear()
+    seen: list[Any] = []
+    cluster.watch = lambda loop: seen.append(instructions(loop))  # type: ignore[method-assign]
+    restart = {"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.delay": "1 ms"}
+    env = environment(2, **restart)
+    summed = (
+        env.from_collection([("a", 1)] * 10).rebalance().map(lambda value: value).key_by(lambda value: value[0]).sum(1)
+    )
+    assert list(summed.map(fails_once).execute_and_collect()) == [("a", 10)]
+    stages = [
+        (step.job_attempt, {vertex for vertex, _ in step.dispatches})
+        for step in seen[0]
+        if isinstance(step, do.RunEpoch)
+    ]
+    assert [attempt for attempt, _ in stages] == [0, 0, 0, 1, 1, 1]
+    assert stages[0][1] == stages[3][1]
+
+
+def test_a_source_runs_until_its_enumerator_has_no_more_splits_and_keeps_its_functions(cluster: Cluster) -> None:
+    seen: list[Any] = []
+    cluster.watch = lambda loop: seen.append(instructions(loop))  # type: ignore[method-assign]
+    cluster.runner.workers[1:] = []
+    env = environment(1)
+    source = ListSource(*[[number] for number in range(9)])
+    numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "lists").map(Opened())
+    OPENINGS.clear()
+    assert sorted(numbers.execute_and_collect()) == list(range(9))
+    assert OPENINGS == [1]
+    runs = [step for step in seen[0] if isinstance(step, do.RunEpoch)]
+    assert len(runs) > 1
+    assert {vertex for step in runs for vertex, _ in step.dispatches} == {0}
+
+
+OPENINGS: list[int] = []
+
+
+class Opened(MapFunction):
+    """Counts how often it is opened."""
+
+    def open(self, runtime_context: Any) -> None:
+        OPENINGS.append(1)
+
+    def map(self, value: Any) -> Any:
+        return value
 
 
 # ------------------------------------------------------------------------------------------- drivers that are killed

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from penstock._engine.spark.dependencies import TaskPlaces, bring
+from penstock._engine.spark.jvm import launch_environment
 from penstock.common import Configuration
 from penstock.errors import ConfigurationError
 
@@ -19,6 +22,13 @@ def local() -> Any:
     return SimpleNamespace(
         session=SimpleNamespace(sparkContext=SimpleNamespace(master="local[2]", pythonExec="python"))
     )
+
+
+def test_a_session_of_ours_runs_tasks_with_the_python_that_is_set() -> None:
+    with launch_environment({}):
+        assert os.environ["PYSPARK_PYTHON"] == sys.executable
+    with launch_environment({"PYSPARK_PYTHON": "/opt/python"}):
+        assert os.environ["PYSPARK_PYTHON"] == "/opt/python"
 
 
 def test_a_job_that_brings_nothing_changes_nothing() -> None:

@@ -16,6 +16,7 @@ from penstock._engine.cli.doctor_command import doctor
 from penstock._engine.cli.exit_codes import SIGNALLED, ExitCode, exit_code_of
 from penstock._engine.cli.job_commands import cancel, checkpoint, dashboard, info, list_jobs, stop, take_savepoint
 from penstock._engine.cli.output import say
+from penstock._engine.cli.port_command import port
 from penstock._engine.cli.run_command import run
 from penstock._engine.cli.savepoint_commands import dispose_savepoint, inspect_savepoint, sign_savepoint
 from penstock._engine.cli.script import UserProgram
@@ -71,6 +72,7 @@ for command in (
     clean,
     show_config,
     doctor,
+    port,
     completion,
 ):
     cli.add_command(command)

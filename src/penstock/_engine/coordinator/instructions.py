@@ -187,6 +187,8 @@ class RunEpoch:
     inputs: Mapping[int, EdgeStatus]
     #: For a stage of a batch job: the results that it reads, in the order of their senders. None for an epoch.
     results: tuple[ResultPartition, ...] | None = None
+    #: By vertex: the number of its subtasks, where the stage runs fewer than the job graph says.
+    parallelism: Mapping[int, int] = field(default_factory=dict[int, int])
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from penstock.common import option_table
+from penstock.common import batch_options, option_table
 
 if TYPE_CHECKING:
     from penstock.common.configuration import Configuration
@@ -65,6 +65,32 @@ class RestartStrategySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class AutoParallelism:
+    """How many subtasks a vertex of a batch job gets by the bytes of its input."""
+
+    enabled: bool = True
+    least: int = 1
+    most: int = 128
+    bytes_per_subtask: int = 16 << 20
+
+    @classmethod
+    def read(cls, configuration: Configuration) -> AutoParallelism:
+        """Read Flink's keys below ``execution.batch.adaptive.auto-parallelism``."""
+        get = configuration.get
+        return cls(
+            get(batch_options.AUTO_PARALLELISM),
+            get(batch_options.MIN_AUTO_PARALLELISM),
+            get(batch_options.MAX_AUTO_PARALLELISM),
+            get(batch_options.AVERAGE_DATA_VOLUME),
+        )
+
+    def decide(self, size: int, parallelism: int) -> int:
+        """Return the number of subtasks for an input of some bytes, at most the parallelism of the job graph."""
+        wanted = -(-size // self.bytes_per_subtask)
+        return max(1, min(max(wanted, self.least), self.most, parallelism))
+
+
+@dataclass(frozen=True, slots=True)
 class JobSettings:
     """The settings of one job that the coordinator's decisions depend on."""
 
@@ -90,6 +116,7 @@ class JobSettings:
     restart: RestartStrategySettings
     #: The uids of sources that read new input although they had finished in the restored checkpoint.
     reopened_sources: tuple[str, ...] = ()
+    auto_parallelism: AutoParallelism = AutoParallelism()
 
     @property
     def latest(self) -> bool:
@@ -123,6 +150,7 @@ class JobSettings:
             ),
             restart=RestartStrategySettings.read(configuration, checkpointing=interval is not None),
             reopened_sources=tuple(dict.fromkeys(reopened_sources)),
+            auto_parallelism=AutoParallelism.read(configuration),
         )
 
 

@@ -102,8 +102,8 @@ def _vertex(graph: StreamGraph, chain: _Chain, uids: dict[int, str]) -> JobVerte
         for node in chain.nodes
     )
     name = _chain_name(head, chain.nodes)
-    is_set = _chosen_max_parallelism(graph, head) != -1
-    return JobVertex(chain.id, name, operators, graph.parallelism_of(head), _max_parallelism(graph, head), is_set)
+    is_set, sets = _chosen_max_parallelism(graph, head) != -1, graph.sets_parallelism(head)
+    return JobVertex(chain.id, name, operators, graph.parallelism_of(head), _max_parallelism(graph, head), is_set, sets)
 
 
 def _chosen_max_parallelism(graph: StreamGraph, node: StreamNode) -> int:

@@ -26,6 +26,8 @@ class OperatorKind(StrEnum):
     MAP = "map"  #: function: Callable | MapFunction
     FLAT_MAP = "flat_map"  #: function: Callable | FlatMapFunction
     FILTER = "filter"  #: function: Callable | FilterFunction
+    #: function: Callable | MapFunction, batch_format, input_type, output_type: TypeInformation | None
+    MAP_BATCHES = "map_batches"
     PROCESS = "process"  #: function: ProcessFunction
     WATERMARKS = "watermarks"  #: watermark_strategy: WatermarkStrategy
     KEYED_PROCESS = "keyed_process"  #: function: KeyedProcessFunction, key_selector
@@ -43,6 +45,8 @@ class OperatorKind(StrEnum):
     #: function (ReduceFunction | AggregateFunction | None),
     #: window_function (WindowFunction | ProcessWindowFunction | None)
     WINDOW = "window"
+    #: function: AsyncFunction, timeout_ms, capacity, is_ordered, retry_strategy: AsyncRetryStrategy
+    ASYNC_WAIT = "async_wait"
     CONFORM = "conform"  #: type_info: TypeInformation; holds each record to the declared type
     SINK_WRITER = "sink_writer"  #: sink: Sink
     #: type_info: TypeInformation | None, as_text: bool (print: the text of each record; else the records)
@@ -117,6 +121,8 @@ class JobVertex:
     max_parallelism: int
     #: Whether the program has set it; else the checkpoint that the job starts from may change it.
     max_parallelism_is_set: bool = False
+    #: Whether the program has set the parallelism; else a batch job may run fewer subtasks.
+    parallelism_is_set: bool = False
 
     @property
     def is_source(self) -> bool:

@@ -108,6 +108,12 @@ class StreamGraph:
             return node.parallelism
         return self.parallelism if node.sized_like is None else self.parallelism_of(node.sized_like)
 
+    def sets_parallelism(self, node: StreamNode) -> bool:
+        """Return whether the program has said how many subtasks a node has."""
+        if node.non_parallel or node.parallelism is not None:
+            return True
+        return node.sized_like is not None and self.sets_parallelism(node.sized_like)
+
     def sources(self) -> list[StreamNode]:
         """Return the nodes that read from outside."""
         return [node for node in self.nodes if node.kind is OperatorKind.SOURCE]

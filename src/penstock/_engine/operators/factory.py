@@ -6,6 +6,7 @@ import pickle
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock._engine.operators.async_wait import AsyncWaitOperator
 from penstock._engine.operators.batch_sources import BatchSourceOperator, batch_timestamps
 from penstock._engine.operators.broadcast import (
     BROADCAST_INPUT,
@@ -19,6 +20,7 @@ from penstock._engine.operators.co_process import (
     KeyedCoProcessOperator,
 )
 from penstock._engine.operators.combine import CombineOperator
+from penstock._engine.operators.map_batches import MapBatchesOperator
 from penstock._engine.operators.process import KeyedProcessOperator, ProcessOperator
 from penstock._engine.operators.reduce import ReduceOperator
 from penstock._engine.operators.sink import CollectOperator, SinkWriterOperator
@@ -59,6 +61,7 @@ _OPERATORS: Final[dict[str, Callable[..., Operator]]] = {
     "map": MapOperator,
     "flat_map": FlatMapOperator,
     "filter": FilterOperator,
+    "map_batches": MapBatchesOperator,
     "process": ProcessOperator,
     "watermarks": TimestampsAndWatermarksOperator,
     "keyed_process": KeyedProcessOperator,
@@ -70,6 +73,7 @@ _OPERATORS: Final[dict[str, Callable[..., Operator]]] = {
     "keyed_broadcast_process": KeyedBroadcastProcessOperator,
     "reduce": ReduceOperator,
     "window": window_operator,
+    "async_wait": AsyncWaitOperator,
     "conform": CastOperator,
     "sink_writer": SinkWriterOperator,
     "collect": CollectOperator,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from heapq import heappush
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock._api.time_windows import checked_timestamp
 from penstock._api.window import TimeWindow
@@ -27,7 +27,7 @@ from penstock.common.copies import own, own_all
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from penstock._engine.operators.base import EpochContext, OperatorContext
     from penstock._engine.operators.batch import RowBatch
@@ -39,6 +39,15 @@ if TYPE_CHECKING:
 
 #: The table of windows that stand alone, with a pane for each window.
 ALONE: Final = "window-alone"
+
+
+class Rows(NamedTuple):
+    """Some records, and of each the normal key, the key and the slice."""
+
+    records: list[Any]
+    normals: list[NormalKey]
+    keys: list[Any]
+    pieces: list[Span]
 
 
 class SlidingWindowOperator(WindowOperator):
@@ -107,16 +116,16 @@ class SlidingWindowOperator(WindowOperator):
             if not records:
                 return
         keys, normals = self.keys_of(records)
-        takers = {window for piece in distinct for window in self._takers(piece)}
-        are_plain = not self.progress.ahead and all(map(self._is_plain, takers))
-        if are_plain and not self._joins:
-            self._add_alone(records, normals, keys, pieces)
-        elif are_plain and self._are_in_order(pieces):
-            self._add_in_order(records, normals, keys, pieces)
-        else:
+        takers = sorted({window for piece in distinct for window in self._takers(piece)})
+        if self.progress.ahead or any(map(self._has_fired, takers)):
             cursor = self.iterate(records)
             for piece, normal, key, record in zip(pieces, normals, keys, cursor, strict=True):
                 self._add_one(piece, normal, key, record, out)
+        elif self._joins:
+            self._add_joining(Rows(records, normals, keys, pieces), takers)
+        else:
+            for window in takers:
+                self._add_alone(window, range(len(records)), Rows(records, normals, keys, pieces))
 
     def _pieces(self, stamps: list[int]) -> list[Span]:
         """Return the slice of each record; usually all have the same, which the extremes show."""
@@ -148,19 +157,25 @@ class SlidingWindowOperator(WindowOperator):
             chosen = [records[place] for place in late], [stamps[place] for place in late]
             self._set_aside(*chosen, [0] * len(late), {0}, out)
 
-    def _is_plain(self, window: Span) -> bool:
-        """Return whether a record of a window only has to be added to its contents."""
-        if window[1] - 1 <= self.watermark or _has_rows(self.fired.panes.get(window)):
-            return False
-        return not self._joins or not _has_rows(self.alone.panes.get(window))
+    def _has_fired(self, window: Span) -> bool:
+        """Return whether a record may fire a window again, or let a key fire again."""
+        return window[1] - 1 <= self.watermark or _has_rows(self.fired.panes.get(window))
 
-    def _are_in_order(self, pieces: list[Span]) -> bool:
-        """Return whether no record comes after one of a later slice."""
-        if self._live and max(self._live) > pieces[0]:
-            return False
-        return pieces[0] is pieces[-1] or all(one <= other for one, other in pairwise(pieces))
-
-    def _add_in_order(self, records: list[Any], normals: list[NormalKey], keys: list[Any], pieces: list[Span]) -> None:
+    def _add_joining(self, rows: Rows, takers: list[Span]) -> None:
+        """Add records to their slices, and to those of their windows that stand alone."""
+        records, normals, keys, pieces = rows
+        late, known = self._out_of_order(normals, pieces), self._live.union(pieces)
+        for window in takers:
+            inside = [piece for piece in known if window[0] <= piece[0] and piece[1] <= window[1]] if late else ()
+            alone: set[NormalKey] = late if len(inside) > 1 else set()
+            pane: Pane | None = self.alone.panes.get(window)
+            if alone:
+                for normal, key in zip(normals, keys, strict=True):
+                    if normal in alone and _row(pane, normal) is ABSENT:
+                        pane = self._stand_alone(window, normal, key)
+            if alone or _has_rows(pane):
+                chosen = [n for n, key in enumerate(normals) if key in alone or _row(pane, key) is not ABSENT]
+                self._add_alone(window, chosen, rows)
         panes = {piece: self._slice(piece) for piece in set(pieces)}
         each = [panes[piece] for piece in pieces]
         if normals is not keys:
@@ -168,22 +183,41 @@ class SlidingWindowOperator(WindowOperator):
                 pane.remember(normal, key)
         self.strategy.add_each(each, normals, self.iterate(records))
 
-    def _add_alone(self, records: list[Any], normals: list[NormalKey], keys: list[Any], pieces: list[Span]) -> None:
-        """Add records to each of their windows."""
-        distinct = set(pieces)
-        for window in sorted({window for piece in distinct for window in self._takers(piece)}):
-            pane = self._window_alone(window)
-            inside = {piece for piece in distinct if window in self._takers(piece)}
-            places = (
-                range(len(pieces)) if inside == distinct else [n for n, piece in enumerate(pieces) if piece in inside]
-            )
-            of_window = [normals[place] for place in places]
-            if normals is not keys:
-                for place in places:
-                    pane.remember(normals[place], keys[place])
-            # A function may change the record that it adds, which the next window gets, too.
-            mine = own_all([records[place] for place in places])
-            self.strategy.add_all(pane, of_window, self.iterate(mine))
+    def _out_of_order(self, normals: list[NormalKey], pieces: list[Span]) -> set[NormalKey]:
+        """Return the keys of which a record comes after one of a later slice."""
+        earliest = min(pieces)
+        later = sorted((piece for piece in self._live if piece > earliest), reverse=True)
+        if not later and (pieces[0] is pieces[-1] or all(one <= other for one, other in pairwise(pieces))):
+            return set()
+        panes = [(piece, self.table.panes.get(piece)) for piece in later]
+        newest: dict[NormalKey, Span] = {}
+        late: set[NormalKey] = set()
+        for normal, piece in zip(normals, pieces, strict=True):
+            before = newest.get(normal)
+            if before is None:
+                held = (other for other, pane in panes if other > piece and _row(pane, normal) is not ABSENT)
+                before = next(held, piece)
+            if before > piece:
+                late.add(normal)
+                newest[normal] = before
+            else:
+                newest[normal] = piece
+        return late
+
+    def _add_alone(self, window: Span, places: Sequence[int], rows: Rows) -> None:
+        """Add those of the records at some places that belong to a window to its own contents."""
+        records, normals, keys, pieces = rows
+        takes = {piece for piece in set(pieces) if window in self._takers(piece)}
+        places = [place for place in places if pieces[place] in takes]
+        if not places:
+            return
+        pane = self._window_alone(window)
+        if normals is not keys:
+            for place in places:
+                pane.remember(normals[place], keys[place])
+        # A function may change the record that it adds, which the next window gets, too.
+        mine = own_all([records[place] for place in places])
+        self.strategy.add_all(pane, [normals[place] for place in places], self.iterate(mine))
 
     def _add_one(self, piece: Span, normal: NormalKey, key: Any, record: Any, out: SideOutputs) -> None:
         """Add a record where it matters what came before it."""
@@ -210,21 +244,28 @@ class SlidingWindowOperator(WindowOperator):
             return True
         if self.progress.ahead and clears_at(window[1], self.lateness_ms) <= self.progress.of(normal):
             return True  # what its slices hold was in it when it was cleared
-        if not any(
-            piece[1] <= window[1] and _row(self.table.panes.get(piece), normal) is not ABSENT for piece in later
-        ):
+        panes = self.table.panes
+        inside = (piece for piece in later if piece[1] <= window[1])
+        if all(_row(panes.get(piece), normal) is ABSENT for piece in inside):
             return False
-        pane = self._window_alone(window)
-        pane.hot[normal] = self._joined(window, normal)
-        pane.dirty.add(normal)
-        pane.remember(normal, key)
+        self._stand_alone(window, normal, key)
         return True
 
+    def _stand_alone(self, window: Span, normal: NormalKey, key: Any) -> Pane:
+        """Give a window contents of its own for a key, if its slices hold any."""
+        pane, joined = self._window_alone(window), self._joined(window, normal)
+        if joined is not ABSENT:
+            pane.hot[normal] = joined
+            pane.dirty.add(normal)
+            pane.remember(normal, key)
+        return pane
+
     def _joined(self, window: Span, normal: NormalKey) -> Any:
-        """Return what the slices of a window hold for a key."""
+        """Return what the slices of a window hold for a key, or ABSENT."""
         panes = self.table.panes
         found = [_row(panes.get(piece), normal) for piece in self.slices.within(window)]
-        return self.strategy.joined([part for part in found if part is not ABSENT])
+        parts = [part for part in found if part is not ABSENT]
+        return self.strategy.joined(parts) if parts else ABSENT
 
     def _slice(self, piece: Span) -> Pane:
         """Return the pane of a slice."""

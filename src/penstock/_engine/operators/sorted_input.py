@@ -20,9 +20,9 @@ from penstock._engine.operators.base import NOTHING, Operator
 from penstock._engine.operators.batch import BatchBuilder, RowBatch, watermark_only
 from penstock._engine.operators.external_sort import PART_RECORDS, ExternalSorter
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
+from penstock.common.batch_options import SORTED_INPUTS_MEMORY
 from penstock.common.configuration import Configuration
 from penstock.common.copies import own
-from penstock.common.option_table import SORTED_INPUTS_MEMORY
 from penstock.common.redaction import hiding
 from penstock.errors import LocalStateError, SortSpillError
 

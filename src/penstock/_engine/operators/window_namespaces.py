@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from io import BytesIO
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock._api.window import CountWindow, GlobalWindow, TimeWindow, Window
 from penstock.errors import UnsupportedOperationError
@@ -44,11 +44,12 @@ class WindowNamespaces:
         Raises:
             UnsupportedOperationError: The window has another class, and the assigner no serializer.
         """
-        kind = type(window)
+        known: Any = window
+        kind = type(known)  # pyright: ignore[reportUnknownVariableType] - of each record, so no isinstance and no match
         if kind is TimeWindow:
-            return cast("TimeWindow", window).start, cast("TimeWindow", window).end
+            return known.start, known.end
         if kind is CountWindow:
-            return (cast("CountWindow", window).id,)
+            return (known.id,)
         if kind is GlobalWindow:
             return ()
         data = self._bytes(window)

@@ -41,6 +41,24 @@ class ExecutionPlan:
                 channels[channel_number(edge.id, sender)] = edge.input_index
         return channels
 
+    def receivers_of_subtask(self, vertex: int, subtask: int, parallelism: Mapping[int, int]) -> range:
+        """Return the receivers whose input a subtask reads: itself, or several where its vertex runs fewer subtasks.
+
+        Args:
+            vertex: The vertex.
+            subtask: The subtask.
+            parallelism: By vertex: the number of subtasks that a stage runs of it, where that is not the graph's.
+        """
+        full = self.graph.vertices[vertex].parallelism
+        runs = parallelism.get(vertex, full)
+        return range(subtask * full // runs, (subtask + 1) * full // runs)
+
+    def channels_read(self, vertex: int, subtask: int, parallelism: Mapping[int, int]) -> dict[int, int]:
+        """Return the channels into all receivers whose input a subtask reads, as `channels_into` does."""
+        receivers = self.receivers_of_subtask(vertex, subtask, parallelism)
+        parts = (self.channels_into(vertex, receiver) for receiver in receivers)
+        return {channel: index for part in parts for channel, index in part.items()}
+
     def is_wide(self, edge: JobEdge) -> bool:
         """Tell whether an edge has too many channels for a row in each of them."""
         if edge.partitioner in (PartitionerKind.FORWARD, PartitionerKind.RESCALE):

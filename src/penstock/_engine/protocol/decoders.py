@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     T = TypeVar("T")
+    D = TypeVar("D")
 
 _lock: Final = threading.Lock()
 _msgpack: Final[dict[Any, msgspec.msgpack.Decoder[Any]]] = {}
@@ -27,11 +30,7 @@ def msgpack_decoder(kind: type[T]) -> msgspec.msgpack.Decoder[T]:
         >>> msgpack_decoder(int).decode(b"\x07")
         7
     """
-    decoder = _msgpack.get(kind)
-    if decoder is None:
-        with _lock:
-            decoder = _msgpack.setdefault(kind, msgspec.msgpack.Decoder(kind))
-    return decoder
+    return _msgpack.get(kind) or _made(kind, _msgpack, msgspec.msgpack.Decoder)
 
 
 def json_decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
@@ -41,8 +40,9 @@ def json_decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
         >>> json_decoder(int).decode(b"7")
         7
     """
-    decoder = _json.get(kind)
-    if decoder is None:
-        with _lock:
-            decoder = _json.setdefault(kind, msgspec.json.Decoder(kind))
-    return decoder
+    return _json.get(kind) or _made(kind, _json, msgspec.json.Decoder)
+
+
+def _made(kind: Any, decoders: dict[Any, D], make: Callable[[Any], D]) -> D:
+    with _lock:
+        return decoders.setdefault(kind, make(kind))

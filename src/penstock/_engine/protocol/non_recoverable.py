@@ -68,13 +68,15 @@ def is_non_recoverable(error: BaseException) -> bool:
     """
     if isinstance(error, (DriverCodeError, UnreadableOutputError)):
         return error.__cause__ is not None and is_non_recoverable(error.__cause__)
+    if isinstance(error, _NON_RECOVERABLE):  # some of them are attribute or import errors, too
+        return True
     match error:
         case AttributeError():
             return _is_ours(type(error.obj).__module__)
         case ImportError():
             return _is_ours(error.name or "")
         case _:
-            return isinstance(error, _NON_RECOVERABLE)
+            return False
 
 
 def _is_ours(module: str) -> bool:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock._engine.operators.columns import ColumnBatch
 from penstock._engine.runtime.edge_writer import EdgeWriter
 from penstock._engine.runtime.failures import create_in_task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from penstock._engine.graph.job_graph import JobVertex
     from penstock._engine.operators.base import Operator
     from penstock._engine.operators.batch import Batch
     from penstock._engine.plan.levels import ExecutionPlan
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -59,3 +61,9 @@ def pieces(nodes: Sequence[ChainNode], batch: Batch, positions: Sequence[int]) -
     if not isinstance(batch, ColumnBatch) or all(nodes[at].operator.takes_columns for at in positions):
         return (batch,)
     return batch.pieces()
+
+
+def with_room(operator: Operator, run: Callable[..., T], *arguments: Any) -> T:
+    """Call a method of an operator that works on batches, timers or the end of input, with room in memory."""
+    operator.make_room()
+    return run(*arguments)

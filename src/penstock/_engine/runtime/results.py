@@ -17,12 +17,13 @@ import pyarrow as pa
 from penstock._engine.graph.job_graph import PartitionerKind
 from penstock._engine.protocol.control import decode, encode
 from penstock._engine.protocol.paths import result_path
+from penstock._engine.protocol.row_sums import row_weight
 from penstock._engine.protocol.rows import split_channel, subtask_target
 from penstock._engine.protocol.signing import seal, unseal
 from penstock.errors import CorruptCheckpointError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from penstock._engine.graph.job_graph import JobEdge
     from penstock._engine.plan.levels import ExecutionPlan
@@ -38,10 +39,12 @@ _CODEC: Final = "lz4"
 class ResultRow(NamedTuple):
     """A row of a result, see `protocol.rows`."""
 
+    target: int
     channel: int
-    token: int
     kind: int
     payload: bytes
+    #: What it adds to the sum of the rows that were read, see `protocol.row_sums`.
+    weight: int
 
 
 class _ResultSection(msgspec.Struct, frozen=True, array_like=True):
@@ -123,27 +126,38 @@ class ResultReader:
         self._plan = plan
         self._results = results
 
-    def rows(self, vertex: int, subtask: int) -> Iterator[ResultRow]:
-        """Iterate the rows for a subtask: input after input, a broadcast one first, each in the order of its senders.
+    def rows(self, vertex: int, receivers: range) -> Iterator[ResultRow]:
+        """Iterate the rows for some receivers: input after input, a broadcast one first, in the order of the senders.
+
+        Args:
+            vertex: The vertex of the receivers.
+            receivers: One of them, or several that one subtask stands for. It reads a broadcast input once.
 
         Raises:
             CorruptCheckpointError: A file is gone, or is not what its attempt wrote.
         """
-        target = subtask_target(vertex, subtask)
+        weights = {
+            subtask_target(vertex, receiver): row_weight(subtask_target(vertex, receiver)) for receiver in receivers
+        }
         for edge in sorted(self._plan.graph.inputs(vertex), key=_turn):
-            senders = self._plan.senders(edge, subtask)
+            senders = {sender for receiver in receivers for sender in self._plan.senders(edge, receiver)}
+            read = weights
+            if edge.partitioner is PartitionerKind.BROADCAST:
+                read = {min(weights): sum(weights.values())}
             for result in self._results:
                 if result.vertex == edge.source and result.subtask in senders:
-                    yield from self._rows_of(result, edge.id, target)
+                    yield from self._rows_of(result, edge.id, read)
 
-    def _rows_of(self, result: ResultPartition, edge: int, target: int) -> Iterator[ResultRow]:
+    def _rows_of(self, result: ResultPartition, edge: int, weights: Mapping[int, int]) -> Iterator[ResultRow]:
         for number, (size, index_size) in enumerate(result.files):
             place = result.vertex, result.subtask
             path = result_path(self._job.job_id, self._job.run_id, place, result.token, number)
-            section = self._index(path, size, index_size).get(target)
-            for row in [] if section is None else self._section(path, section):
-                if split_channel(row.channel)[0] == edge:
-                    yield ResultRow(row.channel, result.token, row.kind, row.payload)
+            index = self._index(path, size, index_size)
+            for target, weight in weights.items():
+                section = index.get(target)
+                for row in [] if section is None else self._section(path, section):
+                    if split_channel(row.channel)[0] == edge:
+                        yield ResultRow(target, row.channel, row.kind, row.payload, result.token * weight)
 
     def _index(self, path: str, size: int, index_size: int) -> dict[int, _ResultSection]:
         tail = self._storage.read_range(path, size - index_size, index_size)

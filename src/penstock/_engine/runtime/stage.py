@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock._engine.protocol.control import encode
-from penstock._engine.protocol.rows import DRIVER, PayloadKind
+from penstock._engine.protocol.row_sums import MODULUS
+from penstock._engine.protocol.rows import DRIVER, PayloadKind, split_channel
 from penstock._engine.runtime.blocks import decode_batch
 from penstock._engine.runtime.failures import OperatorError, describe_failure
 from penstock._engine.runtime.results import ResultReader, ResultWriter
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from penstock._engine.plan.levels import ExecutionPlan
     from penstock._engine.protocol.control import SubtaskDispatch, TaskDispatch
     from penstock._engine.runtime.worker_cache import WorkerCache
 
@@ -80,11 +83,12 @@ class StageTask:
         if runtime.vertex.is_source:
             for _ in runtime.read_source():
                 pass
+            sums: dict[int, int] = {}
         else:
-            self._read(runtime, ResultReader(storage, task.job, plan, task.level.results or ()))
+            sums = self._read(runtime, ResultReader(storage, task.job, plan, task.level.results or ()), plan)
         for _ in runtime.end_epoch():
             pass
-        ack = replace(runtime.acknowledge(), result_files=result.finish())
+        ack = replace(runtime.acknowledge(), rows_read=sums, result_files=result.finish())
         self._tell_driver(PayloadKind.ACK, encode(ack))
         if runtime.has_finished:
             close_needless(runtime)
@@ -92,19 +96,23 @@ class StageTask:
             cache.put(runtime)
         self._runtime = None
 
-    def _read(self, runtime: SubtaskRuntime, reader: ResultReader) -> None:
-        """Let a subtask process all rows for it, and then the end of its inputs."""
-        fragments: dict[int, list[bytes]] = {}
-        for row in reader.rows(*runtime.place):
-            runtime.channels.note_row(row.channel, row.token)
+    def _read(self, runtime: SubtaskRuntime, reader: ResultReader, plan: ExecutionPlan) -> dict[int, int]:
+        """Let a subtask process all rows for it, and then the end of its inputs; return the sums of the rows."""
+        fragments: dict[tuple[int, int], list[bytes]] = {}
+        sums: Counter[int] = Counter()
+        receivers = plan.receivers_of_subtask(*runtime.place, self._task.level.parallelism)
+        for row in reader.rows(runtime.place[0], receivers):
+            sums[split_channel(row.channel)[0]] += row.weight
+            name = row.target, row.channel
             if row.kind == PayloadKind.FRAGMENT:
-                fragments.setdefault(row.channel, []).append(row.payload)
+                fragments.setdefault(name, []).append(row.payload)
                 continue
-            payload = b"".join([*fragments.pop(row.channel, ()), row.payload])
+            payload = b"".join([*fragments.pop(name, ()), row.payload])
             for _ in runtime.receive(row.channel, decode_batch(payload), len(payload)):
                 pass
         for _ in runtime.close_silent():
             pass
+        return {edge: total % MODULUS for edge, total in sums.items()}
 
     def _fail(self, error: BaseException, where: OperatorError | None) -> None:
         node = None if where is None else where.node

@@ -20,9 +20,9 @@ from penstock._engine.operators.columns import ColumnBatch
 from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.side_outputs import parted
 from penstock._engine.operators.source import ReadLimits, SourceOperator
-from penstock._engine.protocol.control import ENDED, OperatorAck, SubtaskAck
+from penstock._engine.protocol.control import ENDED, OperatorAck, ReadingTime, SubtaskAck
 from penstock._engine.protocol.rows import MAX_WATERMARK, subtask_target
-from penstock._engine.runtime.chain import ChainNode, chain_of, pieces, wants_columns
+from penstock._engine.runtime.chain import ChainNode, chain_of, pieces, wants_columns, with_room
 from penstock._engine.runtime.epoch_context import epoch_context, figures
 from penstock._engine.runtime.failures import OperatorError, create_in_task
 from penstock._engine.runtime.idleness import longest_idleness
@@ -58,13 +58,7 @@ _log = hiding(logging.getLogger(__name__))
 class SubtaskRuntime:
     """A subtask with opened operators; kept from epoch to epoch where possible."""
 
-    def __init__(
-        self,
-        plan: ExecutionPlan,
-        job: JobDispatch,
-        place: tuple[int, int],
-        worker: WorkerCache,
-    ) -> None:
+    def __init__(self, plan: ExecutionPlan, job: JobDispatch, place: tuple[int, int], worker: WorkerCache) -> None:
         self.place = place
         self.vertex: JobVertex = plan.graph.vertices[place[0]]
         self._plan = plan
@@ -100,7 +94,7 @@ class SubtaskRuntime:
         self._channels = plan.channels_into(*place)
         #: Whether it learns late, by a dispatch, how long some senders could have read; and the time of the others.
         self._learns_late = any(map(plan.is_wide, plan.graph.inputs(place[0])))
-        self._senders_ms = 0.0
+        self._senders_time: ReadingTime | None = None
         #: The status, by outgoing channel, that receivers have to be sent at the end of the epoch.
         self.closings: dict[int, ChannelNews] = {}
 
@@ -151,7 +145,7 @@ class SubtaskRuntime:
             operator_name=owner.name,
             uid=owner.uid,
             subtask=self.place[1],
-            parallelism=vertex.parallelism,
+            parallelism=dispatch.level.parallelism.get(vertex.id, vertex.parallelism),
             max_parallelism=vertex.max_parallelism,
             job_attempt=dispatch.level.job_attempt,
             configuration=job.configuration,
@@ -182,9 +176,10 @@ class SubtaskRuntime:
         self._input_began_ms = self._input_clock.now_ms()
         self._finished = self._awaits_end = False
         inputs, level = self._plan.graph.inputs(self.place[0]), task.level
+        channels = self._plan.channels_read(*self.place, level.parallelism) if level.parallelism else self._channels
         known = {edge.id: level.inputs[edge.id] for edge in inputs if edge.id in level.inputs}
         ends = {edge.id: level.ending_subtasks(edge.source) for edge in inputs}
-        self.channels = InputChannels(self._channels, dispatch, known, ends)
+        self.channels = InputChannels(channels, dispatch, known, ends)
         self._hear_of_time(known.values())
         self.valve = self.channels.valve
         self._told = self.channels.ended_inputs()
@@ -216,9 +211,11 @@ class SubtaskRuntime:
     def _hear_of_time(self, known: Iterable[EdgeStatus]) -> None:
         """Let the time pass in which, by the dispatch, senders could have read in the last epoch."""
         if self._learns_late:
-            times = [self._senders_ms, *(status.read_ms for status in known)]
-            self._input_clock.advance(min(filter(None, times), default=0.0))
-            self._senders_ms = 0.0
+            self._advance_input_clock(ReadingTime.of_all([self._senders_time, *(status.time for status in known)]))
+            self._senders_time = None
+
+    def _advance_input_clock(self, senders: ReadingTime | None) -> None:
+        self._input_clock.advance(senders.read_ms if senders is not None else 0.0)
 
     def notify_last(self, task: TaskDispatch, dispatch: SubtaskDispatch) -> None:
         """Notify the checkpoint listeners of the last checkpoint of the subtask or the job; only `close` may follow.
@@ -301,18 +298,16 @@ class SubtaskRuntime:
             if self._finished:
                 yield from self._push(0, watermark_only(MAX_WATERMARK), 0)
         else:
-            self._senders_ms = self.channels.time_of_senders()
+            self._senders_time = self.channels.time_of_senders()
             if not self._learns_late:
-                self._input_clock.advance(self._senders_ms)
+                self._advance_input_clock(self._senders_time)
             self._finished = self.valve.has_ended()
             for index in sorted(self.channels.ended_inputs() - self._told):
                 yield from self._end_input(0, index)
         if self._finished:
             yield from self._finish(fire_timers=drain and self._drain_fires_timers)
         else:
-            for position, node in enumerate(self._nodes):
-                for tag, batch in self._outputs(position, node.operator.prepare_snapshot):
-                    yield from self._forward(position, tag, batch)
+            yield from self._of_all("prepare_snapshot")
         for edge in self.edges:
             edge.flush()
         self._busy += time.perf_counter() - start
@@ -424,9 +419,12 @@ class SubtaskRuntime:
     # ---------------------------------------------------------------------------------------------------- the chain
 
     def _on_processing_time(self) -> Iterator[None]:
-        now_ms = self._now_ms()
+        yield from self._of_all("on_processing_time", self._now_ms())
+
+    def _of_all(self, name: str, *arguments: Any) -> Iterator[None]:
+        """Call a method of each operator, head to tail, and forward what it emits."""
         for position, node in enumerate(self._nodes):
-            for tag, batch in self._outputs(position, node.operator.on_processing_time, now_ms):
+            for tag, batch in self._outputs(position, getattr(node.operator, name), *arguments):
                 yield from self._forward(position, tag, batch)
 
     def _push(self, position: int, batch: Batch, input_index: int) -> Iterator[None]:
@@ -469,7 +467,7 @@ class SubtaskRuntime:
     def _outputs(self, position: int, run: Callable[..., Iterable[Output]], *arguments: Any) -> Iterator[Output]:
         """Iterate an operator's outputs; errors name the operator."""
         node = self._nodes[position]
-        outputs: Iterable[Output] = self._call(position, _with_room, node.operator, run, *arguments)
+        outputs: Iterable[Output] = self._call(position, with_room, node.operator, run, *arguments)
         kind: object = type(outputs)
         if kind is not tuple:  # then the operator runs between the outputs
             outputs = self._steps(position, outputs)
@@ -497,8 +495,3 @@ class SubtaskRuntime:
         except (Exception, SystemExit) as error:  # Spark would take an exit for a lost worker, and retry
             has_record, record = self._nodes[position].operator.record_in_hand()
             raise OperatorError(self._owner(position), has_record=has_record, record=record) from error
-
-
-def _with_room(operator: Operator, run: Callable[..., T], *arguments: Any) -> T:
-    operator.make_room()
-    return run(*arguments)

@@ -57,7 +57,7 @@ class SubtaskState:
         name = Path(shared_path(self._job_id, uid, self._subtask, 0, 0)).name.rsplit("-", 2)[0]
         return KeyedStore(
             self._local.hold() / name,
-            self._key_groups,
+            key_group_range(self._subtask, vertex.parallelism, vertex.max_parallelism),
             vertex.max_parallelism,
             self.read,
             self._memory_bytes,
@@ -65,11 +65,6 @@ class SubtaskState:
             subtask_index=self._subtask,
             run_id=self._run_id,
         )
-
-    @property
-    def _key_groups(self) -> range:
-        vertex = self._vertex
-        return key_group_range(self._subtask, vertex.parallelism, vertex.max_parallelism)
 
     def read(self, handle: StateHandle) -> bytes:
         """Return the bytes of a state file."""
@@ -119,7 +114,7 @@ class TransientState(SubtaskState):
     def keyed_store(self, uid: str) -> MemoryStore:
         """Return a new keyed store in memory."""
         del uid
-        return MemoryStore(self._key_groups, self._vertex.max_parallelism, self.read)
+        return MemoryStore(range(self._vertex.max_parallelism), self._vertex.max_parallelism, self.read)
 
     def save_keyed(self, uid: str, store: MemoryStore, epoch: EpochContext) -> StateHandle | None:
         """Return None: there is nothing to keep."""

@@ -6,15 +6,12 @@ below and the classes that the reader named are allowed, and any other class is 
 
 from __future__ import annotations
 
-import io
-import pickle
 from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
-from zoneinfo import ZoneInfo
 
 from penstock._engine.protocol.key_values import classes_in
 from penstock._engine.state import pickles
+from penstock._engine.state.restricted_pickles import load_restricted
 from penstock.common.time import Duration, Instant, Time
 from penstock.common.types import Row, RowKind, make_row
 from penstock.errors import UntrustedClassError
@@ -38,8 +35,6 @@ _PLAIN: Final = frozenset(
         *(f"{known.__module__}.{known.__qualname__}" for known in (Duration, Instant, Row, RowKind, Time, make_row)),
     }
 )
-#: How pickles name a method of a class; see `_Unpickler.find_class`.
-_GETATTR: Final = "builtins.getattr"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +67,15 @@ class AllowedClasses:
 
         Raises:
             UntrustedClassError: The pickle names a class that is not allowed.
+            UnpicklingError: It is damaged, or changes what the process shares.
         """
         if self.names is None:
             return pickles.load(data)
         try:
-            return _Unpickler(data, self).load()
+            return load_restricted(data, self.check, self.names.__contains__)
         except AttributeError:  # a class of __main__ that is not there yet
             pickles.publish_main_classes()
-            return _Unpickler(data, self).load()
+            return load_restricted(data, self.check, self.names.__contains__)
 
     def check_keys(self, keys: Iterable[Any]) -> None:
         """Make sure that the encodings among some normal keys name no class that is not allowed.
@@ -100,29 +96,3 @@ class AllowedClasses:
 
 #: Every class: for the state of the job itself.
 ALL_CLASSES: Final = AllowedClasses()
-
-
-class _Unpickler(pickle.Unpickler):
-    def __init__(self, data: bytes, allowed: AllowedClasses) -> None:
-        super().__init__(io.BytesIO(data), fix_imports=False)
-        self._allowed = allowed
-
-    def find_class(self, module_name: str, global_name: str) -> Any:
-        """Return the class that a pickle names, if it is allowed."""
-        name = f"{module_name}.{global_name}"
-        if name == _GETATTR:
-            return _attribute
-        self._allowed.check(name)
-        found = super().find_class(module_name, global_name)
-        if not isinstance(found, type) and found is not make_row:
-            raise UntrustedClassError(name)
-        return found
-
-
-def _attribute(holder: Any, name: str) -> Any:
-    """Replace getattr: pickles use it to restore time zones by a method, and some enums by the names of members."""
-    if holder is ZoneInfo and name == "_unpickle":
-        return ZoneInfo._unpickle  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
-    if isinstance(holder, type) and issubclass(holder, Enum) and name in holder.__members__:
-        return holder[name]
-    raise UntrustedClassError(_GETATTR)

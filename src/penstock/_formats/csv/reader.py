@@ -23,7 +23,7 @@ from penstock.errors import SourceFileError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from penstock._formats.csv.schema import CsvColumn
+    from penstock._formats.csv.schema import CsvColumn, CsvDialect
     from penstock._formats.parts import FilePart, InputFile
     from penstock.common.typeinfo import TypeInformation
 
@@ -124,6 +124,8 @@ class CsvReaderFormat(StreamFormat):
         from pyarrow import csv as arrow_csv
 
         dialect, columns = self._dialect, self._schema.columns
+        if dialect.any_property_name is not None:
+            block = _without_more(block, len(names), dialect)
         table = arrow_csv.read_csv(
             io.BytesIO(block),
             read_options=arrow_csv.ReadOptions(column_names=names, use_threads=False, block_size=len(block) + 1),
@@ -169,6 +171,21 @@ class CsvReaderFormat(StreamFormat):
         return found
 
 
+def _without_more(block: bytes, count: int, dialect: CsvDialect) -> bytes:
+    """Return a block whose lines have so many values at most."""
+    quoting = csv.QUOTE_NONE if dialect.quote_char is None else csv.QUOTE_MINIMAL
+    signs: dict[str, Any] = {
+        "delimiter": dialect.column_separator,
+        "quotechar": dialect.quote_char,
+        "escapechar": dialect.escape_char,
+        "quoting": quoting,
+    }
+    kept = io.StringIO()
+    rows = csv.reader(io.StringIO(block.decode(_CHARSET), newline=""), **signs)
+    csv.writer(kept, lineterminator="\n", **signs).writerows(row[:count] for row in rows)
+    return kept.getvalue().encode(_CHARSET)
+
+
 def _without_first(block: bytes, count: int) -> tuple[bytes, int]:
     """Return a block without so many lines at its beginning, and how many are still to come in the next one."""
     place = 0
@@ -205,6 +222,8 @@ def _converter(column: CsvColumn, null_value: str | None) -> Callable[[str], Any
 def _elements(separator: str, convert: Callable[[str], Any], null_value: str | None, text: str) -> list[Any] | None:
     if text == null_value:
         return None
+    if not separator:
+        return [convert(text)] if text else []
     return [convert(part) for part in text.split(separator)] if text else []
 
 

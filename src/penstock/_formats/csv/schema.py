@@ -40,6 +40,7 @@ class CsvDialect:
     strict_headers: bool = False
     skip_first_data_row: bool = False
     allow_comments: bool = False
+    any_property_name: str | None = None
     multiline_values: bool = True
 
 
@@ -185,6 +186,32 @@ class CsvSchemaBuilder:
             replace(column, separator=separator) if column.separator is not None else column for column in self._columns
         ]
         return self
+
+    def disable_array_element_separator(self) -> CsvSchemaBuilder:
+        """Let each array have one element, the whole text, in all array columns added so far."""
+        return self.set_array_element_separator("")
+
+    def remove_array_element_separator(self, index: int) -> CsvSchemaBuilder:
+        """Let the arrays of one column have one element, the whole text.
+
+        Args:
+            index: The column's position, from 0.
+
+        Raises:
+            IndexError: There is no such column.
+        """
+        column = self._columns[index]
+        if column.separator is not None:
+            self._columns[index] = replace(column, separator="")
+        return self
+
+    def set_any_property_name(self, name: str) -> CsvSchemaBuilder:
+        """Let lines have more values than the schema has columns, which are left out; otherwise they are an error.
+
+        Args:
+            name: What Flink's library calls these values; a Row has no place for them.
+        """
+        return self._set(any_property_name=name)
 
     def set_null_value(self, null_value: str) -> CsvSchemaBuilder:
         """Set the text that means None; without it, empty numbers are None, and empty text is text."""

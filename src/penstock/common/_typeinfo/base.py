@@ -67,4 +67,5 @@ class ComparedTypeInformation(TypeInformation):
     def __eq__(self, other: object) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]
         return super().__eq__(other)
 
-    __hash__ = TypeInformation.__hash__
+    def __hash__(self) -> int:
+        return super().__hash__()

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from penstock._absent import explain
 from penstock._formats.csv.reader import CsvReaderFormat
 from penstock._formats.csv.schema import CsvSchema, CsvSchemaBuilder
 from penstock._formats.csv.writer import CsvBulkWriters, CsvEncoder
+from penstock.common._row_formats.csv_rows import CsvRowDeserializationSchema, CsvRowSerializationSchema
 
-__all__ = ["CsvBulkWriters", "CsvEncoder", "CsvReaderFormat", "CsvSchema", "CsvSchemaBuilder"]
-
-explain(__name__)
+__all__ = [
+    "CsvBulkWriters",
+    "CsvEncoder",
+    "CsvReaderFormat",
+    "CsvRowDeserializationSchema",
+    "CsvRowSerializationSchema",
+    "CsvSchema",
+    "CsvSchemaBuilder",
+]

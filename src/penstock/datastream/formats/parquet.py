@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock._absent import explain
+from penstock._formats.avro import AvroParquetReaders, AvroParquetWriters
 from penstock._formats.parquet import (
     ParquetBulkWriters,
     ParquetColumnarRowInputFormat,
@@ -10,9 +10,9 @@ from penstock._formats.parquet import (
 )
 
 __all__ = [
+    "AvroParquetReaders",
+    "AvroParquetWriters",
     "ParquetBulkWriters",
     "ParquetColumnarRowInputFormat",
     "ParquetFormat",
 ]
-
-explain(__name__)

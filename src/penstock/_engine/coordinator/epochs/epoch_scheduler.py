@@ -183,16 +183,6 @@ class EpochScheduler(SourceScheduler):
         else:
             self._life.fail(expired)
 
-    def epoch_failed(self, event: ev.EpochFailed) -> None:
-        """Fail the job, because another attempt at the epoch would fail as well."""
-        self._context.epoch_running = False
-        self._life.fail(event.error)
-
-    def epoch_abandoned(self, _: ev.EpochEnded | ev.EpochLost | ev.EpochFailed) -> None:
-        """Note the end of the epoch of a job that is being torn down."""
-        self._context.epoch_running = False
-        self._life.check_stopped()
-
     def _run_again(self, error: Exception) -> None:
         """Run an epoch again that was lost or is void; it does not count as a restart."""
         self._context.retention.orphans_possible(self._context.now.passed_ms)

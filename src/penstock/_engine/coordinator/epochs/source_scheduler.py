@@ -101,6 +101,16 @@ class SourceScheduler(Scheduler):
         """Run the next Spark job now."""
         raise NotImplementedError
 
+    def epoch_failed(self, event: ev.EpochFailed) -> None:
+        """Fail the job, because another attempt at the epoch or stage would fail as well."""
+        self._context.epoch_running = False
+        self._life.fail(event.error)
+
+    def epoch_abandoned(self, _: ev.EpochEnded | ev.EpochLost | ev.EpochFailed) -> None:
+        """Note the end of the epoch or stage of a job that is being torn down."""
+        self._context.epoch_running = False
+        self._life.check_stopped()
+
     def commits_moved(self) -> None:
         """Continue with what waited for a commit."""
         match self._context.phase:

@@ -16,7 +16,7 @@ STAGES: Final = (
     Rule("splits_assigned", (ev.SplitsAssigned,), TAKEN_OVER),
     Rule("stage_ended", (ev.EpochEnded,), _RUNS),
     Rule("stage_lost", (ev.EpochLost,), _RUNS),
-    Rule("stage_failed", (ev.EpochFailed,), _RUNS),
-    Rule("stage_abandoned", (ev.EpochEnded, ev.EpochLost, ev.EpochFailed), STOPPING),
+    Rule("epoch_failed", (ev.EpochFailed,), _RUNS),
+    Rule("epoch_abandoned", (ev.EpochEnded, ev.EpochLost, ev.EpochFailed), STOPPING),
     Rule("accumulators_merged", (ev.AccumulatorsMerged,), frozenset({Phase.SNAPSHOTTING})),
 )

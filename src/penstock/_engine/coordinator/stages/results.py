@@ -56,6 +56,11 @@ class StageResults:
         parts = [part for part in self._stored if part.vertex in senders]
         return tuple(sorted(parts, key=lambda part: (part.vertex, part.subtask)))
 
+    def bytes_read_by(self, vertex: int) -> int:
+        """Return the bytes that its senders have sent, as far as that is known: to all of their receivers."""
+        senders = {edge.source for edge in self._graph.inputs(vertex)}
+        return sum(ack.bytes_out for ack in self.acks if ack.vertex in senders)
+
     def _are_read(self) -> set[int]:
         """Return the vertices whose readers have all finished."""
         ran = {ack.vertex for ack in self.acks if ack.finished}

@@ -19,11 +19,14 @@ from penstock._engine.coordinator.epochs.job_state import PendingCheckpoint
 from penstock._engine.coordinator.epochs.source_scheduler import SourceScheduler
 from penstock._engine.coordinator.phases import Phase
 from penstock._engine.coordinator.stages.results import StageResults
-from penstock._engine.protocol.control import StopMode
+from penstock._engine.protocol.control import StopMode, SubtaskAck
 from penstock._engine.protocol.metadata import ChainEntryKind
+from penstock._engine.protocol.rows import MAX_WATERMARK
 from penstock.errors import InternalError, UnsupportedOperationError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from penstock._engine.coordinator import events as ev
     from penstock._engine.coordinator.commits.commits import CommitScheduler
     from penstock._engine.coordinator.commits.output_delivery import OutputDelivery
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.epochs.acceptance import Subtask
     from penstock._engine.coordinator.epochs.job_state import JobState
     from penstock._engine.coordinator.scheduler import JobLife
+    from penstock._engine.coordinator.settings import JobSettings
     from penstock._engine.protocol.metadata import ChainEntry, JobSnapshot
 
 #: A void or lost stage runs again at once, this often in a row; after that it is a failure of the job.
@@ -46,6 +50,7 @@ class StageScheduler(SourceScheduler):
         context: The coordinator's context.
         state: The job's state. Between two stages it is ahead of the last checkpoint.
         life: The life of the job.
+        settings: Say how many subtasks a vertex runs.
         commits: The commits.
         output: Delivers printed and collected records to the program.
         unused: What belongs to checkpoints and savepoints on request, of which there are none.
@@ -57,17 +62,19 @@ class StageScheduler(SourceScheduler):
         state: JobState,
         life: JobLife,
         *,
+        settings: JobSettings,
         commits: CommitScheduler,
         output: OutputDelivery,
         **unused: object,
     ) -> None:
         del unused
         super().__init__(context, state, life, commits, output)
+        self._auto_parallelism = settings.auto_parallelism
         self._results = StageResults(context, state.topology.graph)
         #: The state at the last checkpoint, to which a restart returns; None before the first start.
         self._checkpoint: JobSnapshot | None = None
-        #: The subtasks of the running stage.
-        self._stage: dict[Subtask, None] = {}
+        #: The subtasks of the running stage, and whether each one runs; the others end with it.
+        self._stage: dict[Subtask, bool] = {}
         #: The accepted run of a stage whose accumulators are being merged.
         self._accepted: PendingCheckpoint | None = None
         #: The whole job, while its chain entry is being stored; and the one whose entry has no known outcome.
@@ -136,15 +143,38 @@ class StageScheduler(SourceScheduler):
             for place, part in state.dispatches(0, context.now.passed_ms, for_savepoint=False).items()
             if levels[place[0]] == level and not part.is_notification
         }
-        self._stage = dict.fromkeys(stage)
+        parallelism = self._parallelism({vertex for vertex, _ in stage})
+        self._stage = {place: place[1] < parallelism.get(place[0], place[1] + 1) for place in stage}
         self._runs += 1
         context.epoch_running = True
         results = self._results.read_by({vertex for vertex, _ in stage})
+        running = {place: part for place, part in stage.items() if self._stage[place]}
+        number, restarts = self._runs, context.job_attempt
         context.emit(
             do.RunEpoch(
-                context.chain.next_id, self._runs, context.job_attempt, 0, StopMode.NO, stage, {}, results=results
+                context.chain.next_id,
+                number,
+                restarts,
+                0,
+                StopMode.NO,
+                running,
+                {},
+                results=results,
+                parallelism=parallelism,
             )
         )
+
+    def _parallelism(self, vertices: Iterable[int]) -> dict[int, int]:
+        """Return how many subtasks vertices run that run fewer than the job graph says."""
+        if not self._auto_parallelism.enabled:
+            return {}
+        found: dict[int, int] = {}
+        for vertex in map(self._state.topology.graph.vertices.__getitem__, vertices):
+            if not (vertex.is_source or vertex.parallelism_is_set):
+                runs = self._auto_parallelism.decide(self._results.bytes_read_by(vertex.id), vertex.parallelism)
+                if runs < vertex.parallelism:
+                    found[vertex.id] = runs
+        return found
 
     def stage_ended(self, event: ev.EpochEnded) -> None:
         """Handle the end of a stage: it is accepted, runs again, or fails the job."""
@@ -155,13 +185,15 @@ class StageScheduler(SourceScheduler):
             return
         vertices = {vertex for vertex, _ in self._stage}
         edges = [edge for edge in self._state.topology.graph.edges if edge.target in vertices]
-        reason = void_reason(checkpoint_id, outcome.acks, self._stage, edges, self._results.acks)
+        running = [place for place, runs in self._stage.items() if runs]
+        reason = void_reason(checkpoint_id, outcome.acks, running, edges, self._results.acks)
         if reason:
             self._run_again(InternalError(f"A stage does not count: {reason}."))
             return
         self._tries = 0
         self._context.go(Phase.SNAPSHOTTING)
-        self._accepted = self._state.accept(outcome.acks, event.wall_ms, StopMode.NO)
+        idle = (_idle_ack(place, checkpoint_id) for place, runs in self._stage.items() if not runs)
+        self._accepted = self._state.accept((*outcome.acks, *idle), event.wall_ms, StopMode.NO)
         if added := self._state.contributions(outcome.acks):
             self._context.call(do.MergeAccumulators(self._state.snapshot.all_accumulators, added))
         else:
@@ -185,16 +217,6 @@ class StageScheduler(SourceScheduler):
         """Run a stage again that Spark lost."""
         self._context.epoch_running = False
         self._run_again(event.error)
-
-    def stage_failed(self, event: ev.EpochFailed) -> None:
-        """Fail the job, because another attempt at the stage would fail as well."""
-        self._context.epoch_running = False
-        self._life.fail(event.error)
-
-    def stage_abandoned(self, _: ev.EpochEnded | ev.EpochLost | ev.EpochFailed) -> None:
-        """Note the end of the stage of a job that is being torn down."""
-        self._context.epoch_running = False
-        self._life.check_stopped()
 
     def _run_again(self, error: Exception) -> None:
         """Run a stage again that was lost or is void; it does not count as a restart."""
@@ -270,3 +292,26 @@ class StageScheduler(SourceScheduler):
 
 def _has_begun(snapshot: JobSnapshot) -> bool:
     return any(subtask.has_run for vertex in snapshot.vertices for subtask in vertex.subtasks)
+
+
+def _idle_ack(place: Subtask, checkpoint_id: int) -> SubtaskAck:
+    """Return the ack of a subtask that has nothing to do, because others do its part."""
+    return SubtaskAck(
+        vertex=place[0],
+        subtask=place[1],
+        checkpoint_id=checkpoint_id,
+        token=0,
+        rows_read={},
+        rows_sent={},
+        operators={},
+        outputs={},
+        finished=True,
+        input_watermark=MAX_WATERMARK,
+        watermark=MAX_WATERMARK,
+        records_in=0,
+        records_out=0,
+        bytes_out=0,
+        busy_ms=0,
+        started_ms=0,
+        ended_ms=0,
+    )

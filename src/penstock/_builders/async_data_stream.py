@@ -1,0 +1,135 @@
+"""AsyncDataStream: adds async functions to streams."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from penstock._api.functions.async_retry import NO_RETRY_STRATEGY, AsyncRetryStrategy
+from penstock._api.functions.asynchronous import AsyncFunction, AsyncFunctionDescriptor
+from penstock._builders.checks import check_function
+from penstock._builders.stream import DataStream
+from penstock._engine.graph.job_graph import OperatorKind
+from penstock._shelf import show
+
+if TYPE_CHECKING:
+    from penstock.common.time import Duration, Time
+    from penstock.common.typeinfo import TypeInformation
+
+IN = TypeVar("IN")
+OUT = TypeVar("OUT")
+
+_Mode = AsyncFunctionDescriptor.OutputMode
+
+
+class AsyncDataStream:
+    """Adds an :class:`AsyncFunction` to a stream.
+
+    In all four forms:
+
+    Args:
+        data_stream: The stream.
+        async_function: The function.
+        timeout: How long a call may take, with all of its retries; then ``AsyncFunction.timeout`` gives the result.
+            0 for any time, where there are no retries.
+        capacity: How many records of a subtask may be asked for and not yet passed on at the same time.
+        output_type: The type of the results; they are held to it.
+        async_retry_strategy: When a call is tried again.
+
+    Raises:
+        TypeError: The stream, the function or a setting is of another type, or ``async_invoke`` is not ``async def``.
+        ValueError: The capacity is below 1, the timeout is negative, or there are retries without a timeout.
+        UnpicklableFunctionError: The function captured something that cannot be pickled.
+
+    Source: FLIP-12, FLIP-232, org.apache.flink.streaming.api.datastream.AsyncDataStream.
+
+    Example:
+        >>> from penstock.common.time import Time
+        >>> from penstock.datastream import AsyncFunction, StreamExecutionEnvironment
+        >>> class Upper(AsyncFunction):
+        ...     async def async_invoke(self, value):
+        ...         return [value.upper()]
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> words = env.from_collection(["to", "be"])
+        >>> AsyncDataStream.ordered_wait(words, Upper(), Time.seconds(5)).get_name()
+        'async wait operator'
+    """
+
+    @staticmethod
+    def unordered_wait(
+        data_stream: DataStream[IN],
+        async_function: AsyncFunction[IN, OUT],
+        timeout: Time | Duration,
+        capacity: int = 100,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[OUT]:
+        """Pass results on as they come; none comes over a watermark."""
+        descriptor = _described(async_function, timeout, capacity, NO_RETRY_STRATEGY, _Mode.UNORDERED)
+        return _add(data_stream, descriptor, output_type)
+
+    @staticmethod
+    def unordered_wait_with_retry(  # noqa: PLR0917 - PyFlink's signature
+        data_stream: DataStream[IN],
+        async_function: AsyncFunction[IN, OUT],
+        timeout: Time | Duration,
+        async_retry_strategy: AsyncRetryStrategy[OUT],
+        capacity: int = 100,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[OUT]:
+        """Pass results on as they come; calls are tried again."""
+        descriptor = _described(async_function, timeout, capacity, async_retry_strategy, _Mode.UNORDERED)
+        return _add(data_stream, descriptor, output_type)
+
+    @staticmethod
+    def ordered_wait(
+        data_stream: DataStream[IN],
+        async_function: AsyncFunction[IN, OUT],
+        timeout: Time | Duration,
+        capacity: int = 100,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[OUT]:
+        """Pass results on in the order of the records."""
+        descriptor = _described(async_function, timeout, capacity, NO_RETRY_STRATEGY, _Mode.ORDERED)
+        return _add(data_stream, descriptor, output_type)
+
+    @staticmethod
+    def ordered_wait_with_retry(  # noqa: PLR0917 - PyFlink's signature
+        data_stream: DataStream[IN],
+        async_function: AsyncFunction[IN, OUT],
+        timeout: Time | Duration,
+        async_retry_strategy: AsyncRetryStrategy[OUT],
+        capacity: int = 100,
+        output_type: TypeInformation | None = None,
+    ) -> DataStream[OUT]:
+        """Pass results on in the order of the records; calls are tried again."""
+        descriptor = _described(async_function, timeout, capacity, async_retry_strategy, _Mode.ORDERED)
+        return _add(data_stream, descriptor, output_type)
+
+
+def _described(
+    async_function: AsyncFunction[Any, Any],
+    timeout: Time | Duration,
+    capacity: int,
+    strategy: AsyncRetryStrategy[Any],
+    mode: AsyncFunctionDescriptor.OutputMode,
+) -> AsyncFunctionDescriptor:
+    check_function("async_function", async_function, AsyncFunction, or_callable=False)
+    return AsyncFunctionDescriptor(async_function, timeout, capacity, strategy, mode)
+
+
+def _add(
+    data_stream: DataStream[Any], descriptor: AsyncFunctionDescriptor, output_type: TypeInformation | None
+) -> DataStream[Any]:
+    if not isinstance(data_stream, DataStream):  # pyright: ignore[reportUnnecessaryIsInstance]
+        msg = f"data_stream must be a DataStream, not {data_stream!r}."
+        raise TypeError(msg)
+    members = {
+        "function": descriptor.async_function,
+        "timeout_ms": descriptor.timeout_ms,
+        "capacity": descriptor.capacity,
+        "is_ordered": descriptor.output_mode is _Mode.ORDERED,
+        "retry_strategy": descriptor.async_retry_strategy,
+    }
+    return data_stream._transform(OperatorKind.ASYNC_WAIT, "async wait operator", members, output_type)
+
+
+show("penstock.datastream.async_data_stream", AsyncDataStream)

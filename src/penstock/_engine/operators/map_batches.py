@@ -1,0 +1,103 @@
+"""The operator of functions over batches of columns; records before it become columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock._engine.operators.base import NOTHING
+from penstock._engine.operators.batch import RowBatch
+from penstock._engine.operators.columns import ColumnBatch
+from penstock._engine.operators.frames import arrow_batches, as_frame
+from penstock._engine.operators.record_columns import DeclaredColumns, with_columns
+from penstock._engine.operators.stateless import FunctionOperator
+from penstock.common.columns import RecordLayout, check_columns
+from penstock.errors import BatchColumnsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from penstock._engine.operators.base import Output
+    from penstock._engine.operators.batch import Watermarks
+    from penstock.common.typeinfo import TypeInformation
+
+
+class MapBatchesOperator(FunctionOperator):
+    """Calls a function with each batch.
+
+    Watermarks of a batch come after its results: a function may put its rows into another order.
+
+    Args:
+        function: Takes and returns batches.
+        batch_format: The form of batches that it takes, see `frames`.
+        input_type: The declared type of the records before it, None without one.
+        output_type: That of the rows that it returns.
+    """
+
+    takes_columns = True
+
+    def __init__(
+        self,
+        function: Any,
+        batch_format: str,
+        input_type: TypeInformation | None,
+        output_type: TypeInformation | None,
+    ) -> None:
+        super().__init__(function, "map")
+        self._batch_format = batch_format
+        self._given = DeclaredColumns.of(input_type)
+        self._declared = DeclaredColumns.of(output_type)
+        self._layout = RecordLayout.DICTS if self._declared is None else self._declared.layout
+
+    def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
+        if not batch.records:
+            return _watermark(batch.watermarks)
+        return self.process_columns(with_columns(batch, self._given), input_index)
+
+    def process_columns(self, batch: ColumnBatch, input_index: int) -> Iterable[Output]:
+        if not len(batch):
+            return _watermark(batch.watermarks)
+        return self._mapped(batch)
+
+    def _mapped(self, batch: ColumnBatch) -> Iterator[Output]:
+        results = map(self._held, arrow_batches(self.call(as_frame(batch.columns, self._batch_format))))
+        if batch.timestamps is None:
+            for columns in results:
+                yield None, ColumnBatch(columns, self._layout)
+        else:
+            yield from self._stamped(batch, list(results))
+        yield from _watermark(batch.watermarks)
+
+    def _stamped(self, batch: ColumnBatch, results: list[Any]) -> Iterator[Output]:
+        """Yield results with the timestamps of the batch.
+
+        Raises:
+            BatchColumnsError: They have another number of rows.
+        """
+        count = sum(columns.num_rows for columns in results)
+        if count != len(batch):
+            reason = (
+                f"the function made {count} rows of {len(batch)} records that have timestamps, so it is not known "
+                "which row has which timestamp; return as many rows, or call map_batches before timestamps are assigned"
+            )
+            names = tuple(results[0].schema.names) if results else ()
+            raise BatchColumnsError(names, f"in {self.context.operator_name!r}, {reason}")
+        start = 0
+        for columns in results:
+            yield None, ColumnBatch(columns, self._layout, batch.timestamps.slice(start, columns.num_rows))
+            start += columns.num_rows
+
+    def _held(self, columns: Any) -> Any:
+        """Return a batch of the function's as the declared columns."""
+        try:
+            if self._declared is not None:
+                return self._declared.fitted(columns)
+            check_columns(columns, self._layout)
+        except BatchColumnsError as error:
+            reason = f"{self.context.operator_name!r} returned it, and {error.reason}"
+            raise BatchColumnsError(error.columns, reason) from error
+        return columns
+
+
+def _watermark(watermarks: Watermarks) -> Iterable[Output]:
+    """Return a batch of the last watermark, if there is one."""
+    return ((None, RowBatch([], None, [(0, watermarks[-1][1])])),) if watermarks else NOTHING

@@ -1,0 +1,191 @@
+"""Avro files as source and as sink (``pyflink.datastream.formats.avro``), and Parquet files by Avro schemas."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+from penstock._formats.avro_arrow import arrow_schema_of
+from penstock._formats.file_format import BulkFormat
+from penstock._formats.input_format import InputFormat
+from penstock._formats.parquet import ParquetBulkWriters, ParquetFormat
+from penstock._shelf import show
+from penstock.common._row_formats.avro_schema import (
+    AvroSchema,
+    GenericRecordAvroTypeInfo,
+    plain,
+    record_by_position,
+    without_zone,
+)
+from penstock.common.serialization import BulkWriter, BulkWriterFactory
+from penstock.errors import RecordValueError, SourceFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock._formats.parts import FilePart, InputFile
+    from penstock.common.typeinfo import TypeInformation
+
+__all__ = ["AvroBulkWriters", "AvroFormat", "AvroInputFormat", "AvroParquetReaders", "AvroParquetWriters"]
+
+_BLOCK_RECORDS = 2048
+
+
+class AvroFormat(BulkFormat):
+    """Records of Avro container files as dicts; ours. A file is read as a whole.
+
+    Args:
+        schema: What the records are read as, by Avro's rules for changed schemas; as they were written when left out.
+
+    Example:
+        >>> from penstock.datastream.connectors.file_system import FileSource
+        >>> source = FileSource.for_bulk_file_format(AvroFormat(), "/data/*.avro").build()
+    """
+
+    emits_new_records = True
+
+    def __init__(self, schema: AvroSchema | None = None) -> None:
+        self._schema = schema
+
+    def read(self, file: InputFile, part: FilePart) -> Iterator[tuple[list[Any], int]]:
+        """Read the records; the position counts them."""
+        import fastavro
+        from fastavro.schema import SchemaParseException
+
+        position = part.position or 0
+        with file.open() as stream:
+            try:
+                records = fastavro.reader(stream, None if self._schema is None else self._schema.parsed)
+                for _ in islice(records, position):
+                    pass
+                while block := [without_zone(record) for record in islice(records, _BLOCK_RECORDS)]:
+                    position += len(block)
+                    yield block, position
+            except (ValueError, EOFError, TypeError, LookupError, SchemaParseException) as error:
+                reason = f"it is no Avro file of this schema, or is damaged ({error!r}); restore it from a copy"
+                raise SourceFileError(file.path, reason) from error
+
+    def get_produced_type(self) -> TypeInformation | None:
+        """Return the type of the schema's records."""
+        return None if self._schema is None else GenericRecordAvroTypeInfo(self._schema)
+
+    @property
+    def holds_produced_type(self) -> bool:
+        """True: the file is read by that schema."""
+        return True
+
+
+class AvroInputFormat(InputFormat):
+    """Avro files for ``create_input``; ``FileSource.for_bulk_file_format(AvroFormat(schema), path)`` does the same.
+
+    Source: ``pyflink.datastream.formats.avro.AvroInputFormat``.
+
+    Args:
+        path: A file, a folder or a glob.
+        schema: The schema of the records.
+    """
+
+    def __init__(self, path: str, schema: AvroSchema) -> None:
+        super().__init__(path, AvroFormat(schema), GenericRecordAvroTypeInfo(schema))
+
+
+class AvroBulkWriters:
+    """Where writers of Avro container files are made.
+
+    Source: ``pyflink.datastream.formats.avro.AvroBulkWriters``.
+
+    Example:
+        >>> from io import BytesIO
+        >>> text = '{"type": "record", "name": "City", "fields": [{"name": "people", "type": "long"}]}'
+        >>> file = BytesIO()
+        >>> writer = AvroBulkWriters.for_generic_record(AvroSchema.parse_string(text)).create(file)
+        >>> writer.add_element({"people": 7})
+        >>> writer.finish()
+        >>> file.getvalue()[:3]
+        b'Obj'
+    """
+
+    @staticmethod
+    def for_generic_record(schema: AvroSchema) -> BulkWriterFactory:
+        """Write dicts and rows by a schema.
+
+        Args:
+            schema: The schema of the records.
+        """
+        return _AvroWriterFactory(schema)
+
+
+class _AvroWriterFactory(BulkWriterFactory):
+    def __init__(self, schema: AvroSchema) -> None:
+        self._schema = schema
+
+    def create(self, stream: BinaryIO) -> BulkWriter:
+        return _AvroWriter(stream, self._schema)
+
+
+class _AvroWriter(BulkWriter):
+    def __init__(self, stream: BinaryIO, schema: AvroSchema) -> None:
+        from fastavro.write import Writer
+
+        self._schema = schema
+        self._writer: Any = Writer(stream, schema.parsed)
+
+    def add_element(self, element: Any) -> None:
+        try:
+            record = plain(list(cast("tuple[Any, ...]", element)) if isinstance(element, tuple) else element)
+            if isinstance(record, list):
+                record = record_by_position(cast("list[Any]", record), self._schema.definition)
+            self._writer.write(record)
+        except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
+            raise _misfit(element, error) from error
+
+    def flush(self) -> None:
+        self._writer.flush()
+
+    def finish(self) -> None:
+        self._writer.flush()
+
+
+def _misfit(element: Any, error: Exception) -> RecordValueError:
+    return RecordValueError(
+        "*", f"{element!r:.200}", "by its Avro schema", f"{error}", "Change the record, or the schema"
+    )
+
+
+class AvroParquetReaders:
+    """Where formats of Parquet files are made that are read by an Avro schema.
+
+    Source: ``pyflink.datastream.formats.parquet.AvroParquetReaders``.
+    """
+
+    @staticmethod
+    def for_generic_record(schema: AvroSchema) -> ParquetFormat:
+        """Return the format whose records are dicts with the fields of a schema.
+
+        Args:
+            schema: The schema of the records.
+        """
+        return ParquetFormat([field["name"] for field in schema.definition["fields"]])
+
+
+class AvroParquetWriters:
+    """Where writers of Parquet files are made that take records of an Avro schema.
+
+    Source: ``pyflink.datastream.formats.parquet.AvroParquetWriters``.
+    """
+
+    @staticmethod
+    def for_generic_record(schema: AvroSchema) -> BulkWriterFactory:
+        """Write dicts and rows by the columns of a schema.
+
+        Args:
+            schema: The schema of the records.
+
+        Raises:
+            ValueError: A field has a type that columns do not have.
+        """
+        return ParquetBulkWriters.for_schema(arrow_schema_of(schema))
+
+
+show("penstock.datastream.formats.avro", AvroBulkWriters, AvroFormat, AvroInputFormat)
+show("penstock.datastream.formats.parquet", AvroParquetReaders, AvroParquetWriters)

@@ -1,0 +1,1 @@
+"""Rows as messages: JSON, CSV and Avro."""

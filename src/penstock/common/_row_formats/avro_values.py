@@ -1,0 +1,128 @@
+"""Our types of Avro's, and rows of Avro's records: a record is a Row, and a map stays a dict."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from penstock.common._row_formats.avro_schema import without_zone
+from penstock.common.typeinfo import Types
+from penstock.common.types import RowKind, make_row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.common.typeinfo import TypeInformation
+
+    Names = dict[str, Any]
+
+_SINGLE: Final[dict[str, Callable[[], TypeInformation]]] = {
+    "boolean": Types.BOOLEAN,
+    "int": Types.INT,
+    "long": Types.LONG,
+    "float": Types.FLOAT,
+    "double": Types.DOUBLE,
+    "string": Types.STRING,
+    "enum": Types.STRING,
+    "bytes": lambda: Types.PRIMITIVE_ARRAY(Types.BYTE()),
+    "fixed": lambda: Types.PRIMITIVE_ARRAY(Types.BYTE()),
+}
+_LOGICAL: Final[dict[str, Callable[[], TypeInformation]]] = {
+    "date": Types.SQL_DATE,
+    "time-millis": Types.SQL_TIME,
+    "time-micros": Types.SQL_TIME,
+    "timestamp-millis": Types.SQL_TIMESTAMP,
+    "timestamp-micros": Types.SQL_TIMESTAMP,
+    "local-timestamp-millis": Types.SQL_TIMESTAMP,
+    "local-timestamp-micros": Types.SQL_TIMESTAMP,
+    "decimal": Types.BIG_DEC,
+}
+
+
+def type_of(definition: Any, names: Names | None = None) -> TypeInformation:
+    """Return the type of what a schema describes; pickled where several types are possible."""
+    names = {} if names is None else names
+    definition, kind = _resolved(definition, names)
+    if kind == "union":
+        left = _without_null(definition)
+        return type_of(left[0], names) if len(left) == 1 else Types.PICKLED_BYTE_ARRAY()
+    if kind == "record":
+        if definition.get("open"):  # within itself
+            return Types.PICKLED_BYTE_ARRAY()
+        _note(definition, {**definition, "open": True}, names)
+        fields = definition["fields"]
+        types = [type_of(one["type"], names) for one in fields]
+        _note(definition, definition, names)
+        return Types.ROW_NAMED([one["name"] for one in fields], types)
+    if kind == "array":
+        return Types.LIST(type_of(definition["items"], names))
+    if kind == "map":
+        return Types.MAP(Types.STRING(), type_of(definition["values"], names))
+    logical = definition.get("logicalType")
+    return _LOGICAL.get(str(logical), _SINGLE.get(kind, Types.PICKLED_BYTE_ARRAY))()
+
+
+def of_avro(definition: Any, names: Names | None = None) -> Callable[[Any], Any]:
+    """Return what makes our value of one that was read by a schema."""
+    names = {} if names is None else names
+    definition, kind = _resolved(definition, names)
+    if kind == "union":
+        left = _without_null(definition)
+        if len(left) != 1:
+            return without_zone
+        convert = of_avro(left[0], names)
+        return lambda value: None if value is None else convert(value)
+    if kind == "record":
+        return definition["ready"] if "ready" in definition else _record(definition, names)
+    if kind == "array":
+        convert = of_avro(definition["items"], names)
+        return lambda value: [convert(one) for one in value]
+    if kind == "map":
+        convert = of_avro(definition["values"], names)
+        return lambda value: {key: convert(one) for key, one in value.items()}
+    return without_zone if "logicalType" in definition else _same
+
+
+def _record(definition: dict[str, Any], names: Names) -> Callable[[Any], Any]:
+    fields = [one["name"] for one in definition["fields"]]
+    converters: list[Callable[[Any], Any]] = []
+
+    def convert(value: Any) -> Any:
+        values = [read(value[name]) for name, read in zip(fields, converters, strict=True)]
+        return make_row(fields, values, RowKind.INSERT)
+
+    _note(definition, {**definition, "ready": convert}, names)  # it may have records of its own kind in it
+    converters.extend(of_avro(one["type"], names) for one in definition["fields"])
+    return convert
+
+
+def _note(definition: dict[str, Any], known: dict[str, Any], names: Names) -> None:
+    """Let later parts of a schema name a type."""
+    name = str(definition.get("name"))
+    names[name] = known
+    if "namespace" in definition:
+        names[f"{definition['namespace']}.{name}"] = known
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _resolved(definition: Any, names: Names) -> tuple[Any, str]:
+    """Return a schema with its kind, where it may be a name or a list."""
+    if isinstance(definition, list):
+        return cast("list[Any]", definition), "union"
+    if isinstance(definition, str):
+        return names.get(definition, {}), str(names.get(definition, {"type": definition})["type"])
+    found = cast("dict[str, Any]", definition)
+    kind = found["type"]
+    if isinstance(kind, (dict, list)):
+        return _resolved(kind, names)
+    if kind in names:
+        return names[kind], str(names[kind]["type"])
+    if kind in ("enum", "fixed") and "name" in found:
+        _note(found, found, names)
+    return found, str(kind)
+
+
+def _without_null(definition: list[Any]) -> list[Any]:
+    return [one for one in definition if one != "null"]

@@ -1,0 +1,186 @@
+"""Rows as JSON objects (``pyflink.datastream.formats.json``)."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from penstock._shelf import show
+from penstock.common._row_formats.json_types import type_of_json_schema
+from penstock.common._row_formats.json_values import of_json, to_json
+from penstock.common.serialization import DeserializationSchema, SerializationSchema
+from penstock.common.typeinfo import RowTypeInfo
+from penstock.errors import MessageFormatError
+
+if TYPE_CHECKING:
+    from penstock.common.typeinfo import TypeInformation
+
+__all__ = ["JsonRowDeserializationSchema", "JsonRowSerializationSchema"]
+
+
+class JsonRowDeserializationSchema(DeserializationSchema):
+    """Makes a Row of a JSON object; ``builder()`` begins one.
+
+    Fields that the type does not have are left out. Times are as in RFC 3339, bytes in base64.
+
+    Source: org.apache.flink.formats.json.JsonRowDeserializationSchema.
+
+    Example:
+        >>> from penstock.common.typeinfo import Types
+        >>> row_type = Types.ROW_NAMED(["id", "tags"], [Types.LONG(), Types.LIST(Types.STRING())])
+        >>> schema = JsonRowDeserializationSchema.builder().type_info(row_type).build()
+        >>> schema.deserialize(b'{"id": 7, "tags": ["a"], "more": true}')
+        Row(id=7, tags=['a'])
+    """
+
+    def __init__(self, row_type: RowTypeInfo, *, fail_on_missing_field: bool, ignore_parse_errors: bool) -> None:
+        self._row_type = row_type
+        self._strict, self._lenient = fail_on_missing_field, ignore_parse_errors
+        self._convert = of_json(row_type, strict=fail_on_missing_field, lenient=ignore_parse_errors)
+
+    @staticmethod
+    def builder() -> JsonRowDeserializationSchema.Builder:
+        """Begin a schema."""
+        return JsonRowDeserializationSchema.Builder()
+
+    def deserialize(self, message: bytes) -> Any:
+        """Return the row; None for no message, and for one that is no JSON object if errors are to be ignored.
+
+        Raises:
+            MessageFormatError: It is no JSON object, or a field does not fit its type.
+        """
+        if message is None:  # pyright: ignore[reportUnnecessaryComparison] - a connector has none where a record has none
+            return None
+        try:
+            return self._convert(json.loads(message))
+        except ValueError as error:
+            if self._lenient:
+                return None
+            raise MessageFormatError("JSON", f"{message[:200]!r}", str(self._row_type), str(error)) from error
+
+    def get_produced_type(self) -> TypeInformation:
+        """Return the type of the rows."""
+        return self._row_type
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _deserialization, (self._row_type, self._strict, self._lenient)
+
+    class Builder:
+        """Builds a JsonRowDeserializationSchema."""
+
+        def __init__(self) -> None:
+            self._type_info: TypeInformation | None = None
+            self._strict = self._lenient = False
+
+        def type_info(self, type_info: TypeInformation) -> JsonRowDeserializationSchema.Builder:
+            """Set the type of the rows, whose field names are those of the JSON object."""
+            self._type_info = type_info
+            return self
+
+        def json_schema(self, json_schema: str) -> JsonRowDeserializationSchema.Builder:
+            """Set the type of the rows by a JSON schema.
+
+            Raises:
+                TypeError: There is none.
+                ValueError: It is none that rows can have.
+            """
+            if json_schema is None:  # pyright: ignore[reportUnnecessaryComparison]
+                msg = "The json_schema must not be None."
+                raise TypeError(msg)
+            self._type_info = type_of_json_schema(json_schema)
+            return self
+
+        def fail_on_missing_field(self) -> JsonRowDeserializationSchema.Builder:
+            """Let a missing field be an error; otherwise it is None."""
+            self._strict = True
+            return self
+
+        def ignore_parse_errors(self) -> JsonRowDeserializationSchema.Builder:
+            """Drop messages that are no JSON, and let fields be None that do not fit; otherwise these are errors."""
+            self._lenient = True
+            return self
+
+        def build(self) -> JsonRowDeserializationSchema:
+            """Return the schema.
+
+            Raises:
+                TypeError: The type of the rows is not set, or is no row.
+                ValueError: Missing fields are both an error and to be ignored, or a type has no JSON.
+            """
+            row_type = _checked(self._type_info)
+            if self._strict and self._lenient:
+                msg = "JSON format doesn't support failOnMissingField and ignoreParseErrors are both enabled."
+                raise ValueError(msg)
+            return _deserialization(row_type, self._strict, self._lenient)
+
+
+class JsonRowSerializationSchema(SerializationSchema):
+    r"""Makes a JSON object of a Row; ``builder()`` begins one.
+
+    Source: org.apache.flink.formats.json.JsonRowSerializationSchema.
+
+    Example:
+        >>> from penstock.common.typeinfo import Types
+        >>> from penstock.common.types import Row
+        >>> row_type = Types.ROW_NAMED(["id", "name"], [Types.LONG(), Types.STRING()])
+        >>> JsonRowSerializationSchema.builder().with_type_info(row_type).build().serialize(Row(7, "für"))
+        b'{"id":7,"name":"f\\xc3\\xbcr"}'
+    """
+
+    def __init__(self, row_type: RowTypeInfo) -> None:
+        self._row_type = row_type
+        self._convert = to_json(row_type)
+
+    @staticmethod
+    def builder() -> JsonRowSerializationSchema.Builder:
+        """Begin a schema."""
+        return JsonRowSerializationSchema.Builder()
+
+    def serialize(self, element: Any) -> bytes:
+        """Return the JSON object in UTF-8.
+
+        Raises:
+            MessageFormatError: The row has another number of fields, or one does not fit its type.
+        """
+        try:
+            found = self._convert(element)
+        except (ValueError, TypeError, AttributeError) as error:
+            raise MessageFormatError("JSON", f"{element!r:.200}", str(self._row_type), str(error)) from error
+        return json.dumps(found, separators=(",", ":"), ensure_ascii=False).encode()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return JsonRowSerializationSchema, (self._row_type,)
+
+    class Builder:
+        """Builds a JsonRowSerializationSchema."""
+
+        def __init__(self) -> None:
+            self._type_info: TypeInformation | None = None
+
+        def with_type_info(self, type_info: TypeInformation) -> JsonRowSerializationSchema.Builder:
+            """Set the type of the rows, whose field names are those of the JSON object."""
+            self._type_info = type_info
+            return self
+
+        def build(self) -> JsonRowSerializationSchema:
+            """Return the schema.
+
+            Raises:
+                TypeError: The type of the rows is not set, or is no row.
+                ValueError: A type has no JSON.
+            """
+            return JsonRowSerializationSchema(_checked(self._type_info))
+
+
+def _deserialization(row_type: RowTypeInfo, strict: bool, lenient: bool) -> JsonRowDeserializationSchema:
+    return JsonRowDeserializationSchema(row_type, fail_on_missing_field=strict, ignore_parse_errors=lenient)
+
+
+def _checked(type_info: TypeInformation | None) -> RowTypeInfo:
+    if not isinstance(type_info, RowTypeInfo):
+        msg = f"The type of the rows should be set, by Types.ROW_NAMED; it is {type_info}."
+        raise TypeError(msg)
+    return type_info
+
+
+show("penstock.datastream.formats.json", JsonRowDeserializationSchema, JsonRowSerializationSchema)

@@ -1,0 +1,230 @@
+"""What values of types are in JSON, in both directions; a converter is made once for each type."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+from decimal import Decimal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from penstock.common._row_formats.times import of_rfc_time, of_rfc_timestamp, to_rfc_time, to_rfc_timestamp
+from penstock.common.typeinfo import (
+    BasicArrayTypeInfo,
+    BasicType,
+    BasicTypeInfo,
+    ListTypeInfo,
+    MapTypeInfo,
+    ObjectArrayTypeInfo,
+    PickledBytesTypeInfo,
+    PrimitiveArrayTypeInfo,
+    RowTypeInfo,
+    Types,
+)
+from penstock.common.types import RowKind, make_row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from penstock.common.typeinfo import TypeInformation
+
+    Converter = Callable[[Any], Any]
+
+_BYTES: Final = Types.PRIMITIVE_ARRAY(Types.BYTE())
+_TRUTH: Final = {"true": True, "false": False}
+
+
+def _text(value: Any) -> str:
+    """Return a scalar's text as JSON has it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (dict, list)):
+        import json
+
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return str(value)
+
+
+def _truth(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    found = _TRUTH.get(str(value).strip().lower())
+    if found is None:
+        raise ValueError(f"{value!r} is neither true nor false")
+    return found
+
+
+def _whole(low: int, high: int, value: Any) -> int:
+    number = value if isinstance(value, int) and not isinstance(value, bool) else int(str(value).strip())
+    if not low <= number <= high:
+        raise ValueError(f"{number} is not between {low} and {high}")
+    return number
+
+
+def _decimal(value: Any) -> Decimal:
+    try:
+        return Decimal(str(value).strip())
+    except ArithmeticError:
+        raise ValueError(f"{value!r} is no number") from None
+
+
+def _range(bits: int) -> Converter:
+    return partial(_whole, -(1 << bits - 1), (1 << bits - 1) - 1)
+
+
+_SINGLE: Final[dict[BasicType, Converter]] = {
+    BasicType.STRING: _text,
+    BasicType.CHAR: _text,
+    BasicType.BOOLEAN: _truth,
+    BasicType.BYTE: _range(8),
+    BasicType.SHORT: _range(16),
+    BasicType.INT: _range(32),
+    BasicType.LONG: _range(64),
+    BasicType.FLOAT: lambda value: float(str(value).strip()),
+    BasicType.DOUBLE: lambda value: float(str(value).strip()),
+    BasicType.BIG_INT: lambda value: int(str(value).strip()),
+    BasicType.BIG_DEC: _decimal,
+}
+_OF_TEXT: Final[dict[TypeInformation, Converter]] = {
+    Types.SQL_DATE(): lambda value: datetime.date.fromisoformat(str(value)),
+    Types.SQL_TIME(): lambda value: of_rfc_time(str(value)),
+    Types.SQL_TIMESTAMP(): lambda value: of_rfc_timestamp(str(value)),
+    _BYTES: lambda value: base64.b64decode(str(value), validate=True),
+}
+_TO_TEXT: Final[dict[TypeInformation, Converter]] = {
+    Types.SQL_DATE(): lambda value: value.isoformat(),
+    Types.SQL_TIME(): to_rfc_time,
+    Types.SQL_TIMESTAMP(): to_rfc_timestamp,
+    _BYTES: lambda value: base64.b64encode(bytes(value)).decode(),
+}
+
+
+# ----------------------------------------------------------------------------------------------------------- from JSON
+
+
+def of_json(type_info: TypeInformation, *, strict: bool, lenient: bool) -> Converter:
+    """Return what makes a value of a type out of parsed JSON.
+
+    Args:
+        type_info: The type.
+        strict: Whether a missing field is an error.
+        lenient: Whether a field that does not fit is None.
+
+    Raises:
+        ValueError: The type has no JSON.
+    """
+    if isinstance(type_info, RowTypeInfo):
+        return _row_of_json(type_info, strict=strict, lenient=lenient)
+    if isinstance(type_info, MapTypeInfo):
+        convert = partial(_of_value, of_json(type_info.value_type, strict=strict, lenient=lenient), lenient)
+        return lambda value: {key: convert(inner) for key, inner in _object(value).items()}
+    if (elements := _elements(type_info)) is not None:
+        convert = partial(_of_value, of_json(elements, strict=strict, lenient=lenient), lenient)
+        return lambda value: [convert(inner) for inner in _array(value)]
+    return _single(type_info, _OF_TEXT)
+
+
+def _row_of_json(type_info: RowTypeInfo, *, strict: bool, lenient: bool) -> Converter:
+    names = list(type_info.get_field_names())
+    types = type_info.get_field_types()
+    fields = [
+        (name, partial(_of_value, of_json(one, strict=strict, lenient=lenient), lenient))
+        for name, one in zip(names, types, strict=True)
+    ]
+
+    def convert(value: Any) -> Any:
+        if isinstance(value, list):  # a tuple, in JSON schemas an array with a type for each place
+            found: dict[str, Any] = dict(zip(names, cast("list[Any]", value), strict=False))
+        else:
+            found = _object(value)
+        if strict and (missing := next((name for name in names if name not in found), None)) is not None:
+            raise ValueError(f"it has no field {missing!r}")
+        return make_row(names, [read(found.get(name)) for name, read in fields], RowKind.INSERT)
+
+    return convert
+
+
+def _of_value(convert: Converter, lenient: bool, value: Any) -> Any:
+    if value is None:
+        return None
+    try:
+        return convert(value)
+    except (ValueError, TypeError):
+        if lenient:
+            return None
+        raise
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{value!r:.80} is no object")  # noqa: TRY004 - of the message, as all that does not fit
+    return cast("dict[str, Any]", value)
+
+
+def _array(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise ValueError(f"{value!r:.80} is no array")  # noqa: TRY004 - of the message, as all that does not fit
+    return cast("list[Any]", value)
+
+
+# ------------------------------------------------------------------------------------------------------------- to JSON
+
+
+def to_json(type_info: TypeInformation) -> Converter:
+    """Return what makes of a value of a type what `json.dumps` takes; None stays None.
+
+    Raises:
+        ValueError: The type has no JSON.
+    """
+    if isinstance(type_info, RowTypeInfo):
+        return _row_to_json(type_info)
+    if isinstance(type_info, MapTypeInfo):
+        convert = to_json(type_info.value_type)
+        return lambda value: None if value is None else {_text(key): convert(inner) for key, inner in value.items()}
+    if (elements := _elements(type_info)) is not None:
+        convert = to_json(elements)
+        return lambda value: None if value is None else [convert(inner) for inner in value]
+    if isinstance(type_info, BasicTypeInfo) and type_info.basic_type is BasicType.BIG_DEC:
+        return lambda value: None if value is None else _number(value)
+    write = _single(type_info, _TO_TEXT)
+    return lambda value: None if value is None else write(value)
+
+
+def _row_to_json(type_info: RowTypeInfo) -> Converter:
+    names = list(type_info.get_field_names())
+    writers = [to_json(one) for one in type_info.get_field_types()]
+
+    def convert(value: Any) -> Any:
+        if value is None:
+            return None
+        if isinstance(value, dict):
+            values = [cast("dict[str, Any]", value).get(name) for name in names]
+        else:
+            values = list(cast("Iterable[Any]", value))
+        if len(values) != len(names):
+            raise ValueError(f"it has {len(values)} fields, and the type has {len(names)}")
+        return {name: write(one) for name, write, one in zip(names, writers, values, strict=True)}
+
+    return convert
+
+
+def _number(value: Any) -> int | float:
+    """Return a decimal as a number of JSON, exactly where Python's numbers can."""
+    number = Decimal(value)
+    return int(number) if number == number.to_integral_value() and number.as_tuple().exponent == 0 else float(number)
+
+
+def _elements(type_info: TypeInformation) -> TypeInformation | None:
+    """Return the type of the elements of an array; None for bytes, and for what is no array."""
+    arrays = (ListTypeInfo, ObjectArrayTypeInfo, BasicArrayTypeInfo, PrimitiveArrayTypeInfo)
+    return type_info.elem_type if isinstance(type_info, arrays) and type_info != _BYTES else None
+
+
+def _single(type_info: TypeInformation, special: dict[TypeInformation, Converter]) -> Converter:
+    if type_info in special:
+        return special[type_info]
+    if isinstance(type_info, BasicTypeInfo) and type_info.basic_type in _SINGLE:
+        return _SINGLE[type_info.basic_type]
+    if isinstance(type_info, PickledBytesTypeInfo):
+        return lambda value: value
+    raise ValueError(f"{type_info} has no form in JSON")

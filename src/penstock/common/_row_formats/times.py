@@ -1,0 +1,52 @@
+"""Times of day and timestamps as text, in Flink's forms: RFC 3339 with Z, and SQL's."""
+
+from __future__ import annotations
+
+import datetime
+
+
+def of_rfc_time(text: str) -> datetime.time:
+    """Return a time of day; what follows the seconds may be a fraction, and Z.
+
+    Example:
+        >>> of_rfc_time("12:30:05.25Z")
+        datetime.time(12, 30, 5, 250000)
+    """
+    return datetime.time.fromisoformat(text.removesuffix("Z"))
+
+
+def of_rfc_timestamp(text: str) -> datetime.datetime:
+    """Return a timestamp in UTC, without a zone.
+
+    Example:
+        >>> of_rfc_timestamp("2026-01-02T03:04:05Z")
+        datetime.datetime(2026, 1, 2, 3, 4, 5)
+    """
+    found = datetime.datetime.fromisoformat(text)
+    return found if found.tzinfo is None else found.astimezone(datetime.UTC).replace(tzinfo=None)
+
+
+def to_rfc_time(value: datetime.time) -> str:
+    """Return a time of day with Z behind it.
+
+    Example:
+        >>> to_rfc_time(datetime.time(12, 30))
+        '12:30:00Z'
+    """
+    return f"{without_zeros(value.isoformat())}Z"
+
+
+def to_rfc_timestamp(value: datetime.datetime) -> str:
+    """Return a timestamp, which is in UTC where it has no zone, with Z behind it.
+
+    Example:
+        >>> to_rfc_timestamp(datetime.datetime(2026, 1, 2, 3, 4, 5, 500000))
+        '2026-01-02T03:04:05.5Z'
+    """
+    plain = value if value.tzinfo is None else value.astimezone(datetime.UTC).replace(tzinfo=None)
+    return f"{without_zeros(plain.isoformat())}Z"
+
+
+def without_zeros(text: str) -> str:
+    """Return a time without the zeros at the end of its fraction of a second."""
+    return text.rstrip("0") if "." in text else text

@@ -1,0 +1,110 @@
+"""Avro files as source and sink, and Parquet files by Avro schemas."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+
+from penstock._formats.parts import FilePart
+from penstock.common import Row
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream.formats.avro import AvroBulkWriters, AvroFormat, AvroInputFormat, AvroSchema
+from penstock.datastream.formats.parquet import AvroParquetReaders, AvroParquetWriters
+from penstock.errors import RecordValueError, SourceFileError, UnsupportedOperationError
+
+TEXT = """{"type": "record", "name": "Trip", "fields": [
+    {"name": "id", "type": "long"},
+    {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+    {"name": "tags", "type": {"type": "array", "items": "string"}}]}"""
+SCHEMA = AvroSchema.parse_string(TEXT)
+AT = datetime.datetime(2026, 1, 2, 3, 4, 5)  # noqa: DTZ001 - as SQL has them
+
+
+@dataclass(frozen=True)
+class OnDisk:
+    """A file of this machine, for a format."""
+
+    path: str
+
+    @property
+    def size(self) -> int:
+        return Path(self.path).stat().st_size
+
+    def open(self) -> BinaryIO:
+        return Path(self.path).open("rb")
+
+
+def records(file_format: AvroFormat, path: Path, position: int | None = None) -> list[list[dict[str, object]]]:
+    file = OnDisk(str(path))
+    return [block for block, _ in file_format.read(file, FilePart(0, file.size, file.size, position))]
+
+
+def written(count: int, place: Path) -> Path:
+    with (place / "a.avro").open("wb") as stream:
+        writer = AvroBulkWriters.for_generic_record(SCHEMA).create(stream)
+        writer.add_elements([{"id": number, "at": AT, "tags": ["x"]} for number in range(count)])
+        writer.finish()
+    return place / "a.avro"
+
+
+def test_files_come_back_in_blocks_and_from_any_position(tmp_path: Path) -> None:
+    path = written(5000, tmp_path)
+    for file_format in (AvroFormat(), AvroFormat(SCHEMA)):
+        blocks = records(file_format, path)
+        assert [len(block) for block in blocks] == [2048, 2048, 904]
+        assert blocks[0][1] == {"id": 1, "at": AT, "tags": ["x"]}
+    assert [[record["id"] for record in block] for block in records(AvroFormat(), path, 4998)] == [[4998, 4999]]
+
+
+def test_rows_are_written_by_name_and_by_position(tmp_path: Path) -> None:
+    with (tmp_path / "a.avro").open("wb") as stream:
+        writer = AvroBulkWriters.for_generic_record(SCHEMA).create(stream)
+        writer.add_element(Row(tags=[], at=AT, id=1))
+        writer.add_element((2, AT, ["y"]))
+        writer.finish()
+    assert [record["id"] for record in records(AvroFormat(), tmp_path / "a.avro")[0]] == [1, 2]
+
+
+@pytest.mark.parametrize("record", [{"id": "one", "at": AT, "tags": []}, (1, 2), {"id": 1}])
+def test_a_record_that_does_not_fit_is_an_error(record: object) -> None:
+    writer = AvroBulkWriters.for_generic_record(SCHEMA).create(BytesIO())
+    with pytest.raises(RecordValueError, match="Change the record, or the schema"):
+        writer.add_element(record)
+
+
+def test_a_file_that_is_none_or_is_cut_off_is_an_error(tmp_path: Path) -> None:
+    whole = written(5000, tmp_path).read_bytes()
+    for content in (b"no Avro", whole[: len(whole) // 2]):
+        (tmp_path / "b.avro").write_bytes(content)
+        with pytest.raises(SourceFileError, match="no Avro file of this schema, or is damaged"):
+            records(AvroFormat(SCHEMA), tmp_path / "b.avro")
+
+
+def test_parquet_files_are_written_and_read_by_an_avro_schema(tmp_path: Path) -> None:
+    stream = BytesIO()
+    writer = AvroParquetWriters.for_generic_record(SCHEMA).create(stream)
+    writer.add_element({"id": 1, "at": AT, "tags": ["x"]})
+    writer.finish()
+    (tmp_path / "a.parquet").write_bytes(stream.getvalue())
+    file = OnDisk(str(tmp_path / "a.parquet"))
+    file_format = AvroParquetReaders.for_generic_record(SCHEMA)
+    found = [
+        record
+        for part in file_format.cut(file, 1 << 20)
+        for block, _ in file_format.read(file, part)
+        for record in block
+    ]
+    assert found == [{"id": 1, "at": AT, "tags": ["x"]}]
+
+
+def test_create_input_takes_avro_files_and_nothing_else(tmp_path: Path) -> None:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    stream = env.create_input(AvroInputFormat(str(written(3, tmp_path)), SCHEMA))
+    assert str(stream.get_type()).startswith("GenericRecord(")
+    with pytest.raises(UnsupportedOperationError, match="needs the JVM"):
+        env.create_input(object())

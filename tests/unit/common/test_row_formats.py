@@ -1,0 +1,208 @@
+"""Rows as messages: what JSON, CSV and Avro schemas write and read, and what they refuse."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import pickle
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.common import Row, Types
+from penstock.datastream.formats.avro import AvroRowDeserializationSchema, AvroRowSerializationSchema, AvroSchema
+from penstock.datastream.formats.csv import CsvRowDeserializationSchema, CsvRowSerializationSchema
+from penstock.datastream.formats.json import JsonRowDeserializationSchema, JsonRowSerializationSchema
+from penstock.errors import MessageFormatError, UnsupportedOperationError
+
+if TYPE_CHECKING:
+    from penstock.common.typeinfo import TypeInformation
+
+ALL = Types.ROW_NAMED(
+    ["text", "truth", "number", "ratio", "exact", "day", "time", "moment", "raw", "list", "map", "inner"],
+    [
+        *(Types.STRING(), Types.BOOLEAN(), Types.LONG(), Types.DOUBLE(), Types.BIG_DEC(), Types.SQL_DATE()),
+        *(Types.SQL_TIME(), Types.SQL_TIMESTAMP(), Types.PRIMITIVE_ARRAY(Types.BYTE()), Types.LIST(Types.INT())),
+        *(Types.MAP(Types.STRING(), Types.INT()), Types.ROW_NAMED(["a"], [Types.STRING()])),
+    ],
+)
+MOMENT = datetime.datetime(2026, 1, 2, 3, 4, 5, 678000)  # noqa: DTZ001 - as SQL has them
+VALUES = Row(
+    *("für", True, 2**40, 0.5, Decimal(7), datetime.date(2026, 1, 2), datetime.time(3, 4, 5)),
+    *(MOMENT, b"\x00\xff", [1, 2], {"k": 3}, Row("b")),
+)
+
+
+def json_both(row_type: TypeInformation) -> tuple[JsonRowSerializationSchema, JsonRowDeserializationSchema]:
+    return (
+        JsonRowSerializationSchema.builder().with_type_info(row_type).build(),
+        JsonRowDeserializationSchema.builder().type_info(row_type).build(),
+    )
+
+
+def test_json_holds_all_types_and_gives_them_back() -> None:
+    write, read = (pickle.loads(pickle.dumps(schema)) for schema in json_both(ALL))
+    message = write.serialize(VALUES)
+    assert json.loads(message)["moment"] == "2026-01-02T03:04:05.678Z"
+    assert json.loads(message)["raw"] == "AP8="
+    found = read.deserialize(message)
+    assert list(found) == [*list(VALUES)[:-1], Row(a="b")]
+    assert read.get_produced_type() == ALL
+
+
+def test_json_of_none_and_of_rows_with_names_and_dicts() -> None:
+    write, read = json_both(Types.ROW_NAMED(["a", "b"], [Types.INT(), Types.STRING()]))
+    assert write.serialize(Row(a=None, b="x")) == b'{"a":null,"b":"x"}'
+    assert write.serialize({"b": "x", "a": 1}) == b'{"a":1,"b":"x"}'
+    assert read.deserialize(b'{"b": 5}') == Row(a=None, b="5")
+    assert read.deserialize(b'{"a": "7", "b": true, "c": 1}') == Row(a=7, b="true")
+
+
+@pytest.mark.parametrize("message", [b"{", b"[1]", b'{"a": "seven"}', b'{"a": 4294967296}', b"7", b"\xff"])
+def test_json_that_does_not_fit_is_an_error_unless_errors_are_ignored(message: bytes) -> None:
+    builder = JsonRowDeserializationSchema.builder().type_info(Types.ROW_NAMED(["a"], [Types.INT()]))
+    if message != b"[1]":  # a row may be an array of its values
+        with pytest.raises(MessageFormatError, match="as JSON"):
+            builder.build().deserialize(message)
+    assert builder.ignore_parse_errors().build().deserialize(message) in (None, Row(a=None), Row(a=1))
+
+
+def test_json_field_that_is_missing_is_an_error_where_it_is_asked_for() -> None:
+    builder = JsonRowDeserializationSchema.builder().type_info(Types.ROW_NAMED(["a"], [Types.INT()]))
+    assert builder.build().deserialize(b"{}") == Row(a=None)
+    with pytest.raises(MessageFormatError, match="no field 'a'"):
+        builder.fail_on_missing_field().build().deserialize(b"{}")
+    with pytest.raises(ValueError, match="both enabled"):
+        builder.ignore_parse_errors().build()
+    with pytest.raises(TypeError, match="should be set"):
+        JsonRowDeserializationSchema.builder().build()
+
+
+def test_json_schema_gives_the_type() -> None:
+    schema = {
+        "definitions": {"place": {"type": "object", "properties": {"city": {"type": "string"}}}},
+        "type": "object",
+        "properties": {
+            "id": {"type": "integer"},
+            "price": {"type": ["number", "null"]},
+            "day": {"type": "string", "format": "date"},
+            "at": {"oneOf": [{"type": "null"}, {"type": "string", "format": "date-time"}]},
+            "raw": {"type": "string", "contentEncoding": "base64"},
+            "tags": {"type": "array", "items": {"type": "string"}},
+            "home": {"$ref": "#/definitions/place"},
+        },
+    }
+    read = JsonRowDeserializationSchema.builder().json_schema(json.dumps(schema)).build()
+    place = Types.ROW_NAMED(["city"], [Types.STRING()])
+    types = [
+        *(Types.BIG_INT(), Types.BIG_DEC(), Types.SQL_DATE(), Types.SQL_TIMESTAMP()),
+        *(Types.PRIMITIVE_ARRAY(Types.BYTE()), Types.OBJECT_ARRAY(Types.STRING()), place),
+    ]
+    assert read.get_produced_type() == Types.ROW_NAMED(list(schema["properties"]), types)  # type: ignore[call-overload]
+    with pytest.raises(ValueError, match="refers to"):
+        JsonRowDeserializationSchema.builder().json_schema('{"$ref": "#/x"}')
+
+
+def csv_both(row_type: TypeInformation) -> tuple[CsvRowSerializationSchema, CsvRowDeserializationSchema]:
+    return CsvRowSerializationSchema.Builder(row_type).build(), CsvRowDeserializationSchema.Builder(row_type).build()
+
+
+PAIR = Types.ROW_NAMED(["a", "b"], [Types.LONG(), Types.STRING()])
+
+
+@pytest.mark.parametrize(
+    ("value", "line"),
+    [
+        ("x", b"7,x\n"),
+        ("", b"7,\n"),
+        ("a b", b'7,"a b"\n'),
+        ('say "x"', b'7,"say ""x"""\n'),
+        ("x" * 25, b'7,"xxxxxxxxxxxxxxxxxxxxxxxxx"\n'),
+        ("a\nb", b'7,"a\nb"\n'),
+    ],
+)
+def test_csv_quotes_as_flinks_library_does(value: str, line: bytes) -> None:
+    write, read = (pickle.loads(pickle.dumps(schema)) for schema in csv_both(PAIR))
+    assert write.serialize(Row(7, value)) == line
+    assert read.deserialize(line) == Row(a=7, b=value)
+
+
+def test_csv_has_the_signs_that_are_set() -> None:
+    types = Types.ROW_NAMED(["a", "b", "c"], [Types.STRING(), Types.LIST(Types.INT()), Types.BOOLEAN()])
+    write = CsvRowSerializationSchema.Builder(types).set_field_delimiter("|").set_quote_character("'")
+    write = write.set_array_element_delimiter(":").set_null_literal("n/a").set_line_delimiter("").build()
+    read = CsvRowDeserializationSchema.Builder(types).set_field_delimiter("|").set_quote_character("'")
+    read = read.set_array_element_delimiter(":").set_null_literal("n/a").set_allow_comments(True).build()
+    assert write.serialize(Row("it's | x", [1, 2], None)) == b"'it''s | x'|'1:2'|n/a"
+    assert read.deserialize(b"'it''s | x'|1:2|n/a") == Row(a="it's | x", b=[1, 2], c=None)
+    assert read.deserialize(b"# no row") is None
+
+
+def test_csv_that_does_not_fit_is_an_error_unless_errors_are_ignored() -> None:
+    builder = CsvRowDeserializationSchema.Builder(PAIR)
+    for line in (b"x,y", b"7", b"7,a,b", b'7,"a'):
+        with pytest.raises(MessageFormatError, match="as CSV"):
+            builder.build().deserialize(line)
+    lenient = builder.set_ignore_parse_errors(True).build()
+    assert [lenient.deserialize(line) for line in (b"x,y", b"7", b"7,a,b")] == [
+        Row(a=None, b="y"),
+        Row(a=7, b=""),
+        None,
+    ]
+    with pytest.raises(MessageFormatError, match="3 fields"):
+        csv_both(PAIR)[0].serialize(Row(1, 2, 3))
+
+
+@given(
+    st.tuples(
+        st.integers(-(2**63), 2**63 - 1), st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
+    )
+)
+def test_rows_come_back_out_of_json_and_csv(values: tuple[int, str]) -> None:
+    for write, read in (json_both(PAIR), csv_both(PAIR)):
+        assert tuple(read.deserialize(write.serialize(Row(*values)))) == values
+
+
+AVRO = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "note", "type": ["null", "string"], "default": None},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "tags", "type": {"type": "array", "items": "string"}},
+        {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["A", "B"]}},
+        {"name": "place", "type": {"type": "record", "name": "Place", "fields": [{"name": "city", "type": "string"}]}},
+        {"name": "other", "type": ["null", "Place"]},
+    ],
+}
+ORDER = (7, None, MOMENT, datetime.date(2026, 1, 2), ["x"], "B")
+
+
+def test_avro_holds_rows_and_gives_them_back() -> None:
+    text = json.dumps(AVRO)
+    write: Any = pickle.loads(pickle.dumps(AvroRowSerializationSchema(avro_schema_string=text)))
+    read: Any = pickle.loads(pickle.dumps(AvroRowDeserializationSchema(avro_schema_string=text)))
+    expected = [*ORDER, Row(city="Bern"), Row(city="Genf")]
+    names = [str(field["name"]) for field in AVRO["fields"]]  # type: ignore[index]
+    for row in (Row(*ORDER, Row(city="Bern"), Row(city="Genf")), Row(**dict(zip(names, expected, strict=True)))):
+        found = read.deserialize(write.serialize(row))
+        assert list(found) == expected
+        assert found.note is None
+    assert str(read.get_produced_type()).startswith("RowTypeInfo(id: Long, note: String")
+
+
+def test_avro_that_does_not_fit_is_an_error() -> None:
+    text = json.dumps(AVRO)
+    with pytest.raises(MessageFormatError, match="as Avro"):
+        AvroRowDeserializationSchema(avro_schema_string=text).deserialize(b"\x02")
+    with pytest.raises(MessageFormatError, match="as Avro"):
+        AvroRowSerializationSchema(avro_schema_string=text).serialize(Row(1, 2))
+    with pytest.raises(UnsupportedOperationError, match="avro_schema_string"):
+        AvroRowSerializationSchema("org.example.Order")
+    with pytest.raises(ValueError, match="no Avro schema"):
+        AvroSchema.parse_string('{"type": "nothing"}')
