@@ -119,16 +119,16 @@ class CheckpointClaimedError(RestoreError):
     job_name: str  #: its name
     directory: str  #: the checkpoint directory of that job
     file: str  #: the file with the claim
-    is_known: bool  #: whether that directory has a record of the job
+    newest: str | None = None  #: the job's newest record in that directory; None if there is none
 
     def __str__(self) -> str:
         job, mode = f"job {self.job_name!r} ({self.job_id})", "execution.state-recovery.claim-mode: NO_CLAIM"
         danger = "Each of two jobs that own it would continue from it, and delete it."
         gone = f"If that job is gone for good, delete {self.file}; then this job may claim."
-        if self.is_known:
+        if self.newest is not None:
             return (
-                f"{self.path} was claimed by {job}, which has not ended as far as its records in {self.directory} say. "
-                f"{danger} Let that job continue (execution.state-recovery.path: latest, with penstock.job-id where "
+                f"{self.path} was claimed by {job}, which has not ended as far as its newest record in "
+                f"{self.directory} says, {self.newest}. {danger} Let that job continue (execution.state-recovery.path: latest, with penstock.job-id where "
                 f"another job has its name) or cancel it, or start this one with {mode}. {gone}"
             )
         return (

@@ -133,7 +133,7 @@ def test_claimant_whose_directory_is_not_mounted_here_is_not_taken_for_ended(
     error = story.run(program, recover=path, **TO_OWN).error
     assert isinstance(error, CheckpointClaimedError)
     assert error.job_id == "ab" * 16
-    assert not error.is_known
+    assert error.newest is None
     for part in (str(mounted), error.file, "not mounted", "NO_CLAIM"):
         assert part in str(error)
     assert contents(tmp_path / "checkpoints") == before, "the refused one has written nothing"
@@ -143,7 +143,7 @@ def test_claimant_whose_directory_is_not_mounted_here_is_not_taken_for_ended(
             away.rename(mounted)
             refused = story.run(program, recover=path, **TO_OWN).error
             assert isinstance(refused, CheckpointClaimedError)
-            assert refused.is_known
+            assert refused.newest is not None
             assert "has not ended" in str(refused)
             settings = {"recover": "latest", "job_id": "ab" * 16, "checkpoints": str(mounted), **TO_OWN}
         case "a copy":
@@ -175,7 +175,7 @@ def test_claimant_with_temporary_checkpoints_that_was_killed_blocks_until_its_cl
         shutil.rmtree(temporary.path)
     error = story.run(program, recover=path, **TO_OWN).error
     assert isinstance(error, CheckpointClaimedError)
-    assert error.is_known is (left == "its checkpoints")
+    assert (error.newest is not None) is (left == "its checkpoints")
     for part in (str(temporary.path), f"gone for good, delete {error.file}", "NO_CLAIM"):
         assert part in str(error)
     Path(error.file).unlink()
