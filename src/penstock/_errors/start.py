@@ -128,8 +128,9 @@ class CheckpointClaimedError(RestoreError):
         if self.newest is not None:
             return (
                 f"{self.path} was claimed by {job}, which has not ended as far as its newest record in "
-                f"{self.directory} says, {self.newest}. {danger} Let that job continue (execution.state-recovery.path: latest, with penstock.job-id where "
-                f"another job has its name) or cancel it, or start this one with {mode}. {gone}"
+                f"{self.directory} says, {self.newest}. {danger} Let that job continue "
+                "(execution.state-recovery.path: latest, with penstock.job-id where another job has its name) or cancel "
+                f"it, or start this one with {mode}. {gone}"
             )
         return (
             f"{self.path} was claimed by {job}. Whether that job has ended is not known here: {self.directory} has "
