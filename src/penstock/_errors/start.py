@@ -129,8 +129,8 @@ class CheckpointClaimedError(RestoreError):
             return (
                 f"{self.path} was claimed by {job}, which has not ended as far as its newest record in "
                 f"{self.directory} says, {self.newest}. {danger} Let that job continue "
-                "(execution.state-recovery.path: latest, with penstock.job-id where another job has its name) or cancel "
-                f"it, or start this one with {mode}. {gone}"
+                "(execution.state-recovery.path: latest, with penstock.job-id where another job has its name) or "
+                f"cancel it, or start this one with {mode}. {gone}"
             )
         return (
             f"{self.path} was claimed by {job}. Whether that job has ended is not known here: {self.directory} has "
