@@ -30,7 +30,6 @@ TWICE = {
         "_builders/windowed_all.py",
     ): "the same calls with other classes of functions, as in Flink",
     ("datastream/__init__.py", "datastream/functions.py"): "lists of names",
-    ("_builders/results.py", "testing/harness.py"): "the signature of __exit__",
     ("_builders/stream.py",): "a keyed stream has the signatures of a stream",
     ("_builders/pipeline.py",): "the arguments of an operator, declared and handed on",
     ("_engine/coordinator/checkpoints/snapshots.py",): "a record's fields, while a job runs and when it ends",
@@ -55,11 +54,6 @@ ALIKE = {
     ("_builders/environment_settings.py",): "objects of settings, each checked and taken by a method of its own",
     ("_connectors/files/local.py", "_engine/storage/local.py"): "a connector does not import the engine",
     ("_engine/cli/porting.py", "_engine/rest/guard.py"): "a predicate that tries",
-    (
-        "_engine/coordinator/epochs/epoch_scheduler.py",
-        "_engine/coordinator/stages/stage_scheduler.py",
-    ): "what follows a lost or failed Spark job is said for epochs and for stages, which count attempts differently",
-    ("_engine/driver/loop.py",): "a table with a line for each instruction",
     ("_engine/operators/broadcast.py", "_engine/state/kinds/typed.py"): "maps that hand calls on",
     (
         "_engine/operators/keyed_windows.py",

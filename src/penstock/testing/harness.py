@@ -30,7 +30,6 @@ from penstock.testing.stream_records import StreamRecord, Watermark, record_outp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from types import TracebackType
 
     from penstock._api.evictors import Evictor
     from penstock._api.functions.basic import (
@@ -444,12 +443,7 @@ class OperatorHarness:
         self.open()
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _begin(self, start: OperatorSnapshot, *, current: bool) -> None:

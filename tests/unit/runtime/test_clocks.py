@@ -208,6 +208,28 @@ def test_below_a_level_the_time_counts_in_which_all_senders_could_read(
     assert idle == [False, False, *later, True], "a wide edge tells of the time one epoch later"
 
 
+@pytest.mark.parametrize("most_rows", [1 << 16, 0], ids=["edges", "an edge and a wide edge"])
+@pytest.mark.parametrize("wide_waits", [False, True], ids=["the wide one has no time", "the other one has no time"])
+def test_below_a_level_senders_of_one_input_that_could_not_read_count_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_rows: int, *, wide_waits: bool
+) -> None:
+    monkeypatch.setattr(levels, "MAX_CLOSING_ROWS", most_rows)
+    waits = (("record", 1), "end", *[act for _ in range(5) for act in (("wait", LONG_MS), "end")])
+    queues = (("record", 1), *["end"] * 6)
+    program = Program(tmp_path, parallelism=2)
+    forward, wide = (queues, waits) if wide_waits else (waits, queues)
+    first = program.env.from_source(Scripted(Script("0", forward), Script("1", forward)), STRATEGY, "forward")
+    second = program.env.from_source(Scripted(Script("0", wide)), STRATEGY, "wide").set_parallelism(1)
+    both = first.map(same).union(second.map(same).set_parallelism(1)).map(same)
+    marked = both.assign_timestamps_and_watermarks(IDLENESS)
+    program.collect(marked.rebalance().map(same).set_parallelism(1))
+    job = Job(program.graph(), tmp_path, InProcessEpochRunner(clock=TIMES.now_ms, passed=lambda: TIMES.passed))
+    last = len(job.graph.vertices) - 1
+    for _ in range(4):
+        job.epoch()
+        assert not any(status.idle for status in job.channels(last, 0).values())
+
+
 @pytest.mark.parametrize("rule", RULES)
 def test_time_in_the_chain_does_not_make_idle(tmp_path: Path, rule: Any) -> None:
     job = Idleness(tmp_path, rule, *[("record", 1), "end"] * 4, busy=slow)

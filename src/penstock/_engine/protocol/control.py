@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -18,7 +18,7 @@ from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 from penstock._engine.protocol.state_handle import Lineage, StateHandle  # noqa: TC001 - msgspec evaluates them
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 T = TypeVar("T")
 
@@ -103,6 +103,23 @@ class SubtaskDispatch:
     is_notification: bool = False
 
 
+class ReadingTime(NamedTuple):
+    """The milliseconds of an epoch in which senders could have read, and whether they are idle."""
+
+    is_idle: bool
+    read_ms: float
+
+    @staticmethod
+    def of_all(times: Iterable[ReadingTime | None]) -> ReadingTime | None:
+        """Return the time in which all senders could have read, None without any; idle ones wait for the others.
+
+        Example:
+            >>> ReadingTime.of_all([ReadingTime(False, 30.0), ReadingTime(True, 0.0), None, ReadingTime(False, 20.0)])
+            ReadingTime(is_idle=False, read_ms=20.0)
+        """
+        return min(filter(None, times), default=None)
+
+
 @dataclass(frozen=True, slots=True)
 class EdgeStatus:
     """The status of all channels of one edge when an epoch begins; all receivers share it, by sender."""
@@ -113,11 +130,11 @@ class EdgeStatus:
     #: Senders that are idle, and those that have finished.
     idle: tuple[int, ...] = ()
     ended: tuple[int, ...] = ()
-    #: Wide edges with an idleness behind them: the milliseconds of the last epoch in which all senders could have read.
-    read_ms: float = 0.0
+    #: Wide edges with an idleness behind them: the time of the senders in the last epoch; None where it is not known.
+    time: ReadingTime | None = None
 
     @staticmethod
-    def of(statuses: Sequence[ChannelStatus], read_ms: float = 0.0) -> EdgeStatus:
+    def of(statuses: Sequence[ChannelStatus], time: ReadingTime | None = None) -> EdgeStatus:
         """Return the statuses of all senders in compact form."""
         least = min((status.watermark for status in statuses if not status.ended), default=MIN_WATERMARK)
         return EdgeStatus(
@@ -125,7 +142,7 @@ class EdgeStatus:
             tuple(0 if status.ended else status.watermark - least for status in statuses),
             tuple(sender for sender, status in enumerate(statuses) if status.idle),
             tuple(sender for sender, status in enumerate(statuses) if status.ended),
-            read_ms,
+            time,
         )
 
     def statuses(self) -> list[ChannelStatus]:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from penstock._engine.protocol.control import ReadingTime
 from penstock._engine.protocol.row_sums import MODULUS, row_weight
 from penstock._engine.protocol.rows import channel_number, split_channel
 from penstock._engine.runtime.watermark_valve import WatermarkValve
@@ -45,7 +46,7 @@ class InputChannels:
         #: The sum of the tokens of the rows that were read, by edge.
         self._tokens = defaultdict[int, int](int)
         #: Whether each channel is idle, and for how long its sender could have read.
-        self._read_ms = dict[int, tuple[bool, float]]()
+        self._times = dict[int, ReadingTime]()
 
     def __contains__(self, channel: int) -> bool:
         return channel in self._inputs
@@ -63,7 +64,7 @@ class InputChannels:
     def hear(self, channel: int, news: ChannelNews, token: int, read_ms: float) -> int | None:
         """Apply a channel's control row; return the subtask's watermark if it rises."""
         self.note_row(channel, token)
-        self._read_ms[channel] = (news[1], read_ms)
+        self._times[channel] = ReadingTime(news[1], read_ms)
         return self.valve.hear(channel, news)
 
     def close_silent(self) -> int | None:
@@ -79,11 +80,9 @@ class InputChannels:
         """Return the inputs whose channels have all ended."""
         return set(self._inputs.values()) - {self._inputs[channel] for channel in self.valve.open_channels()}
 
-    def time_of_senders(self) -> float:
-        """Return for how long all senders could have read; idle ones are left out."""
-        known = [self._read_ms[channel] for channel in self.valve.open_channels() if channel in self._read_ms]
-        active = [read_ms for idle, read_ms in known if not idle]
-        return min(active or [read_ms for _, read_ms in known], default=0.0)
+    def time_of_senders(self) -> ReadingTime | None:
+        """Return for how long all senders that said so could have read; idle ones are left out."""
+        return ReadingTime.of_all(map(self._times.get, self.valve.open_channels()))
 
 
 def _by_channel(inputs: dict[int, int], known: Mapping[int, EdgeStatus]) -> dict[int, ChannelStatus]:

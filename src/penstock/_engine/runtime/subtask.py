@@ -20,7 +20,7 @@ from penstock._engine.operators.columns import ColumnBatch
 from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.side_outputs import parted
 from penstock._engine.operators.source import ReadLimits, SourceOperator
-from penstock._engine.protocol.control import ENDED, OperatorAck, SubtaskAck
+from penstock._engine.protocol.control import ENDED, OperatorAck, ReadingTime, SubtaskAck
 from penstock._engine.protocol.rows import MAX_WATERMARK, subtask_target
 from penstock._engine.runtime.chain import ChainNode, chain_of, pieces, wants_columns, with_room
 from penstock._engine.runtime.epoch_context import epoch_context, figures
@@ -94,7 +94,7 @@ class SubtaskRuntime:
         self._channels = plan.channels_into(*place)
         #: Whether it learns late, by a dispatch, how long some senders could have read; and the time of the others.
         self._learns_late = any(map(plan.is_wide, plan.graph.inputs(place[0])))
-        self._senders_ms = 0.0
+        self._senders_time: ReadingTime | None = None
         #: The status, by outgoing channel, that receivers have to be sent at the end of the epoch.
         self.closings: dict[int, ChannelNews] = {}
 
@@ -211,9 +211,11 @@ class SubtaskRuntime:
     def _hear_of_time(self, known: Iterable[EdgeStatus]) -> None:
         """Let the time pass in which, by the dispatch, senders could have read in the last epoch."""
         if self._learns_late:
-            times = [self._senders_ms, *(status.read_ms for status in known)]
-            self._input_clock.advance(min(filter(None, times), default=0.0))
-            self._senders_ms = 0.0
+            self._advance_input_clock(ReadingTime.of_all([self._senders_time, *(status.time for status in known)]))
+            self._senders_time = None
+
+    def _advance_input_clock(self, senders: ReadingTime | None) -> None:
+        self._input_clock.advance(senders.read_ms if senders is not None else 0.0)
 
     def notify_last(self, task: TaskDispatch, dispatch: SubtaskDispatch) -> None:
         """Notify the checkpoint listeners of the last checkpoint of the subtask or the job; only `close` may follow.
@@ -296,9 +298,9 @@ class SubtaskRuntime:
             if self._finished:
                 yield from self._push(0, watermark_only(MAX_WATERMARK), 0)
         else:
-            self._senders_ms = self.channels.time_of_senders()
+            self._senders_time = self.channels.time_of_senders()
             if not self._learns_late:
-                self._input_clock.advance(self._senders_ms)
+                self._advance_input_clock(self._senders_time)
             self._finished = self.valve.has_ended()
             for index in sorted(self.channels.ended_inputs() - self._told):
                 yield from self._end_input(0, index)

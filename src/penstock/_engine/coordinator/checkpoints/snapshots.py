@@ -19,6 +19,7 @@ from penstock._engine.protocol.control import (
     ChannelStatus,
     EdgeStatus,
     OperatorRestore,
+    ReadingTime,
     SubtaskDispatch,
 )
 from penstock._engine.protocol.metadata import (
@@ -277,11 +278,13 @@ def edge_statuses(snapshot: JobSnapshot, graph: JobGraph, acks: Iterable[Subtask
     return known
 
 
-def _time_of(acks: Sequence[SubtaskAck], edge: int) -> float:
+def _time_of(acks: Sequence[SubtaskAck], edge: int) -> ReadingTime | None:
     """Return for how long all senders of an edge could have read; idle ones are left out."""
-    known = [(ack.outputs[edge].idle, ack.read_ms) for ack in acks if edge in ack.outputs and not ack.finished]
-    times = [read_ms for idle, read_ms in known if not idle] or [read_ms for _, read_ms in known]
-    return min((read_ms for read_ms in times if read_ms is not UNSET), default=0.0)
+    return ReadingTime.of_all(
+        ReadingTime(ack.outputs[edge].idle, ack.read_ms)
+        for ack in acks
+        if edge in ack.outputs and not ack.finished and ack.read_ms is not UNSET
+    )
 
 
 def _status(sender: VertexSubtaskState, edge: int) -> ChannelStatus:
