@@ -17,7 +17,7 @@ from tests.property.test_column_functions import CASES, STREAM_SETTINGS, as_dict
 from penstock._engine.operators.column_aggregates import PARTS, ColumnAggregates
 from penstock._engine.operators.column_windows import column_window_operator
 from penstock._engine.operators.columns import ColumnBatch
-from penstock._engine.operators.window_choice import window_operator
+from penstock._engine.operators.windows.window_choice import window_operator
 from penstock.common import Duration, WatermarkStrategy
 from penstock.common.columns import int64_column
 from penstock.common.watermark_strategy import TimestampAssigner

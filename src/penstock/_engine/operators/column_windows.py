@@ -12,14 +12,14 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock._api.functions.windows import ProcessWindowFunction
-from penstock._api.time_windows import AlignedWindows, TumblingEventTimeWindows, checked_timestamp
+from penstock._api.windows.time_windows import AlignedWindows, TumblingEventTimeWindows, checked_timestamp
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.record_columns import DeclaredColumns, with_columns
 from penstock._engine.operators.side_outputs import SideOutputs
-from penstock._engine.operators.sliding_windows import SlidingWindowOperator
-from penstock._engine.operators.window import WindowOperator
-from penstock._engine.operators.window_function import window_results
-from penstock._engine.operators.window_strategy import AggregatePanes
+from penstock._engine.operators.windows.sliding_windows import SlidingWindowOperator
+from penstock._engine.operators.windows.window import WindowOperator
+from penstock._engine.operators.windows.window_function import window_results
+from penstock._engine.operators.windows.window_strategy import AggregatePanes
 from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock.common.columns import RecordLayout, int64_column, record_maker
 

@@ -9,7 +9,7 @@ from penstock._api.functions.windows import ProcessWindowFunction, WindowFunctio
 from penstock._builders.batch_functions import aggregated_type, column_aggregates
 from penstock._builders.checks import check_function
 from penstock._builders.typed_functions import typed_aggregate, typed_reduce
-from penstock._builders.window_settings import WindowSettings
+from penstock._builders.windows.window_settings import WindowSettings
 from penstock._engine.operators.column_windows import WINDOW_COLUMNS
 from penstock._shelf import show
 
