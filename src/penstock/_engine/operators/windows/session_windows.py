@@ -3,7 +3,8 @@
 Nearly every record begins a session, or extends the one session that it touches. Such records of a block are folded at
 once, without windows, merging and calls of the trigger. All others go the way of `keyed_windows`, over the same rows.
 
-A session that grows keeps the timer that it got in this epoch; where that finds the session grown, it is set again.
+A session that grows keeps the timer that it got in this epoch; where that finds the session grown, it is set again. A
+session that this epoch has not written gets a timer in any case: it may have fired before a rescaling, and have none.
 """
 
 from __future__ import annotations
