@@ -97,6 +97,34 @@ def test_a_signal_to_a_forked_child_ends_the_child_alone() -> None:
     assert run_python(program).stdout == f"{-signal.SIGTERM}\n"
 
 
+def test_a_process_that_is_forked_while_a_decoder_is_made_makes_decoders() -> None:
+    program = """
+        import os, signal, threading
+        import msgspec
+        from penstock._engine.protocol import decoders
+
+        made, going_on = threading.Event(), threading.Event()
+        class Decoder:
+            def __init__(self, kind):
+                made.set()
+                going_on.wait(0.2)
+        now, msgspec.msgpack.Decoder = msgspec.msgpack.Decoder, Decoder
+        making = threading.Thread(target=decoders.msgpack_decoder, args=(int,))
+        making.start()
+        made.wait()
+        msgspec.msgpack.Decoder = now
+        child = os.fork()
+        if child == 0:
+            signal.alarm(5)
+            print(decoders.msgpack_decoder(str).decode(bytes([0xA1, 0x61])), flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+        making.join()
+        print(decoders.msgpack_decoder(bool).decode(bytes([0xC3])))
+    """
+    assert run_python(program).stdout == "a\nTrue\n"
+
+
 class Driver:
     job_name = "job"
 

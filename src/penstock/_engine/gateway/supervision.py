@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import shutil
 import socket
 import stat
 import sys
@@ -23,7 +22,7 @@ from penstock._engine.gateway.registry import is_alive, open_itself
 from penstock._engine.gateway.user_directories import make_private, user_state_directory
 from penstock._engine.protocol.decoders import json_decoder
 from penstock._engine.storage.ownership import why_not_own
-from penstock._engine.storage.scratch import DirectoryLock, is_dead
+from penstock._engine.storage.scratch import DirectoryLock, is_dead, remove_dead, remove_tree
 from penstock.errors import LocalDirectoryError, SupervisionNoteError
 
 if TYPE_CHECKING:
@@ -133,7 +132,7 @@ class Supervision:
             make_private(parent)
             for other in parent.iterdir():
                 if why_not_own(other) is None and is_dead(other):
-                    shutil.rmtree(other, ignore_errors=True)
+                    remove_dead(other)
             self._path = parent / secrets.token_hex(8)
             self._path.mkdir(mode=0o700)
             self._lock = DirectoryLock(self._path)
@@ -155,7 +154,7 @@ class Supervision:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._lock.close()
-        shutil.rmtree(self._path, ignore_errors=True)
+        remove_tree(self._path)
 
 
 @dataclass(frozen=True, slots=True)

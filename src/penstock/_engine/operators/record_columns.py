@@ -137,7 +137,7 @@ def _inferred(records: list[Any]) -> _Columns:
         return _by_names(RecordLayout.DICTS, records, dict, lambda record: record)
     if isinstance(first, tuple):
         names = _numbered(len(cast("tuple[object, ...]", first)))
-        if any(not isinstance(record, tuple) or len(record) != len(names) for record in records):
+        if any(not isinstance(record, tuple) or len(cast("Any", record)) != len(names) for record in records):
             raise _misfit(names, records, "some are tuples of that length and others are not")
         return RecordLayout.TUPLES, names, [None] * len(names), list(zip(*records, strict=True))
     return RecordLayout.VALUES, (ONLY_COLUMN,), (None,), [records]

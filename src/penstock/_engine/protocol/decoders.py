@@ -3,10 +3,12 @@
 `msgspec` notes on a class what it knows of it before it knows all, because a type may name itself. A second thread that
 decodes the class for the first time at the same moment takes what is there, and the process ends with a segmentation
 fault. So all decoders of classes are made here, under one lock, and `msgspec` is never given a class with the data.
+A process is forked while no decoder is being made: the child would have the class half known, and the lock for ever.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 _lock: Final = threading.Lock()
 _msgpack: Final[dict[Any, msgspec.msgpack.Decoder[Any]]] = {}
 _json: Final[dict[Any, msgspec.json.Decoder[Any]]] = {}
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 def msgpack_decoder(kind: type[T]) -> msgspec.msgpack.Decoder[T]:

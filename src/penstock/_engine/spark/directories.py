@@ -17,7 +17,7 @@ import uuid
 from pathlib import Path
 
 from penstock._engine.storage.ownership import user_path, why_not_own
-from penstock._engine.storage.scratch import DirectoryLock, ScratchDirectory, is_dead
+from penstock._engine.storage.scratch import DirectoryLock, ScratchDirectory, is_dead, remove_dead, remove_tree
 from penstock.errors import LocalDirectoryError
 
 #: With less free space Spark fails in the middle of a shuffle with an error that does not name the disk.
@@ -118,7 +118,7 @@ class RunDirectory:
     def remove(self) -> None:
         """Remove the directory and its files, but not the log file; a second call has no effect."""
         self._lock.close()
-        shutil.rmtree(self.path, ignore_errors=True)
+        remove_tree(self.path)
         if self._socket_directory is not None:
             self._socket_directory.remove()
 
@@ -166,4 +166,4 @@ def _is_own_dead(directory: Path) -> bool:
 def _sweep(parent: Path) -> None:
     """Remove the run directories of processes that were killed."""
     for directory in dead_run_directories(parent):
-        shutil.rmtree(directory, ignore_errors=True)
+        remove_dead(directory)

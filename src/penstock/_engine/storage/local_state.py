@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import stat
 import weakref
 from functools import cache
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.storage.ownership import levels_of_user, user_path, why_not_own
-from penstock._engine.storage.scratch import DirectoryLock, is_dead, remove_dead
+from penstock._engine.storage.scratch import DirectoryLock, is_dead, remove_dead, remove_tree
 from penstock.errors import LocalStateError
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ class LocalStateDirectory:
         """Delete the directory, whichever processes still hold it."""
         self._release()
         with contextlib.suppress(LocalStateError):
-            shutil.rmtree(self.path, ignore_errors=True)
+            remove_tree(self.path)
 
     def _release(self) -> None:
         if self._let_go is not None:

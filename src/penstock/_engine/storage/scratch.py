@@ -52,7 +52,7 @@ class ScratchDirectory:
     def remove(self) -> None:
         """Remove the directory and all in it."""
         self._lock.close()
-        shutil.rmtree(self.path, ignore_errors=True)
+        remove_tree(self.path)
 
     def __enter__(self) -> Path:
         return self.path
@@ -163,10 +163,32 @@ def is_dead(directory: Path) -> bool:
 
 
 def remove_dead(directory: Path) -> None:
-    """Remove a directory unless a process holds it; one that is about to hold it waits, and finds it removed."""
+    """Remove a directory unless a process holds it; one that is about to hold it waits, and finds it removed.
+
+    It loses its name first: a process that finds the lock file gone would else make and hold a new one in it, and lose
+    what it has put there meanwhile.
+    """
+    if not (directory / LOCK).is_file():
+        return
     try:
         lock = DirectoryLock(directory)
     except OSError:
         return
-    shutil.rmtree(directory, ignore_errors=True)
+    unnamed = directory.with_name(f"{directory.name}-removed-{secrets.token_hex(4)}")
+    try:
+        directory.rename(unnamed)
+    except OSError:  # as on Windows, where a file in it is open
+        unnamed = directory
+    remove_tree(unnamed)
     lock.close()
+
+
+def remove_tree(directory: Path) -> None:
+    """Remove a directory, as far as possible, and its lock file last: if this is interrupted, it is known as dead."""
+    with contextlib.suppress(OSError):
+        for child in directory.iterdir():
+            if child.is_dir() and not child.is_symlink():
+                shutil.rmtree(child, ignore_errors=True)
+            elif child.name != LOCK:
+                child.unlink(missing_ok=True)
+    shutil.rmtree(directory, ignore_errors=True)
