@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.unit.state.checkpoints import ABSENT, Checkpoints, contents, read, write
 
-from penstock._engine.operators.window_strategy import ReducePanes
+from penstock._engine.operators.windows.window_strategy import ReducePanes
 from penstock._engine.state.rows import key_at
 from penstock.errors import StaleAttemptError
 

@@ -24,7 +24,7 @@ from penstock._builders.field_aggregations import FieldAggregations
 from penstock._builders.keyed_functions import KeyedFilter, KeyedFlatMap, KeyedMap
 from penstock._builders.outputs import StreamOutputs
 from penstock._builders.typed_functions import typed_key, typed_reduce
-from penstock._builders.windowing import AllWindowing, KeyedWindowing
+from penstock._builders.windows.windowing import AllWindowing, KeyedWindowing
 from penstock._engine.graph.job_graph import OperatorKind, PartitionerKind
 from penstock._engine.graph.pickling import dumps_members
 from penstock._engine.graph.stream_graph import Partitioning, StreamEdge, StreamNode

@@ -7,8 +7,8 @@ from penstock._builders.connected import BroadcastConnectedStream, BroadcastStre
 from penstock._builders.results import CloseableIterator
 from penstock._builders.sink import DataStreamSink
 from penstock._builders.stream import DataStream, KeyedStream
-from penstock._builders.windowed import WindowedStream
-from penstock._builders.windowed_all import AllWindowedStream
+from penstock._builders.windows.windowed import WindowedStream
+from penstock._builders.windows.windowed_all import AllWindowedStream
 
 __all__ = [
     "AllWindowedStream",

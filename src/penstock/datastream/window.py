@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from penstock._absent import explain
-from penstock._api.counting_triggers import (
+from penstock._api.windows.counting_triggers import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
     CountTrigger,
     Min,
     Smaller,
 )
-from penstock._api.evictors import (
+from penstock._api.windows.evictors import (
     CountEvictor,
     DeltaEvictor,
     DeltaFunction,
@@ -18,20 +18,20 @@ from penstock._api.evictors import (
     TimeEvictor,
     TimestampedValue,
 )
-from penstock._api.session_windows import (
+from penstock._api.windows.session_windows import (
     DynamicEventTimeSessionWindows,
     DynamicProcessingTimeSessionWindows,
     EventTimeSessionWindows,
     ProcessingTimeSessionWindows,
     SessionWindowTimeGapExtractor,
 )
-from penstock._api.time_windows import (
+from penstock._api.windows.time_windows import (
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
-from penstock._api.triggers import (
+from penstock._api.windows.triggers import (
     EventTimeTrigger,
     NeverTrigger,
     ProcessingTimeTrigger,
@@ -39,14 +39,14 @@ from penstock._api.triggers import (
     Trigger,
     TriggerResult,
 )
-from penstock._api.unaligned_windows import (
+from penstock._api.windows.unaligned_windows import (
     CountSlidingWindowAssigner,
     CountTumblingWindowAssigner,
     EndOfStreamTrigger,
     EndOfStreamWindows,
     GlobalWindows,
 )
-from penstock._api.window import (
+from penstock._api.windows.window import (
     CountWindow,
     GlobalWindow,
     MergingWindowAssigner,
@@ -54,7 +54,7 @@ from penstock._api.window import (
     Window,
     WindowAssigner,
 )
-from penstock._api.window_serializers import (
+from penstock._api.windows.window_serializers import (
     CountWindowSerializer,
     GlobalWindowSerializer,
     TimeWindowSerializer,

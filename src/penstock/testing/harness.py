@@ -15,7 +15,7 @@ from penstock._engine.operators.keyed import KeyedOperator
 from penstock._engine.operators.process import KeyedProcessOperator, ProcessOperator
 from penstock._engine.operators.reduce import ReduceOperator
 from penstock._engine.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
-from penstock._engine.operators.window_choice import window_operator
+from penstock._engine.operators.windows.window_choice import window_operator
 from penstock._engine.protocol.control import OperatorRestore
 from penstock._engine.protocol.key_groups import key_group, key_group_range
 from penstock._engine.protocol.keys import normal_key
@@ -31,7 +31,6 @@ from penstock.testing.stream_records import StreamRecord, Watermark, record_outp
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from penstock._api.evictors import Evictor
     from penstock._api.functions.basic import (
         AggregateFunction,
         FilterFunction,
@@ -43,8 +42,9 @@ if TYPE_CHECKING:
     from penstock._api.functions.process import KeyedProcessFunction, ProcessFunction
     from penstock._api.functions.windows import ProcessWindowFunction, WindowFunction
     from penstock._api.output_tag import OutputTag
-    from penstock._api.triggers import Trigger
-    from penstock._api.window import WindowAssigner
+    from penstock._api.windows.evictors import Evictor
+    from penstock._api.windows.triggers import Trigger
+    from penstock._api.windows.window import WindowAssigner
     from penstock._engine.operators.base import Output
 
 __all__ = ["OperatorHarness"]

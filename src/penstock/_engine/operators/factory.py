@@ -28,7 +28,7 @@ from penstock._engine.operators.sorted_input import SortedInputOperator, SortedR
 from penstock._engine.operators.source import SourceOperator
 from penstock._engine.operators.stateless import CastOperator, FilterOperator, FlatMapOperator, MapOperator
 from penstock._engine.operators.watermarks import TimestampsAndWatermarksOperator
-from penstock._engine.operators.window_choice import window_operator
+from penstock._engine.operators.windows.window_choice import window_operator
 
 if TYPE_CHECKING:
     from collections.abc import Callable

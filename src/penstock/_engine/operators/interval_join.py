@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock._api.functions.joins import ProcessJoinFunction
 from penstock._api.state.descriptors import MapStateDescriptor
-from penstock._engine.operators.late_records import LateRecords
 from penstock._engine.operators.process import KeyedProcessOperator
+from penstock._engine.operators.windows.late_records import LateRecords
 from penstock._engine.protocol.rows import MAX_WATERMARK, NO_TIMESTAMP
 from penstock.common.copies import own
 from penstock.common.short_repr import short_repr

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock import __version__
-from penstock._engine.operators.fired_windows import CONTENTS, FIRED, take_over_from_format_1
+from penstock._engine.operators.windows.fired_windows import CONTENTS, FIRED, take_over_from_format_1
 from penstock._engine.protocol.clocks import now_ms
 from penstock._engine.protocol.key_groups import key_group, key_group_range, subtask_of_key_group
 from penstock._engine.protocol.keys import NormalKey, normal_key

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from penstock._api.evictors import TimestampedValue
-from penstock._engine.operators.fired_windows import CONTENTS
+from penstock._api.windows.evictors import TimestampedValue
+from penstock._engine.operators.windows.fired_windows import CONTENTS
 from penstock._engine.state.rows import IN_ADDRESS
 from penstock._engine.state.table import ABSENT, MISSING
 from penstock.common.copies import own
@@ -16,12 +16,12 @@ from penstock.errors import WindowResultError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock._api.evictors import Evictor
-    from penstock._api.window import Window
+    from penstock._api.windows.evictors import Evictor
+    from penstock._api.windows.window import Window
     from penstock._engine.operators.side_outputs import SideOutputs
-    from penstock._engine.operators.trigger_context import TriggerState
-    from penstock._engine.operators.window_function import WindowResults
-    from penstock._engine.operators.window_strategy import PaneStrategy
+    from penstock._engine.operators.windows.trigger_context import TriggerState
+    from penstock._engine.operators.windows.window_function import WindowResults
+    from penstock._engine.operators.windows.window_strategy import PaneStrategy
     from penstock._engine.state.rows import Composite
     from penstock._engine.state.table import Pane
 

@@ -14,13 +14,13 @@ from heapq import heappush
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from penstock._api.time_windows import checked_timestamp
-from penstock._api.window import TimeWindow
-from penstock._engine.operators.fired_windows import note_fired, note_new_record
-from penstock._engine.operators.slices import Slices, Span
-from penstock._engine.operators.window import WindowOperator, clears_at
-from penstock._engine.operators.window_progress import WindowProgress
-from penstock._engine.operators.windowed import WindowedOperator
+from penstock._api.windows.time_windows import checked_timestamp
+from penstock._api.windows.window import TimeWindow
+from penstock._engine.operators.windows.fired_windows import note_fired, note_new_record
+from penstock._engine.operators.windows.slices import Slices, Span
+from penstock._engine.operators.windows.window import WindowOperator, clears_at
+from penstock._engine.operators.windows.window_progress import WindowProgress
+from penstock._engine.operators.windows.windowed import WindowedOperator
 from penstock._engine.state.rows import SLICED
 from penstock._engine.state.table import ABSENT, MISSING
 from penstock.common.copies import own, own_all
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from penstock._engine.operators.base import EpochContext, OperatorContext
     from penstock._engine.operators.batch import RowBatch
     from penstock._engine.operators.side_outputs import SideOutputs
-    from penstock._engine.operators.window_function import Entry
+    from penstock._engine.operators.windows.window_function import Entry
     from penstock._engine.protocol.control import OperatorAck
     from penstock._engine.protocol.keys import NormalKey
     from penstock._engine.state.table import Pane, Table

@@ -8,7 +8,7 @@ from penstock._engine.operators.keyed import KeyedOperator
 
 if TYPE_CHECKING:
     from penstock._engine.operators.base import EpochContext
-    from penstock._engine.operators.window_function import WindowResults
+    from penstock._engine.operators.windows.window_function import WindowResults
 
 
 class WindowedOperator(KeyedOperator):

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock._api.counting_triggers import CountTrigger, check_positive
 from penstock._api.state.descriptors import ValueStateDescriptor
-from penstock._api.triggers import NeverTrigger, PurgingTrigger, Trigger, TriggerResult
-from penstock._api.window import MAX_TIMESTAMP, NO_TIMESTAMP, CountWindow, GlobalWindow, TimeWindow, WindowAssigner
+from penstock._api.windows.counting_triggers import CountTrigger, check_positive
+from penstock._api.windows.triggers import NeverTrigger, PurgingTrigger, Trigger, TriggerResult
+from penstock._api.windows.window import (
+    MAX_TIMESTAMP,
+    NO_TIMESTAMP,
+    CountWindow,
+    GlobalWindow,
+    TimeWindow,
+    WindowAssigner,
+)
 from penstock._shelf import show
 from penstock.common.typeinfo import Types
 
 if TYPE_CHECKING:
-    from penstock._api.window import Window
+    from penstock._api.windows.window import Window
 
 __all__ = [
     "CountSlidingWindowAssigner",

@@ -5,20 +5,20 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock._api.time_windows import AlignedWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
-from penstock._api.triggers import EventTimeTrigger
-from penstock._api.window import MergingWindowAssigner
-from penstock._engine.operators.keyed_windows import KeyedWindowOperator
-from penstock._engine.operators.sliding_windows import SlidingWindowOperator
-from penstock._engine.operators.window import WindowOperator
-from penstock._engine.operators.window_contents import EvictedContents, WindowContents
-from penstock._engine.operators.window_function import KeyedWindowContext, MergingWindowContext, window_results
-from penstock._engine.operators.window_namespaces import WindowNamespaces
-from penstock._engine.operators.window_strategy import PaneStrategy
+from penstock._api.windows.time_windows import AlignedWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
+from penstock._api.windows.triggers import EventTimeTrigger
+from penstock._api.windows.window import MergingWindowAssigner
+from penstock._engine.operators.windows.keyed_windows import KeyedWindowOperator
+from penstock._engine.operators.windows.sliding_windows import SlidingWindowOperator
+from penstock._engine.operators.windows.window import WindowOperator
+from penstock._engine.operators.windows.window_contents import EvictedContents, WindowContents
+from penstock._engine.operators.windows.window_function import KeyedWindowContext, MergingWindowContext, window_results
+from penstock._engine.operators.windows.window_namespaces import WindowNamespaces
+from penstock._engine.operators.windows.window_strategy import PaneStrategy
 
 if TYPE_CHECKING:
-    from penstock._api.window import WindowAssigner
-    from penstock._engine.operators.windowed import WindowedOperator
+    from penstock._api.windows.window import WindowAssigner
+    from penstock._engine.operators.windows.windowed import WindowedOperator
 
 #: The operators of windows that fire at their end, by the class of the assigner; all others are of single keys.
 _ALIGNED: Final[dict[type[Any], type[WindowOperator]]] = {

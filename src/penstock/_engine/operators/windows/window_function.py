@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from penstock._api.functions.windows import ProcessAllWindowFunction, ProcessWindowFunction, WindowFunction
-from penstock._api.window import TimeWindow
+from penstock._api.windows.window import TimeWindow
 from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.state.key_context import KeyContext
 from penstock._engine.state.kinds.kind import StateScope
@@ -14,10 +14,10 @@ from penstock.errors import UnsupportedOperationError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from penstock._api.window import Window
+    from penstock._api.windows.window import Window
     from penstock._engine.operators.base import OperatorContext
     from penstock._engine.operators.side_outputs import SideOutputs
-    from penstock._engine.operators.window_namespaces import WindowNamespaces
+    from penstock._engine.operators.windows.window_namespaces import WindowNamespaces
     from penstock._engine.protocol.keys import NormalKey
     from penstock._engine.state.memory_store import MemoryStore
     from penstock._engine.state.table import Table

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from penstock._api.functions.basic import ReduceFunction
 from penstock._api.state.descriptors import ReducingStateDescriptor
-from penstock._api.triggers import Trigger, TriggerResult
-from penstock._api.window import MAX_TIMESTAMP
+from penstock._api.windows.triggers import Trigger, TriggerResult
+from penstock._api.windows.window import MAX_TIMESTAMP
 from penstock._shelf import show
 from penstock.common.typeinfo import Types
 
 if TYPE_CHECKING:
     from penstock._api.state.kinds import ReducingState
-    from penstock._api.window import TimeWindow
+    from penstock._api.windows.window import TimeWindow
     from penstock.common.time import Time
 
 __all__ = ["ContinuousEventTimeTrigger", "ContinuousProcessingTimeTrigger", "CountTrigger", "Min"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
-from penstock._api.window import CountWindow, GlobalWindow, TimeWindow
+from penstock._api.windows.window import CountWindow, GlobalWindow, TimeWindow
 from penstock._shelf import show
 from penstock.common.serializer import TypeSerializer
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from penstock._api.evictors import Evictor
 from penstock._api.output_tag import OutputTag
-from penstock._api.triggers import Trigger
-from penstock._api.window import MergingWindowAssigner, WindowAssigner
+from penstock._api.windows.evictors import Evictor
+from penstock._api.windows.triggers import Trigger
+from penstock._api.windows.window import MergingWindowAssigner, WindowAssigner
 from penstock._engine.graph.job_graph import OperatorKind
 from penstock.errors import UnsupportedOperationError
 

@@ -6,14 +6,14 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from penstock._api.triggers import EventTimeTrigger, ProcessingTimeTrigger
+from penstock._api.windows.triggers import EventTimeTrigger, ProcessingTimeTrigger
 from penstock._shelf import show
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from penstock._api.functions.basic import RuntimeContext
-    from penstock._api.triggers import Trigger
+    from penstock._api.windows.triggers import Trigger
     from penstock.common.serializer import TypeSerializer
 
 __all__ = [

@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Final, Generic, Never, TypeVar, cast
 
-from penstock._api.unaligned_windows import CountSlidingWindowAssigner, CountTumblingWindowAssigner
-from penstock._builders.windowed import WindowedStream
-from penstock._builders.windowed_all import AllWindowedStream
+from penstock._api.windows.unaligned_windows import CountSlidingWindowAssigner, CountTumblingWindowAssigner
+from penstock._builders.windows.windowed import WindowedStream
+from penstock._builders.windows.windowed_all import AllWindowedStream
 from penstock.errors import KeyRequiredError
 
 if TYPE_CHECKING:
-    from penstock._api.window import CountWindow, WindowAssigner
+    from penstock._api.windows.window import CountWindow, WindowAssigner
     from penstock._builders.stream import KeyedStream
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ from io import BytesIO
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock._api.window import CountWindow, GlobalWindow, TimeWindow, Window
+from penstock._api.windows.window import CountWindow, GlobalWindow, TimeWindow, Window
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:

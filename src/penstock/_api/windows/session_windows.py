@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from penstock._api.counting_triggers import check_positive
-from penstock._api.time_windows import checked_timestamp
-from penstock._api.window import MergingWindowAssigner, TimeWindow, WindowAssigner
+from penstock._api.windows.counting_triggers import check_positive
+from penstock._api.windows.time_windows import checked_timestamp
+from penstock._api.windows.window import MergingWindowAssigner, TimeWindow, WindowAssigner
 from penstock._shelf import show
 
 if TYPE_CHECKING:

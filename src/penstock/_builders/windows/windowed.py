@@ -8,7 +8,7 @@ from penstock._api.functions.basic import AggregateFunction, ReduceFunction
 from penstock._api.functions.windows import ProcessWindowFunction, WindowFunction
 from penstock._builders.checks import check_function
 from penstock._builders.typed_functions import typed_aggregate, typed_reduce
-from penstock._builders.window_settings import WindowSettings
+from penstock._builders.windows.window_settings import WindowSettings
 from penstock._shelf import show
 
 if TYPE_CHECKING:

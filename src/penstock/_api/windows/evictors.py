@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from penstock._api.window import NO_TIMESTAMP
+from penstock._api.windows.window import NO_TIMESTAMP
 from penstock._shelf import show
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock._api.evictors import Evictor
-from penstock._api.triggers import Trigger
+from penstock._api.windows.evictors import Evictor
+from penstock._api.windows.triggers import Trigger
 from penstock._engine.operators.expiring import declare_life
 from penstock._engine.protocol.rows import MIN_WATERMARK
 from penstock._engine.protocol.times import checked_time
@@ -16,9 +16,9 @@ from penstock._engine.state.kinds.registry import kind_of
 if TYPE_CHECKING:
     from penstock._api.state.descriptors import StateDescriptor
     from penstock._api.state.kinds import State
-    from penstock._api.window import Window
+    from penstock._api.windows.window import Window
     from penstock._engine.operators.base import OperatorContext
-    from penstock._engine.operators.window_namespaces import WindowNamespaces
+    from penstock._engine.operators.windows.window_namespaces import WindowNamespaces
     from penstock._engine.protocol.keys import NormalKey
     from penstock._engine.state.memory_store import MemoryStore
     from penstock._engine.state.rows import Composite, Namespace

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock._api.window import NO_TIMESTAMP, TimeWindow, WindowAssigner
+from penstock._api.windows.window import NO_TIMESTAMP, TimeWindow, WindowAssigner
 from penstock._shelf import show
 
 if TYPE_CHECKING:

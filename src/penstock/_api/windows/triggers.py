@@ -11,7 +11,7 @@ from penstock._shelf import show
 if TYPE_CHECKING:
     from penstock._api.state.descriptors import StateDescriptor
     from penstock._api.state.kinds import State
-    from penstock._api.window import TimeWindow
+    from penstock._api.windows.window import TimeWindow
     from penstock.metrics.metricbase import MetricGroup
 
 __all__ = ["EventTimeTrigger", "NeverTrigger", "ProcessingTimeTrigger", "PurgingTrigger", "Trigger", "TriggerResult"]

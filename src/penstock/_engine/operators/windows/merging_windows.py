@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from penstock._api.window import MergingWindowAssigner, Window
+from penstock._api.windows.window import MergingWindowAssigner, Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

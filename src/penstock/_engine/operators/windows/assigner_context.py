@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock._api.window import WindowAssigner
+from penstock._api.windows.window import WindowAssigner
 from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.state.key_context import KeyContext
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from penstock._api.state.descriptors import StateDescriptor
     from penstock._api.state.kinds import State
     from penstock._engine.operators.base import OperatorContext
-    from penstock._engine.operators.trigger_context import TriggerState
+    from penstock._engine.operators.windows.trigger_context import TriggerState
     from penstock._engine.state.kinds.kind import AnyKind
     from penstock._engine.state.memory_store import MemoryStore
     from penstock._engine.state.table import Table

@@ -13,16 +13,16 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock._api.time_domain import TimeDomain
-from penstock._api.triggers import TriggerResult
-from penstock._api.window import MergingWindowAssigner, Window
-from penstock._engine.operators.assigner_context import AssignerContext
+from penstock._api.windows.triggers import TriggerResult
+from penstock._api.windows.window import MergingWindowAssigner, Window
 from penstock._engine.operators.context import EngineRuntimeContext
-from penstock._engine.operators.late_records import LateRecords
-from penstock._engine.operators.merging_windows import MergingWindows
 from penstock._engine.operators.side_outputs import SideOutputs
-from penstock._engine.operators.trigger_context import TriggerState
-from penstock._engine.operators.window_contents import CONTENTS, WindowContents
-from penstock._engine.operators.windowed import WindowedOperator
+from penstock._engine.operators.windows.assigner_context import AssignerContext
+from penstock._engine.operators.windows.late_records import LateRecords
+from penstock._engine.operators.windows.merging_windows import MergingWindows
+from penstock._engine.operators.windows.trigger_context import TriggerState
+from penstock._engine.operators.windows.window_contents import CONTENTS, WindowContents
+from penstock._engine.operators.windows.windowed import WindowedOperator
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 from penstock._engine.state.table import ABSENT, MISSING
 from penstock.common.copies import own
@@ -30,12 +30,12 @@ from penstock.common.short_repr import short_repr
 from penstock.errors import UnsupportedOperationError, WindowResultError
 
 if TYPE_CHECKING:
-    from penstock._api.triggers import Trigger
-    from penstock._api.window import WindowAssigner
+    from penstock._api.windows.triggers import Trigger
+    from penstock._api.windows.window import WindowAssigner
     from penstock._engine.operators.base import EpochContext, OperatorContext, Output
     from penstock._engine.operators.batch import RowBatch
-    from penstock._engine.operators.window_function import WindowResults
-    from penstock._engine.operators.window_namespaces import WindowNamespaces
+    from penstock._engine.operators.windows.window_function import WindowResults
+    from penstock._engine.operators.windows.window_namespaces import WindowNamespaces
     from penstock._engine.protocol.keys import NormalKey
     from penstock._engine.state.table import Pane
     from penstock._engine.state.timers import DueTimer, Timers

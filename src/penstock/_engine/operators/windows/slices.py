@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from penstock._engine.protocol.rows import MIN_WATERMARK
 
 if TYPE_CHECKING:
-    from penstock._api.time_windows import AlignedWindows
+    from penstock._api.windows.time_windows import AlignedWindows
 
 #: The start and the end of a slice or of a window, the namespace of its pane; no start is before the first time.
 Span: TypeAlias = "tuple[int, int]"
@@ -20,7 +20,7 @@ class Slices:
         windows: The windows.
 
     Example:
-        >>> from penstock._api.time_windows import SlidingEventTimeWindows
+        >>> from penstock._api.windows.time_windows import SlidingEventTimeWindows
         >>> slices = Slices(SlidingEventTimeWindows(5, 2, 0))
         >>> slices.of(2), slices.of(3)
         ((2, 3), (3, 4))

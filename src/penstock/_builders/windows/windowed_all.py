@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from penstock._api.functions.basic import AggregateFunction, ReduceFunction
 from penstock._api.functions.windows import AllWindowFunction, ProcessAllWindowFunction
-from penstock._builders.all_windows import OneKey, with_key
 from penstock._builders.checks import check_function
 from penstock._builders.typed_functions import typed_aggregate, typed_reduce
-from penstock._builders.window_settings import WindowSettings
+from penstock._builders.windows.all_windows import OneKey, with_key
+from penstock._builders.windows.window_settings import WindowSettings
 from penstock._shelf import show
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock._api.window import WindowAssigner
+    from penstock._api.windows.window import WindowAssigner
     from penstock._builders.stream import DataStream
     from penstock.common.typeinfo import TypeInformation
 

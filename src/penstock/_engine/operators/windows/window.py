@@ -10,10 +10,11 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
-from penstock._api.time_windows import checked_timestamp
-from penstock._api.window import TimeWindow
+from penstock._api.windows.time_windows import checked_timestamp
+from penstock._api.windows.window import TimeWindow
 from penstock._engine.operators.context import EngineRuntimeContext
-from penstock._engine.operators.fired_windows import (
+from penstock._engine.operators.side_outputs import SideOutputs
+from penstock._engine.operators.windows.fired_windows import (
     CONTENTS,
     FIRED,
     has_fired,
@@ -21,20 +22,19 @@ from penstock._engine.operators.fired_windows import (
     note_new_record,
     take_over_from_format_1,
 )
-from penstock._engine.operators.late_records import LateRecords
-from penstock._engine.operators.side_outputs import SideOutputs
-from penstock._engine.operators.windowed import WindowedOperator
+from penstock._engine.operators.windows.late_records import LateRecords
+from penstock._engine.operators.windows.windowed import WindowedOperator
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
 from penstock.common.copies import own
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from penstock._api.time_windows import AlignedWindows
+    from penstock._api.windows.time_windows import AlignedWindows
     from penstock._engine.operators.base import EpochContext, OperatorContext, Output
     from penstock._engine.operators.batch import RowBatch
-    from penstock._engine.operators.window_function import Entry, WindowResults
-    from penstock._engine.operators.window_strategy import PaneStrategy
+    from penstock._engine.operators.windows.window_function import Entry, WindowResults
+    from penstock._engine.operators.windows.window_strategy import PaneStrategy
     from penstock._engine.protocol.keys import NormalKey
     from penstock._engine.state.table import Pane, Table
 

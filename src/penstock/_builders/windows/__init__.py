@@ -1,0 +1,1 @@
+"""Windowed streams, and what is said of their windows."""

@@ -1,0 +1,1 @@
+"""Operators of windows: aligned ones, sliding ones in slices, and all others by key."""
