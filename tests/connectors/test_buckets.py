@@ -14,7 +14,7 @@ import pytest
 
 from penstock._connectors.files import local, object_store
 from penstock._connectors.files.opening import FoundFile, filesystem_of
-from penstock._connectors.files.writer import _MOST_PARKED_BYTES, FileWriter
+from penstock._connectors.files.writer import FileWriter
 from penstock.common.serialization import Encoder
 from penstock.datastream.connectors.file_system import (
     BucketAssigner,
@@ -273,25 +273,26 @@ def test_records_of_more_buckets_than_files_are_there_once_over_restarts(
     assert lines_below(folder) == sorted(expected)
 
 
-def test_thousand_buckets_on_a_store_take_the_memory_that_a_writer_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
-    held, flush = list[int](), FileWriter.flush
+def test_buckets_on_a_store_take_the_memory_that_a_writer_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    most, held, flush = 1 << 20, list[int](), FileWriter.flush
 
     def watched(writer: FileWriter, end_of_input: bool) -> None:
         held.append(tracemalloc.get_traced_memory()[0])
         flush(writer, end_of_input)
 
     monkeypatch.setattr(FileWriter, "flush", watched)
+    monkeypatch.setattr("penstock._connectors.files.writer._MOST_PARKED_BYTES", most)
     folder, text = store_folder(), "x" * (48 << 10)
     builder = FileSink.for_row_format(folder, Encoder.simple_string_encoder()).with_bucket_assigner(ByFirst())
     builder.with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy())
-    run = SinkRun(builder.with_max_open_buckets(10).build())
-    names = [f"b{number}" for number in range(1_000)]
+    run = SinkRun(builder.with_max_open_buckets(2).build())
+    names = [f"b{number}" for number in range(60)]
     tracemalloc.start()
     try:
         run.commit(run.epoch([(name, text) for name in names]))
     finally:
         tracemalloc.stop()
-    assert held[0] < _MOST_PARKED_BYTES * 5 // 4  # without the limit, all 47 MiB and more
+    assert held[0] < 2 * most  # without the limit, all 2.8 MiB and more
     run.commit(run.epoch([(name, "last") for name in names], end_of_input=True))
     run.close()
     store = object_store.store_of("memory://")

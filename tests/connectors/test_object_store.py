@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
+from typing import Any
 
+import obstore
 import pytest
 from tests.connectors.staged import lose_staged
 
@@ -137,3 +140,37 @@ def test_object_that_a_store_says_it_has_and_has_not_is_no_published_one(
     monkeypatch.setattr(ObjectFileSystem, "size_of", size_of)
     with pytest.raises(OSError, match="the store took 5 bytes and has none"):
         filesystem.publish([f"{folder}/.staged"], f"{folder}/part")
+
+
+def test_segments_that_cannot_be_read_to_their_end_publish_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, filesystem, real = new_folder(), ObjectFileSystem(), obstore.open_reader
+    staged = [f"{folder}/.{number}" for number in range(2)]
+    for path in staged:
+        put(path, path[-1:].encode() * (9 << 20))  # more than one part
+
+    class Broken:
+        def read(self, size: int) -> bytes:
+            raise ConnectionResetError(errno.ECONNRESET, "the connection was reset")
+
+    def open_reader(store: Any, key: str) -> Any:
+        return Broken() if key.endswith("1") else real(store, key)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(obstore, "open_reader", open_reader)
+        with pytest.raises(OSError, match="the connection was reset"):
+            filesystem.publish(staged, f"{folder}/part")
+    assert filesystem.size_of(f"{folder}/part") is None
+    assert filesystem.publish(staged, f"{folder}/part")
+    assert bytes(filesystem.open(f"{folder}/part").read()) == b"0" * (9 << 20) + b"1" * (9 << 20)
+
+
+@pytest.mark.parametrize("name", ["a b", "a#b", "a?b", "a*b", "[a]", "a%20b", "a~b", "a^b", "ü", "☃"])
+def test_object_is_listed_read_and_deleted_by_the_name_that_it_was_given(name: str) -> None:
+    folder, filesystem = new_folder(), ObjectFileSystem()
+    path = f"{folder}/{name}/{name}.txt"
+    put(path, b"line")
+    (found,) = filesystem.find(folder)
+    assert (found.path, found.size) == (path, 4)
+    assert visible_lines(folder) == ["line"]
+    filesystem.delete(path)
+    assert visible_lines(folder) == []

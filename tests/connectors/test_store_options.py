@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 import obstore
@@ -60,12 +59,7 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Servers]:
     for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ACCESS_KEY_ID", "AWS_ALLOW_HTTP"):
         monkeypatch.delenv(name, raising=False)
     stores._opened.cache_clear()
-    # The tasks of two jobs in one process turn the level of the log, and do not turn it back in order.
-    loggers = [logging.getLogger(), logging.getLogger("penstock")]
-    levels = [logger.level for logger in loggers]
     yield servers
-    for logger, level in zip(loggers, levels, strict=True):
-        logger.setLevel(level)
     stores._opened.cache_clear()
 
 

@@ -1,20 +1,26 @@
-"""Functions of a stream over batches of columns."""
+"""Functions and aggregates of a stream over batches of columns."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar, cast
 
 from penstock._api.functions.basic import MapFunction
+from penstock._api.functions.field_key import FieldKey
 from penstock._builders.checks import check_function
-from penstock._engine.graph.job_graph import OperatorKind
+from penstock._engine.graph.job_graph import OperatorKind, PartitionerKind
+from penstock._engine.graph.pickling import dumps_members
+from penstock._engine.graph.stream_graph import Partitioning
+from penstock._engine.operators.column_aggregates import KEY, PARTS, ColumnAggregates
 from penstock._engine.operators.record_columns import DeclaredColumns
+from penstock.common.typeinfo import RowTypeInfo, Types
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
-    from penstock._builders.stream import DataStream
+    from penstock._builders.stream import DataStream, KeyedStream
     from penstock.common.typeinfo import TypeInformation
 
 T = TypeVar("T")
@@ -78,3 +84,109 @@ class BatchFunctions(Generic[T]):
         declared = DeclaredColumns.of(output_type)
         conform = declared is None or not declared.are_complete
         return stream._transform(OperatorKind.MAP_BATCHES, "MapBatches", members, output_type, conform=conform)
+
+
+class KeyedBatchAggregates(Generic[T]):
+    """Aggregates of columns by key."""
+
+    def aggregate_batches(self, aggregates: Mapping[str, str | Sequence[str]]) -> DataStream[Any]:
+        """Aggregate columns by key, without a Python object for each record; ours.
+
+        In streaming mode, the end of each epoch gives the totals so far of the keys that it has changed; in batch mode
+        each key has one result. Records are aggregated before they are sent to the subtask of their key, too. Nulls are
+        left out, as in SQL. A result has the key's column and one for each aggregate, such as ``price_sum``; it has the
+        timestamp of the newest record of its key in the epoch.
+
+        Args:
+            aggregates: For each column "sum", "min", "max", "count" or "mean", or several of them.
+
+        Raises:
+            ValueError: There is no such aggregate, or none at all.
+            UnsupportedOperationError: The stream is not keyed by the name of a column, or its declared type does not
+                have a column, or one of another type.
+
+        Example:
+            >>> from penstock.datastream import StreamExecutionEnvironment
+            >>> env = StreamExecutionEnvironment.get_execution_environment()
+            >>> orders = env.from_collection([{"item": "tea", "price": 2}, {"item": "tea", "price": 3}])
+            >>> orders.key_by("item").aggregate_batches({"price": ["sum", "max"]}).get_name()
+            'Aggregate'
+        """
+        keyed = cast("KeyedStream[T, Any]", self)
+        wanted = column_aggregates(keyed, aggregates)
+        members = {"aggregates": wanted, "input_type": keyed._declared_type()}
+        by_key = Partitioning(PartitionerKind.HASH, dumps_members("KeyBy", {"key_selector": FieldKey(KEY)}))
+        attached = keyed._pipeline.attached
+        edges = tuple(
+            replace(attached(OperatorKind.COLUMN_PARTIALS, "partial results", members, edge), partitioning=by_key)
+            for edge in keyed._edges
+        )
+        node = keyed._pipeline.add_operator(OperatorKind.COLUMN_TOTALS, "Aggregate", members, edges)
+        return keyed._output_of(node, aggregated_type(keyed._declared_type(), wanted), conform=False)
+
+
+def column_aggregates(keyed: KeyedStream[Any, Any], aggregates: Mapping[str, str | Sequence[str]]) -> ColumnAggregates:
+    """Return what was asked of ``aggregate_batches``.
+
+    Raises:
+        ValueError: There is no such aggregate, or none at all.
+        UnsupportedOperationError: The stream is not keyed by the name of a column.
+    """
+    selector = keyed._key_selector
+    if not isinstance(selector, FieldKey):
+        reason = 'it aggregates by a column; name it: key_by("column").aggregate_batches(...)'
+        raise UnsupportedOperationError("aggregate_batches() by a function", reason)
+    pairs = [
+        (column, function)
+        for column, functions in aggregates.items()
+        for function in ([functions] if isinstance(functions, str) else functions)
+    ]
+    unknown = next((function for _, function in pairs if function not in PARTS), None)
+    if unknown is not None or not pairs:
+        found = "none" if unknown is None else repr(unknown)
+        msg = f"The aggregates of a column are {', '.join(PARTS)}; got {found}."
+        raise ValueError(msg)
+    return ColumnAggregates(selector.field, list(dict.fromkeys(pairs)))
+
+
+def aggregated_type(
+    type_info: TypeInformation | None, aggregates: ColumnAggregates, between: Sequence[str] = ()
+) -> TypeInformation | None:
+    """Return the type of the results of aggregates, None where the columns are not declared.
+
+    Args:
+        type_info: The type of the records.
+        aggregates: The aggregates.
+        between: Columns of whole numbers between the key and the aggregates.
+
+    Raises:
+        UnsupportedOperationError: The type lacks a column, or a column cannot be aggregated in that way.
+    """
+    if not isinstance(type_info, RowTypeInfo):
+        return None
+    types = dict(zip(type_info.get_field_names(), type_info.get_field_types(), strict=True))
+    missing = next((name for name in (aggregates.key, *dict(aggregates.parts)) if name not in types), None)
+    if missing is not None:
+        operation = f"aggregate_batches() of the column {missing!r}"
+        raise UnsupportedOperationError(operation, f"the records are declared to have {', '.join(types)}")
+    results: list[TypeInformation] = []
+    for function, places in aggregates.places:
+        column, _ = aggregates.parts[places[0]]
+        results.append(_result_type(function, column, types[column]))
+    names = [aggregates.key, *between, *aggregates.names]
+    return Types.ROW_NAMED(names, [types[aggregates.key], *[Types.LONG()] * len(between), *results])
+
+
+def _result_type(function: str, column: str, type_info: TypeInformation) -> TypeInformation:
+    if function == "count":
+        return Types.LONG()
+    if function in {"min", "max"}:
+        return type_info
+    if type_info in (Types.BYTE(), Types.SHORT(), Types.INT(), Types.LONG(), Types.BOOLEAN()):
+        return Types.LONG() if function == "sum" else Types.DOUBLE()
+    if type_info in (Types.FLOAT(), Types.DOUBLE()):
+        return Types.DOUBLE()
+    if type_info == Types.BIG_DEC():
+        return Types.BIG_DEC() if function == "sum" else Types.DOUBLE()
+    operation = f"aggregate_batches() with {function!r} of the column {column!r}"
+    raise UnsupportedOperationError(operation, f"it is declared as {type_info!r}, which is no number")

@@ -91,6 +91,13 @@ class Pipeline:
             self._shapers[operator.id, tag] = shaper
         return StreamEdge(shaper)
 
+    def attached(self, kind: OperatorKind, name: str, members: Mapping[str, object], edge: StreamEdge) -> StreamEdge:
+        """Return the output of a new operator that belongs to the one at which an edge begins, in the same vertex."""
+        source = edge.source
+        given = StreamEdge(source, edge.tag)
+        node = self._node(kind, name, members, (given,), sized_like=source, owner=source.operator())
+        return StreamEdge(node, input_index=edge.input_index)
+
     def nodes(self) -> list[StreamNode]:
         """Return what the next execution runs: the operators added since the last one, and all that they read from."""
         return with_ancestors(self._pending)

@@ -22,6 +22,8 @@ _STATEFUL: Final = frozenset(
         OperatorKind.KEYED_BROADCAST_PROCESS,
         OperatorKind.REDUCE,
         OperatorKind.WINDOW,
+        OperatorKind.COLUMN_TOTALS,
+        OperatorKind.COLUMN_WINDOW,
     }
 )
 

@@ -17,7 +17,7 @@ from penstock._api.functions.field_key import FieldKey
 from penstock._api.functions.process import KeyedProcessFunction, ProcessFunction
 from penstock._api.output_tag import OutputTag
 from penstock._builders.aggregations import Projection
-from penstock._builders.batch_functions import BatchFunctions
+from penstock._builders.batch_functions import BatchFunctions, KeyedBatchAggregates
 from penstock._builders.checks import check_broadcast_descriptors, check_function, check_watermark_strategy
 from penstock._builders.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
 from penstock._builders.field_aggregations import FieldAggregations
@@ -366,7 +366,7 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamOutputs[T]):
         return tuple(replace(edge, partitioning=Partitioning(kind, payload)) for edge in self._edges)
 
 
-class KeyedStream(FieldAggregations[T], KeyedWindowing[T, K], DataStream[T], Generic[T, K]):
+class KeyedStream(FieldAggregations[T], KeyedBatchAggregates[T], KeyedWindowing[T, K], DataStream[T], Generic[T, K]):
     """A stream that ``key_by`` made: records of one key are together, and functions may keep state for each key.
 
     Source: org.apache.flink.streaming.api.datastream.KeyedStream.

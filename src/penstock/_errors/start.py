@@ -118,22 +118,24 @@ class CheckpointClaimedError(RestoreError):
     job_id: str  #: the job that has claimed it, 32 hexadecimal digits
     job_name: str  #: its name
     directory: str  #: the checkpoint directory of that job
-    unknown: str | None = None  #: the file with the claim, if that directory has no record of the job
+    file: str  #: the file with the claim
+    newest: str | None = None  #: the job's newest record in that directory; None if there is none
 
     def __str__(self) -> str:
         job, mode = f"job {self.job_name!r} ({self.job_id})", "execution.state-recovery.claim-mode: NO_CLAIM"
-        if self.unknown is not None:
+        danger = "Each of two jobs that own it would continue from it, and delete it."
+        gone = f"If that job is gone for good, delete {self.file}; then this job may claim."
+        if self.newest is not None:
             return (
-                f"{self.path} was claimed by {job}. Whether that job has ended is not known here: {self.directory} has "
-                "no record of it, so it is not mounted on this machine, or was deleted. Each of two jobs that own "
-                "the checkpoint would continue from it, and delete it. Mount that directory here, or start this job "
-                f"with {mode}. If that job is gone for good, delete {self.unknown}; then this job may claim."
+                f"{self.path} was claimed by {job}, which has not ended as far as its newest record in "
+                f"{self.directory} says, {self.newest}. {danger} Let that job continue "
+                "(execution.state-recovery.path: latest, with penstock.job-id where another job has its name) or "
+                f"cancel it, or start this one with {mode}. {gone}"
             )
         return (
-            f"{self.path} was claimed by {job}, which has not ended as far as its records in {self.directory} say. "
-            "Each of two jobs that own it would continue from it, and delete it. Let that job continue "
-            "(execution.state-recovery.path: latest, with penstock.job-id where another job has its name) or cancel "
-            f"it, or start this one with {mode}."
+            f"{self.path} was claimed by {job}. Whether that job has ended is not known here: {self.directory} has "
+            f"no record of it, so it is not mounted on this machine, or was deleted. {danger} Mount that directory "
+            f"here, or start this job with {mode}. {gone}"
         )
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from penstock._api.output_tag import OutputTag
 from penstock._api.windows.evictors import Evictor
+from penstock._api.windows.time_windows import SlidingEventTimeWindows, TumblingEventTimeWindows
 from penstock._api.windows.triggers import Trigger
 from penstock._api.windows.window import MergingWindowAssigner, WindowAssigner
 from penstock._engine.graph.job_graph import OperatorKind
@@ -14,6 +15,7 @@ from penstock.errors import UnsupportedOperationError
 if TYPE_CHECKING:
     from penstock._builders.environment import StreamExecutionEnvironment
     from penstock._builders.stream import DataStream, KeyedStream
+    from penstock._engine.operators.column_aggregates import ColumnAggregates
     from penstock.common.typeinfo import TypeInformation
 
 T = TypeVar("T")
@@ -130,6 +132,25 @@ class WindowSettings(Generic[T, W]):
             "evictor": self._evictor,
         }
         return self._keyed_stream._transform(OperatorKind.WINDOW, "Window", members, output_type)
+
+    def _build_columns(self, aggregates: ColumnAggregates, output_type: TypeInformation | None) -> DataStream[Any]:
+        """Add the operator of windows of columns, and return its main output."""
+        assigner = self._window_assigner
+        is_aligned = isinstance(assigner, (TumblingEventTimeWindows, SlidingEventTimeWindows))
+        if not is_aligned or self._trigger is not None or self._evictor is not None:
+            reason = (
+                "columns are aggregated in tumbling and sliding event-time windows, without trigger and evictor; use "
+                "aggregate() or reduce(), which take records"
+            )
+            raise UnsupportedOperationError(f"aggregate_batches() in {assigner!r}", reason)
+        members = {
+            "assigner": assigner,
+            "aggregates": aggregates,
+            "input_type": self._keyed_stream._declared_type(),
+            "allowed_lateness_ms": self._allowed_lateness_ms,
+            "late_tag": None if self._late_tag is None else self._late_tag.tag_id,
+        }
+        return self._keyed_stream._transform(OperatorKind.COLUMN_WINDOW, "Window", members, output_type, conform=False)
 
     def _checked_trigger(self, what: str, trigger: Trigger[Any, Any]) -> Trigger[Any, Any]:
         if not isinstance(trigger, Trigger):  # pyright: ignore[reportUnnecessaryIsInstance]

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from penstock._api.functions.basic import AggregateFunction, ReduceFunction
 from penstock._api.functions.windows import ProcessWindowFunction, WindowFunction
+from penstock._builders.batch_functions import aggregated_type, column_aggregates
 from penstock._builders.checks import check_function
 from penstock._builders.typed_functions import typed_aggregate, typed_reduce
 from penstock._builders.windows.window_settings import WindowSettings
+from penstock._engine.operators.column_windows import WINDOW_COLUMNS
 from penstock._shelf import show
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from penstock._builders.stream import DataStream
     from penstock.common.typeinfo import TypeInformation
@@ -167,6 +169,35 @@ class WindowedStream(WindowSettings[T, W], Generic[T, K, W]):
         """
         check_function("process_window_function", process_window_function, ProcessWindowFunction, or_callable=False)
         return self._build("elements", None, process_window_function, output_type)
+
+    def aggregate_batches(self, aggregates: Mapping[str, str | Sequence[str]]) -> DataStream[Any]:
+        """Aggregate columns in tumbling or sliding event-time windows, without a Python object for each record; ours.
+
+        A result has the key's column, ``window_start`` and ``window_end`` in milliseconds, and a column for each
+        aggregate, such as ``price_sum``. Records are late by the rule of all windows; one within the allowed lateness
+        fires its window again, once for all such records of a batch.
+
+        Args:
+            aggregates: As for ``KeyedStream.aggregate_batches``.
+
+        Raises:
+            ValueError: There is no such aggregate, or none at all.
+            UnsupportedOperationError: The windows are others, or have a trigger or an evictor of their own; or the
+                stream is not keyed by the name of a column, or its declared type does not have a column.
+
+        Example:
+            >>> from penstock.common.time import Time
+            >>> from penstock.datastream import StreamExecutionEnvironment
+            >>> from penstock.datastream.window import TumblingEventTimeWindows
+            >>> env = StreamExecutionEnvironment.get_execution_environment()
+            >>> orders = env.from_collection([{"item": "tea", "price": 2}]).key_by("item")
+            >>> orders.window(TumblingEventTimeWindows.of(Time.minutes(1))).aggregate_batches(
+            ...     {"price": "sum"}
+            ... ).get_name()
+            'Window'
+        """
+        wanted = column_aggregates(self._keyed_stream, aggregates)
+        return self._build_columns(wanted, aggregated_type(self._keyed_stream._declared_type(), wanted, WINDOW_COLUMNS))
 
 
 def _check_result(window_function: object) -> None:

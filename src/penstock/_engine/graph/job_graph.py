@@ -47,6 +47,10 @@ class OperatorKind(StrEnum):
     WINDOW = "window"
     #: function: AsyncFunction, timeout_ms, capacity, is_ordered, retry_strategy: AsyncRetryStrategy
     ASYNC_WAIT = "async_wait"
+    #: aggregates: ColumnAggregates, input_type: TypeInformation | None; before the shuffle to the next one
+    COLUMN_PARTIALS = "column_partials"
+    COLUMN_TOTALS = "column_totals"  #: the same
+    COLUMN_WINDOW = "column_window"  #: the same, assigner, allowed_lateness_ms, late_tag
     CONFORM = "conform"  #: type_info: TypeInformation; holds each record to the declared type
     SINK_WRITER = "sink_writer"  #: sink: Sink
     #: type_info: TypeInformation | None, as_text: bool (print: the text of each record; else the records)

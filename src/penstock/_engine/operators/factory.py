@@ -19,6 +19,8 @@ from penstock._engine.operators.co_process import (
     CoProcessOperator,
     KeyedCoProcessOperator,
 )
+from penstock._engine.operators.column_totals import ColumnPartialsOperator, ColumnTotalsOperator
+from penstock._engine.operators.column_windows import column_window_operator
 from penstock._engine.operators.combine import CombineOperator
 from penstock._engine.operators.map_batches import MapBatchesOperator
 from penstock._engine.operators.process import KeyedProcessOperator, ProcessOperator
@@ -74,6 +76,9 @@ _OPERATORS: Final[dict[str, Callable[..., Operator]]] = {
     "reduce": ReduceOperator,
     "window": window_operator,
     "async_wait": AsyncWaitOperator,
+    "column_partials": ColumnPartialsOperator,
+    "column_totals": ColumnTotalsOperator,
+    "column_window": column_window_operator,
     "conform": CastOperator,
     "sink_writer": SinkWriterOperator,
     "collect": CollectOperator,

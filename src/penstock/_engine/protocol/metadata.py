@@ -376,7 +376,7 @@ def encode_chain_entry(entry: ChainEntry, keys: SigningKeys = UNSIGNED) -> bytes
         keys: The keys of the user; the first one signs.
     """
     body = msgspec.json.format(msgspec.json.encode(entry), indent=1)
-    signature = keys.sign(body)
+    signature = keys.sign(body, FORMAT_VERSION)
     signed = b"" if signature is None else b'"hmac": "%s",\n' % signature.encode()
     head = b'{\n"format": %d,\n"sha256": "%s",\n' % (FORMAT_VERSION, _digest(body).encode())
     return b'%s%s"record": %s\n}\n' % (head, signed, body)
@@ -405,7 +405,7 @@ def decode_chain_entry(data: bytes, path: str, keys: SigningKeys = UNSIGNED) -> 
     body = bytes(document.entry)
     if _digest(body) != document.sha256:
         raise CorruptCheckpointError(path, "its checksum does not match, so it was altered after it was written")
-    if not keys.accept(body, document.hmac):
+    if not keys.accept(body, document.format, document.hmac):
         reason = "it has no signature" if document.hmac is None else "another key has signed it, or it was altered"
         raise SignatureError(path, reason)
     entry = _entry_of(body, document.format, path)

@@ -14,8 +14,9 @@ from typing import Final, Self
 from penstock.common import option_table
 from penstock.errors import ConfigurationError, CorruptCheckpointError
 
-#: The prefix of signed bytes, so that signatures for another purpose do not match.
-_PURPOSE: Final = b"penstock chain entry 1\n"
+#: The prefix of signed bytes, so that signatures for another purpose do not match, nor those of another format: the
+#: same bytes mean something else in it.
+_PURPOSE: Final = "penstock chain entry 2, format {}\n"
 _SEAL_BYTES: Final = 32
 _SHORTEST_KEY: Final = 16
 
@@ -51,16 +52,16 @@ class SigningKeys:
     def __bool__(self) -> bool:
         return bool(self.keys)
 
-    def sign(self, body: bytes) -> str | None:
-        """Return the signature of an entry; None where there is no key."""
-        return _signature(self.keys[0], body) if self.keys else None
+    def sign(self, body: bytes, document_format: int) -> str | None:
+        """Return the signature of an entry in a format; None where there is no key."""
+        return _signature(self.keys[0], body, document_format) if self.keys else None
 
-    def accept(self, body: bytes, signature: str | None) -> bool:
+    def accept(self, body: bytes, document_format: int, signature: str | None) -> bool:
         """Return whether one of the keys made a signature; without keys anything is accepted."""
         if not self.keys:
             return True
         given = (signature or "").encode("utf-8", "surrogatepass")
-        return any(hmac.compare_digest(_signature(key, body).encode(), given) for key in self.keys)
+        return any(hmac.compare_digest(_signature(key, body, document_format).encode(), given) for key in self.keys)
 
 
 #: No keys: nothing is signed or checked.
@@ -103,5 +104,5 @@ def _seal(data: bytes, key: bytes, label: str) -> bytes:
     return hmac.digest(key, f"{label}\n".encode() + data, "sha256")
 
 
-def _signature(key: bytes, body: bytes) -> str:
-    return hmac.new(key, _PURPOSE + body, "sha256").hexdigest()
+def _signature(key: bytes, body: bytes, document_format: int) -> str:
+    return hmac.digest(key, _PURPOSE.format(document_format).encode() + body, "sha256").hex()

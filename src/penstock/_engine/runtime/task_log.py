@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -34,6 +35,37 @@ class LogSource(Protocol):
         ...
 
 
+class _LoweredLevel:
+    """The level of the root logger, lowered from the first of several users to the last, in whatever order they end."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        #: What the first one found.
+        self._before = logging.NOTSET
+
+    @contextmanager
+    def use(self) -> Generator[None]:
+        """Have the root logger let pass what a task sends."""
+        root = logging.getLogger()
+        with self._lock:
+            if self._users == 0:
+                self._before = root.level
+            self._users += 1
+            root.setLevel(min(root.level, logging.INFO))
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                if self._users == 0:
+                    root.setLevel(self._before)
+
+
+#: Of this process: tasks of several jobs may run in it side by side.
+_LEVEL: Final = _LoweredLevel()
+
+
 class TaskLog(logging.Handler):
     """Collects log records while a task runs."""
 
@@ -63,16 +95,14 @@ class TaskLog(logging.Handler):
     def listening(self) -> Generator[None]:
         """Collect from the root logger."""
         root = logging.getLogger()
-        level = root.level
-        root.addHandler(self)
-        root.setLevel(min(level, logging.INFO))
         # py4j has no JVM to talk to in a task.
         logging.getLogger("py4j").setLevel(logging.WARNING)
-        try:
-            yield
-        finally:
-            root.removeHandler(self)
-            root.setLevel(level)
+        with _LEVEL.use():
+            root.addHandler(self)
+            try:
+                yield
+            finally:
+                root.removeHandler(self)
 
     def send(self, rows: RowBuffer, slot: int, token: int) -> None:
         """Send the lines as a row for the driver."""

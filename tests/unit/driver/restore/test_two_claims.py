@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.kit.clock import CLOCK
-from tests.kit.stories import Chapter, Story
+from tests.kit.driving import Driven, Epochs
+from tests.kit.stories import Chapter, Sheet, Story
 from tests.unit.driver.restore.test_claim import LONG, cancel, contents, expect_everything, program
 
 from penstock._engine.coordinator import instructions as do
+from penstock._engine.driver import assembly
 from penstock._engine.driver.checkpoints import claimants
 from penstock._engine.driver.checkpoints.claimants import Claimant, check_claim, claim, release
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.savepoints.disposal import dispose
 from penstock._engine.storage.local import LocalStorage
+from penstock._engine.storage.scratch import ScratchDirectory
 from penstock.common.job_status import JobStatus
 from penstock.errors import CheckpointClaimedError
 
@@ -93,12 +96,12 @@ class KilledError(BaseException):
     """The process is gone."""
 
 
+def kill(_: JobDriver | None = None) -> None:
+    raise KilledError
+
+
 def killed_claimant(story: Story, path: str, **settings: Any) -> None:
     """Have the process of a job that claims killed in its first epoch."""
-
-    def kill(_: JobDriver) -> None:
-        raise KilledError
-
     with pytest.raises(KilledError):
         story.run(program, asks={1: kill}, recover=path, job_id="ab" * 16, **TO_OWN, **settings)
 
@@ -130,8 +133,8 @@ def test_claimant_whose_directory_is_not_mounted_here_is_not_taken_for_ended(
     error = story.run(program, recover=path, **TO_OWN).error
     assert isinstance(error, CheckpointClaimedError)
     assert error.job_id == "ab" * 16
-    assert error.unknown is not None
-    for part in (str(mounted), error.unknown, "not mounted", "NO_CLAIM"):
+    assert error.newest is None
+    for part in (str(mounted), error.file, "not mounted", "NO_CLAIM"):
         assert part in str(error)
     assert contents(tmp_path / "checkpoints") == before, "the refused one has written nothing"
     settings: dict[str, Any] = TO_OWN
@@ -140,16 +143,43 @@ def test_claimant_whose_directory_is_not_mounted_here_is_not_taken_for_ended(
             away.rename(mounted)
             refused = story.run(program, recover=path, **TO_OWN).error
             assert isinstance(refused, CheckpointClaimedError)
-            assert refused.unknown is None
+            assert refused.newest is not None
             assert "has not ended" in str(refused)
             settings = {"recover": "latest", "job_id": "ab" * 16, "checkpoints": str(mounted), **TO_OWN}
         case "a copy":
             settings = {"recover": path}
         case _:
-            Path(error.unknown).unlink()
+            Path(error.file).unlink()
             settings = {"recover": path, **TO_OWN}
     assert story.run(program, **settings).status is JobStatus.FINISHED
     expect_everything(story)
+
+
+@pytest.mark.parametrize("left", ["its checkpoints", "nothing"])
+def test_claimant_with_temporary_checkpoints_that_was_killed_blocks_until_its_claim_is_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: str
+) -> None:
+    story, temporary = Story(tmp_path), ScratchDirectory("penstock-checkpoints-", tmp_path)
+    path = origin(story, "savepoint")
+    with monkeypatch.context() as patch:
+        patch.setattr(assembly, "ScratchDirectory", lambda _: temporary)
+        sheet = Sheet(tmp_path, recover=path, claim="CLAIM", restart="none")
+        program(sheet)
+        driven = Driven(sheet.env, tmp_path / "state", Epochs(2))
+    driven.at_epoch(2, kill)
+    with pytest.raises(KilledError):
+        driven.run()
+    driven.runner.close()
+    temporary._lock.close()  # as the system does
+    if left == "nothing":  # as after the next cleaning of temporary directories
+        shutil.rmtree(temporary.path)
+    error = story.run(program, recover=path, **TO_OWN).error
+    assert isinstance(error, CheckpointClaimedError)
+    assert (error.newest is not None) is (left == "its checkpoints")
+    for part in (str(temporary.path), f"gone for good, delete {error.file}", "NO_CLAIM"):
+        assert part in str(error)
+    Path(error.file).unlink()
+    assert story.run(program, recover=path, **TO_OWN).status is JobStatus.FINISHED
 
 
 @pytest.mark.parametrize("kind", ORIGINS)

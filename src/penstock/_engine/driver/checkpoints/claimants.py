@@ -77,9 +77,10 @@ def check_claim(
     if last is None or last.job_id == job_id:
         return last
     if not has_ended(last, options):
-        known = bool(checkpoint_ids(open_storage(last.checkpoints, options).names(last.job_id)))
-        file = None if known else storage.full_path(claim_file(path, _last_number(names)))
-        raise CheckpointClaimedError(storage.full_path(path), last.job_id, last.job_name, last.checkpoints, file)
+        ids = checkpoint_ids(open_storage(last.checkpoints, options).names(last.job_id))
+        newest = checkpoint_path(last.job_id, ids[-1]) if ids else None
+        claimed, file = (storage.full_path(name) for name in (path, claim_file(path, _last_number(names))))
+        raise CheckpointClaimedError(claimed, last.job_id, last.job_name, last.checkpoints, file, newest)
     return None
 
 

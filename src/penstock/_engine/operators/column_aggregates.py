@@ -1,0 +1,269 @@
+"""Aggregates of columns by key: Arrow computes partial results of many records at once, and keyed state holds those.
+
+Nulls are left out, as in SQL: a sum of nothing but nulls is null, a count of them is 0. NaN is greater than all other
+values, as in the aggregations of records.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from penstock._api.functions.basic import AggregateFunction
+from penstock._formats.arrow_types import arrow_array
+from penstock.errors import BatchColumnsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+#: The partial results that each aggregate is made of.
+PARTS: Final[dict[str, tuple[str, ...]]] = {
+    "sum": ("sum",),
+    "min": ("min",),
+    "max": ("max",),
+    "count": ("count",),
+    "mean": ("sum", "count"),
+}
+#: What becomes of a column of partial results.
+_AGAIN: Final = {"sum": "sum", "min": "min", "max": "max", "count": "sum"}
+#: The column of keys in tables of partial results.
+KEY: Final = "key"
+_LARGEST_EXACT_SUM: Final = 2**62
+_EXACT: Final = decimal.Context(prec=100)
+
+
+class ColumnAggregates(AggregateFunction["tuple[Any, ...]", "tuple[Any, ...]", "tuple[Any, ...]"]):
+    """Aggregates of some columns for each key; in keyed state it aggregates rows of partial results.
+
+    Args:
+        key: The column of keys.
+        aggregates: (column, aggregate) in the order of the results.
+    """
+
+    combinable = True
+
+    def __init__(self, key: str, aggregates: Sequence[tuple[str, str]]) -> None:
+        self.key = key
+        self.names: list[str] = [f"{column}_{function}" for column, function in aggregates]
+        wanted = [(column, part) for column, function in aggregates for part in PARTS[function]]
+        #: (column, partial result), each once.
+        self.parts: list[tuple[str, str]] = list(dict.fromkeys(wanted))
+        #: Each aggregate, with the places of its partial results.
+        self.places: list[tuple[str, list[int]]] = [
+            (function, [self.parts.index((column, part)) for part in PARTS[function]])
+            for column, function in aggregates
+        ]
+        self._merge: list[Callable[[Any, Any], Any]] = [_MERGES[part] for _, part in self.parts]
+
+    # ------------------------------------------------------------------------------------------------------- in Arrow
+
+    def partials(self, batch: Any, stamps: Any, groups: Any = None) -> Any:
+        """Return a table of partial results, a row for each key and group.
+
+        Args:
+            batch: The Arrow batch.
+            stamps: A column of timestamps; None without any. The table has the greatest one, by the name ``stamp``.
+            groups: A column of numbers; None for one group.
+
+        Raises:
+            BatchColumnsError: The batch lacks a column, or a column cannot be aggregated in that way.
+        """
+        import pyarrow as pa
+
+        names: list[str] = batch.schema.names
+        missing = next((name for name in (self.key, *dict(self.parts)) if name not in names), None)
+        if missing is not None:
+            raise BatchColumnsError(tuple(names), f"it has no column {missing!r}, by which it is to be aggregated")
+        columns: dict[str, Any] = {KEY: _key_column(batch.column(self.key))}
+        columns |= {str(place): _plain(batch.column(column)) for place, (column, _) in enumerate(self.parts)}
+        if stamps is not None:
+            columns["stamp"] = stamps
+        if groups is not None:
+            columns["group"] = groups
+        try:
+            return self._grouped(pa.table(columns), dict(enumerate(part for _, part in self.parts)))
+        except pa.ArrowNotImplementedError as error:
+            types = ", ".join(f"{field.name}: {field.type}" for field in batch.schema)
+            told = ", ".join(f"{function} of {column!r}" for column, function in self.parts)
+            reason = f"Arrow cannot compute {told} by {self.key!r} where the types are {types} ({error})"
+            raise BatchColumnsError(tuple(names), reason) from error
+
+    def combined(self, tables: Sequence[Any]) -> Any:
+        """Return a table of partial results of several ones of one schema."""
+        import pyarrow as pa
+
+        table: Any = pa.concat_tables(tables)
+        return self._grouped(table, {place: _AGAIN[part] for place, (_, part) in enumerate(self.parts)})
+
+    def _grouped(self, table: Any, parts: Mapping[int, str]) -> Any:
+        import pyarrow.compute as pc
+
+        functions: Any = pc
+        names: list[str] = table.schema.names
+        by = [KEY, *(["group"] if "group" in names else [])]
+        wanted: list[tuple[str, str]] = [("stamp", "max")] if "stamp" in names else []
+        with_nan: list[str] = []
+        for place, function in parts.items():
+            name, column = str(place), table.column(str(place))
+            if function == "sum" and _may_overflow(column):
+                table = table.set_column(table.schema.names.index(name), name, column.cast(_big_numbers()))
+            elif function == "max" and _has_nan(column):
+                table = table.append_column(f"{name}-nan", functions.is_nan(column))
+                wanted.append((f"{name}-nan", "any"))
+                with_nan.append(name)
+            wanted.append((name, function))
+        grouped: Any = table.group_by(by, use_threads=False).aggregate(wanted)
+        made: dict[str, Any] = {name: grouped.column(name) for name in by}
+        made |= {name: grouped.column(f"{name}_{function}") for name, function in wanted if not name.endswith("-nan")}
+        for name in with_nan:
+            is_nan: Any = grouped.column(f"{name}-nan_any")
+            made[name] = functions.if_else(is_nan, math.nan, made[name])
+        return _table(made)
+
+    def rows(self, table: Any) -> list[tuple[Any, ...]]:
+        """Return the rows of a table of partial results as tuples: the key, and the partial results."""
+        columns = [table.column(str(place)).to_pylist() for place in range(len(self.parts))]
+        big = [place for place in range(len(self.parts)) if table.schema.field(str(place)).type == _big_numbers()]
+        for place in big:
+            columns[place] = [None if value is None else int(value) for value in columns[place]]
+        return list(zip(table.column(KEY).to_pylist(), *columns, strict=True))
+
+    # ----------------------------------------------------------------------------------------------- in keyed state
+
+    def create_accumulator(self) -> tuple[Any, ...]:
+        """Return the partial results of no record."""
+        return tuple(0 if part == "count" else None for _, part in self.parts)
+
+    def add(self, value: tuple[Any, ...], accumulator: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Add a row of `rows`."""
+        return self.merge(accumulator, value[1:])
+
+    def merge(self, acc_a: tuple[Any, ...], acc_b: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the partial results of both."""
+        return tuple(
+            [
+                more if held is None else held if more is None else merge(held, more)
+                for merge, held, more in zip(self._merge, acc_a, acc_b, strict=True)
+            ]
+        )
+
+    def get_result(self, accumulator: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the aggregates."""
+        return tuple(
+            [
+                accumulator[places[0]] if function != "mean" else _mean(*[accumulator[place] for place in places])
+                for function, places in self.places
+            ]
+        )
+
+    def results(self, keys: list[Any], results: list[tuple[Any, ...]], schema: Any) -> Any:
+        """Return keys and their results as an Arrow batch.
+
+        Args:
+            keys: The keys.
+            results: What `get_result` has made for each.
+            schema: The schema of a table of partial results, which says what types the columns have.
+
+        Raises:
+            BatchColumnsError: A sum has no place in 64 bits, or the values of a column are of several types.
+        """
+        import pyarrow as pa
+
+        columns = [_column(self.key, keys, schema.field(KEY).type)]
+        for place, values in enumerate(zip(*results, strict=True)):
+            function, parts = self.places[place]
+            kind: Any = pa.float64() if function == "mean" else schema.field(str(parts[0])).type
+            columns.append(_column(self.names[place], list(values), pa.int64() if kind == _big_numbers() else kind))
+        return cast("Any", pa.RecordBatch).from_arrays(columns, names=[self.key, *self.names])
+
+
+def _column(name: str, values: list[Any], kind: Any) -> Any:
+    """Return a column of a type, or of the one that the values have where earlier ones were of another type."""
+    import pyarrow as pa
+
+    array: Any = pa.array
+    try:
+        try:
+            return arrow_array(values, kind)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            return array(values)
+    except (OverflowError, pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        reason = (
+            f"the values of {name!r} have no place in a column of {kind} ({error}); declare the type of the records, "
+            "or cast what is summed to a decimal or to floating point"
+        )
+        raise BatchColumnsError((name,), reason) from error
+
+
+def _table(columns: dict[str, Any]) -> Any:
+    import pyarrow as pa
+
+    return cast("Any", pa.table(columns))
+
+
+def _big_numbers() -> Any:
+    """Return the type of sums of whole numbers that may have no place in 64 bits."""
+    import pyarrow as pa
+
+    return pa.decimal256(76, 0)
+
+
+def _plain(column: Any) -> Any:
+    import pyarrow as pa
+
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+def _key_column(column: Any) -> Any:
+    """Return a column of keys in which equal keys are alike: Arrow tells 0.0 and -0.0 apart."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = _plain(column)
+    return cast("Any", pc).add(column, 0.0) if pa.types.is_floating(column.type) else column
+
+
+def _may_overflow(column: Any) -> bool:
+    """Return whether a sum of whole numbers might be more than 64 bits."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_integer(column.type):
+        return False
+    extremes: Any = cast("Any", pc).min_max(column).as_py()
+    if extremes["min"] is None:
+        return False
+    return max(-extremes["min"], extremes["max"]) * len(column) >= _LARGEST_EXACT_SUM
+
+
+def _has_nan(column: Any) -> bool:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    functions: Any = pc
+    return pa.types.is_floating(column.type) and functions.any(functions.is_nan(column)).as_py() is True
+
+
+def _add(held: Any, more: Any) -> Any:
+    return _EXACT.add(held, more) if type(held) is type(more) is decimal.Decimal else held + more
+
+
+def _least(held: Any, more: Any) -> Any:
+    return more if more < held or held != held else held  # noqa: PLR0124 - only NaN differs from itself
+
+
+def _greatest(held: Any, more: Any) -> Any:
+    return more if more > held or more != more else held  # noqa: PLR0124
+
+
+def _mean(total: Any, count: int) -> float | None:
+    return float(total / count) if count else None
+
+
+_MERGES: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "sum": _add,
+    "min": _least,
+    "max": _greatest,
+    "count": _add,
+}

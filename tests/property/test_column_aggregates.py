@@ -1,0 +1,232 @@
+"""Aggregates of columns, in all and in windows, are those of plain Python and of windows of records."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.property.test_column_functions import CASES, STREAM_SETTINGS, as_dict, results
+
+from penstock._engine.operators.column_aggregates import PARTS, ColumnAggregates
+from penstock._engine.operators.column_windows import column_window_operator
+from penstock._engine.operators.columns import ColumnBatch
+from penstock._engine.operators.windows.window_choice import window_operator
+from penstock.common import Duration, WatermarkStrategy
+from penstock.common.columns import int64_column
+from penstock.common.watermark_strategy import TimestampAssigner
+from penstock.datastream.functions import AggregateFunction, ProcessWindowFunction
+from penstock.datastream.window import SlidingEventTimeWindows, TumblingEventTimeWindows
+from penstock.testing.harness import OperatorHarness
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tests.property.test_column_functions import Case
+
+ALL = {"v": list(PARTS)}
+AGGREGATES = [("v", function) for function in PARTS]
+
+
+def of_values(values: list[Any]) -> tuple[Any, ...]:
+    """Return the sum, minimum, maximum, count and mean of values as SQL and plain Python have them."""
+    there = [value for value in values if value is not None]
+    if not there:
+        return None, None, None, 0, None
+    numbers = [value for value in there if value == value]  # noqa: PLR0124
+    least = min(numbers, default=math.nan)
+    greatest = max(numbers) if len(numbers) == len(there) else math.nan
+    return sum(there), least, greatest, len(there), float(sum(there) / len(there))
+
+
+def plain(records: Iterable[tuple[Any, Any]]) -> dict[Any, tuple[Any, ...]]:
+    groups: dict[Any, list[Any]] = defaultdict(list)
+    for key, value in records:
+        groups[key].append(value)
+    return {key: of_values(values) for key, values in groups.items()}
+
+
+@given(case=CASES)
+@STREAM_SETTINGS
+def test_totals_of_columns_are_those_of_plain_python_in_both_modes(case: Case) -> None:
+    records = [record | {"v": None if record["v"] is None else record["v"] % 1000} for record in case.records]
+    case = replace(case, records=records)
+    found = list(map(as_dict, results(case, lambda stream: stream.key_by("k").aggregate_batches(ALL))))
+    expected = plain((record["k"], record["v"]) for record in records)
+    if all(record["v"] is None for record in records) and case.source == "records":
+        return  # a column of nothing but None has no type
+    assert {record["k"]: tuple(record[f"v_{function}"] for function in PARTS) for record in found} == expected
+    if case.mode == "BATCH":
+        assert len(found) == len(expected)
+
+
+VALUES = st.one_of(
+    st.lists(st.none() | st.integers(-5, 5) | st.sampled_from([2**63 - 1, -(2**63), 2**62]), max_size=12).map(
+        lambda values: pa.array(values, pa.int64())
+    ),
+    st.lists(st.none() | st.sampled_from([0.5, -1.25, math.nan, math.inf, -0.0]), max_size=12).map(
+        lambda values: pa.array(values, pa.float64())
+    ),
+    st.lists(st.none() | st.booleans(), max_size=12).map(lambda values: pa.array(values, pa.bool_())),
+    st.lists(st.none() | st.integers(0, 2**64 - 1), max_size=12).map(lambda values: pa.array(values, pa.uint64())),
+)
+
+
+@given(data=st.data())
+@settings(max_examples=80, deadline=None)
+def test_partial_results_in_any_cuts_come_to_what_plain_python_has(data: st.DataObject) -> None:
+    values: Any = data.draw(VALUES)
+    keys = data.draw(st.lists(st.sampled_from([0.0, -0.0, 1.5, None]), min_size=len(values), max_size=len(values)))
+    batch = pa.record_batch([pa.array(keys, pa.float64()), values], ["k", "v"])
+    aggregates = ColumnAggregates("k", AGGREGATES)
+    cuts = sorted({0, len(values), *data.draw(st.lists(st.integers(0, len(values)), max_size=3))})
+    tables = [aggregates.partials(batch.slice(start, stop - start), None) for start, stop in pairwise(cuts)]
+    while len(tables) > 1 and tables[0].schema == tables[1].schema and data.draw(st.booleans()):
+        tables[:2] = [aggregates.combined(tables[:2])]
+    held: dict[Any, Any] = {}
+    for table in tables:
+        for row in aggregates.rows(table):
+            held[row[0]] = aggregates.add(row, held.get(row[0], aggregates.create_accumulator()))
+    found = {key: aggregates.get_result(accumulator) for key, accumulator in held.items()}
+    expected = plain(zip(keys, values.to_pylist(), strict=True))
+    assert found.keys() == expected.keys()
+    for key, of_key in found.items():
+        for one, other in zip(of_key, expected[key], strict=True):
+            # Floats are added in another order.
+            assert one == (pytest.approx(other, nan_ok=True) if isinstance(other, float) else other)
+
+
+class Summed(AggregateFunction[Any, Any, Any]):
+    """The same aggregates of records."""
+
+    def create_accumulator(self) -> Any:
+        return []
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        return [*accumulator, value["v"]]
+
+    def get_result(self, accumulator: Any) -> Any:
+        return of_values(accumulator)
+
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        return acc_a + acc_b
+
+
+class Told(ProcessWindowFunction[Any, Any, Any, Any]):
+    def process(self, key: Any, context: Any, elements: Iterable[Any]) -> Iterable[Any]:
+        at = context.window()
+        names = [f"v_{function}" for function in PARTS]
+        return [
+            {"k": key, "window_start": at.start, "window_end": at.end, **dict(zip(names, values, strict=True))}
+            for values in elements
+        ]
+
+
+WINDOWS = [
+    TumblingEventTimeWindows(10, 0),
+    TumblingEventTimeWindows(7, -3),
+    SlidingEventTimeWindows(10, 5, 0),
+    SlidingEventTimeWindows(9, 4, 1),
+    SlidingEventTimeWindows(3, 8, 2),
+]
+EDGES = [-(2**63) + 1, 2**63 - 20, -(2**62)]
+STAMPS = st.one_of(st.integers(-20, 60), st.integers(-20, 60), st.sampled_from(EDGES))
+BATCHES = st.lists(
+    st.tuples(st.lists(st.tuples(st.sampled_from("ab"), st.none() | st.integers(-9, 9), STAMPS), max_size=8), STAMPS),
+    max_size=6,
+)
+
+
+@given(data=st.data())
+@settings(max_examples=120, deadline=None)
+def test_windows_of_columns_are_those_of_records(data: st.DataObject) -> None:
+    assigner: Any = data.draw(st.sampled_from(WINDOWS))
+    late = data.draw(st.sampled_from([None, "late"]))
+    batches = data.draw(BATCHES)
+    lateness = data.draw(st.sampled_from([0, 0, 6]))
+    rows = window_operator(
+        lambda record: record["k"],
+        assigner,
+        allowed_lateness_ms=lateness,
+        late_tag=late,
+        strategy="aggregate",
+        function=Summed(),
+        window_function=Told(),
+    )
+    columns = column_window_operator(
+        assigner,
+        aggregates=ColumnAggregates("k", AGGREGATES),
+        input_type=None,
+        allowed_lateness_ms=lateness,
+        late_tag=late,
+    )
+    with OperatorHarness(rows) as by_rows, OperatorHarness(columns) as by_columns:
+        for harness in (by_rows, by_columns):
+            harness.process_elements([])  # it is opened with the first call
+        watermark = -(2**63)
+        for records, stamp in batches:
+            watermark = max(watermark, stamp)
+            table = [{"k": key, "v": value} for key, value, _ in records]
+            marks = [(data.draw(st.integers(0, len(records))), watermark)]
+            batch = ColumnBatch(
+                pa.RecordBatch.from_pylist(table, pa.schema([("k", pa.string()), ("v", pa.int64())])),
+                timestamps=int64_column([at for _, _, at in records]),
+                watermarks=marks,
+            )
+            told = [[], []]
+            for place, outputs in enumerate((rows.process(batch.rows(), 0), columns.process_columns(batch, 0))):
+                told[place] = [
+                    (tag, out.rows().records, out.rows().timestamps, list(out.watermarks)) for tag, out in outputs
+                ]
+            assert last_of_windows(told[1]) == last_of_windows(told[0])
+        assert dropped(columns) == dropped(rows)
+
+
+def dropped(operator: Any) -> Any:
+    return repr(operator.context.accumulators.take())
+
+
+def last_of_windows(outputs: list[Any]) -> Any:
+    """Return the last result of each key and window, the late records, and the watermarks."""
+    last: dict[Any, Any] = {}
+    sides: list[Any] = []
+    for tag, records, stamps, marks in outputs:
+        if tag is None:
+            for record, stamp in zip(records, stamps or (), strict=True):
+                last[record["k"], record["window_start"]] = record, stamp
+            sides.append(marks)
+        else:
+            sides.append((records, stamps, marks))
+    return last, sides
+
+
+class Own(TimestampAssigner):
+    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+        return value["t"]
+
+
+@given(case=CASES)
+@STREAM_SETTINGS
+def test_jobs_of_windows_of_columns_give_what_plain_python_does_in_both_modes(case: Case) -> None:
+    records = [record | {"v": len(record)} for record in case.records]
+    strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(1_000)).with_timestamp_assigner(Own())
+
+    def program(stream: Any) -> Any:
+        stamped = stream.map_batches(lambda batch: batch).assign_timestamps_and_watermarks(strategy)
+        return stamped.key_by("k").window(SlidingEventTimeWindows(20, 10, 0)).aggregate_batches(ALL)
+
+    windows = [
+        ((record["k"], start), record["v"])
+        for record in records
+        for start in (record["t"] // 10 * 10, record["t"] // 10 * 10 - 10)
+    ]
+    found = list(map(as_dict, results(replace(case, records=records), program)))
+    told = {(one["k"], one["window_start"]): tuple(one[f"v_{function}"] for function in PARTS) for one in found}
+    assert told == plain(windows)
+    assert len(found) == len(told)

@@ -1,0 +1,157 @@
+"""Aggregates of columns: what the stream makes of a call, what it refuses, and what operators say in tasks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from tests.kit.program import Program
+
+from penstock._engine.operators.batch import RowBatch
+from penstock._engine.operators.column_aggregates import ColumnAggregates
+from penstock._engine.operators.column_totals import ColumnPartialsOperator, ColumnTotalsOperator
+from penstock._engine.operators.columns import ColumnBatch
+from penstock.common.columns import int64_column
+from penstock.common.typeinfo import Types
+from penstock.datastream.window import (
+    CountTrigger,
+    EventTimeSessionWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+)
+from penstock.errors import BatchColumnsError, UnsupportedOperationError
+from penstock.testing.harness import OperatorHarness
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ORDERS = Types.ROW_NAMED(["item", "price", "count"], [Types.STRING(), Types.FLOAT(), Types.INT()])
+SUM_OF_V = ColumnAggregates("k", [("v", "sum")])
+
+
+@pytest.fixture
+def orders(tmp_path: Path) -> Any:
+    return Program(tmp_path).env.from_collection([], ORDERS)
+
+
+def test_the_result_has_the_key_and_a_column_for_each_aggregate(orders: Any) -> None:
+    result = orders.key_by("item").aggregate_batches({"price": ["sum", "min"], "count": ("count", "mean")})
+    names = ["item", "price_sum", "price_min", "count_count", "count_mean"]
+    types = [Types.STRING(), Types.DOUBLE(), Types.FLOAT(), Types.LONG(), Types.DOUBLE()]
+    assert result.get_type() == Types.ROW_NAMED(names, types)
+    windows = orders.key_by("item").window(TumblingEventTimeWindows(10, 0)).aggregate_batches({"count": "sum"})
+    assert windows.get_type() == Types.ROW_NAMED(
+        ["item", "window_start", "window_end", "count_sum"], [Types.STRING(), Types.LONG(), Types.LONG(), Types.LONG()]
+    )
+
+
+def test_partial_results_are_made_in_the_senders_vertex(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    stream = program.source([{"k": "a", "v": 1}])
+    program.collect(stream.union(stream.map(lambda record: record)).key_by("k").aggregate_batches({"v": "sum"}))
+    sender, receiver = program.graph().vertices
+    assert [operator.kind.value for operator in sender.operators].count("column_partials") == 2
+    assert receiver.operators[0].kind.value == "column_totals"
+
+
+@pytest.mark.parametrize("asked", [{}, {"price": []}, {"price": "median"}, {"price": ["sum", "first"]}])
+def test_what_is_no_aggregate_is_refused(orders: Any, asked: Any) -> None:
+    with pytest.raises(ValueError, match="The aggregates of a column are sum, min, max, count, mean; got"):
+        orders.key_by("item").aggregate_batches(asked)
+
+
+def test_wrong_columns_and_keys_are_refused_on_the_driver(orders: Any) -> None:
+    with pytest.raises(UnsupportedOperationError, match=r"of the column 'weight'.*declared to have item, price, count"):
+        orders.key_by("item").aggregate_batches({"weight": "sum"})
+    with pytest.raises(UnsupportedOperationError, match="of the column 'name'"):
+        orders.key_by("name").aggregate_batches({"count": "sum"})
+    with pytest.raises(UnsupportedOperationError, match=r"'mean' of the column 'item'.*no number"):
+        orders.key_by("item").aggregate_batches({"item": "mean"})
+    with pytest.raises(UnsupportedOperationError, match=r'name it: key_by\("column"\)'):
+        orders.key_by(lambda order: order["item"]).aggregate_batches({"count": "sum"})
+
+
+@pytest.mark.parametrize(
+    "windows",
+    [
+        lambda keyed: keyed.window(TumblingProcessingTimeWindows(10, 0)),
+        lambda keyed: keyed.window(EventTimeSessionWindows(10)),
+        lambda keyed: keyed.count_window(3),
+        lambda keyed: keyed.window(TumblingEventTimeWindows(10, 0)).trigger(CountTrigger.of(2)),
+    ],
+)
+def test_other_windows_are_refused(orders: Any, windows: Any) -> None:
+    with pytest.raises(UnsupportedOperationError, match="tumbling and sliding event-time windows"):
+        windows(orders.key_by("item")).aggregate_batches({"count": "sum"})
+
+
+def batch(**columns: Any) -> ColumnBatch:
+    return ColumnBatch(pa.RecordBatch.from_pydict(columns))
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"k": ["a"], "w": [1]}, "it has no column 'v'"),
+        ({"v": [1]}, "it has no column 'k'"),
+        ({"k": ["a"], "v": ["x"]}, "Arrow cannot compute sum of 'v' by 'k' where the types are k: string, v: string"),
+        ({"k": [[1]], "v": [1]}, "Arrow cannot compute"),
+    ],
+)
+def test_columns_that_cannot_be_aggregated_are_refused(given: Any, told: str) -> None:
+    operator = ColumnPartialsOperator(SUM_OF_V, None)
+    with pytest.raises(BatchColumnsError, match=told):
+        list(operator.process_columns(batch(**given), 0))
+
+
+def test_watermarks_wait_for_the_results_of_the_epoch() -> None:
+    partials, totals = ColumnPartialsOperator(SUM_OF_V, None), ColumnTotalsOperator(SUM_OF_V, None)
+    with OperatorHarness(totals) as harness:
+        harness.output()
+        for start in (0, 10):
+            columns = pa.RecordBatch.from_pydict({"k": ["a", "b", "a"], "v": [1, 2, 3]})
+            stamps = int64_column([start, start + 1, start + 2])
+            given = ColumnBatch(columns, timestamps=stamps, watermarks=[(1, start), (3, start + 1)])
+            assert list(partials.process_columns(given, 0)) == []
+            sent = [out for _, out in partials.prepare_snapshot()]
+            assert [out.watermarks for out in sent] == [(), [(0, start + 1)]]
+            for out in sent:
+                process: Any = totals.process_columns if isinstance(out, ColumnBatch) else totals.process
+                assert list(process(out, 0)) == []
+            results, watermark = [out.rows() for _, out in totals.prepare_snapshot()]
+            factor = 2 if start else 1
+            assert results.records == [{"k": "a", "v_sum": 4 * factor}, {"k": "b", "v_sum": 2 * factor}]
+            assert results.timestamps == [start + 2, start + 1]
+            assert watermark == RowBatch([], None, [(0, start + 1)])
+
+
+def test_a_sum_that_has_no_place_in_64_bits_is_an_error_and_does_not_wrap() -> None:
+    partials, totals = ColumnPartialsOperator(SUM_OF_V, None), ColumnTotalsOperator(SUM_OF_V, None)
+    with OperatorHarness(totals) as harness:
+        harness.output()
+        assert list(partials.process_columns(batch(k=["a", "a"], v=[2**63 - 1, 1]), 0)) == []
+        for _, out in partials.finish():
+            totals.process_columns(out, 0)  # type: ignore[arg-type]
+        with pytest.raises(BatchColumnsError, match="values of 'v_sum' have no place in a column of int64"):
+            list(totals.prepare_snapshot())
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ({"k": [1], "v": [1]}, {"k": [1.0], "v": [0.5]}, {"k": 1, "v_sum": 1.5}),
+        ({"k": [1.0], "v": [0.5]}, {"k": [1], "v": [1]}, {"k": 1, "v_sum": 1.5}),
+        ({"k": ["a"], "v": [1]}, {"k": ["a"], "v": [None]}, {"k": "a", "v_sum": 1}),
+    ],
+)
+def test_batches_of_other_types_come_together_in_the_totals(first: Any, second: Any, expected: Any) -> None:
+    partials, totals = ColumnPartialsOperator(SUM_OF_V, None), ColumnTotalsOperator(SUM_OF_V, None)
+    with OperatorHarness(totals) as harness:
+        harness.output()
+        sent = [out for given in (first, second) for _, out in partials.process_columns(batch(**given), 0)]
+        sent += [out for _, out in partials.finish()]
+        for out in sent:
+            totals.process_columns(out, 0)  # type: ignore[arg-type]
+        [results] = [out.rows().records for _, out in totals.prepare_snapshot()]
+        assert results == [expected]
