@@ -14,7 +14,6 @@ from penstock._api.state.descriptors import MapStateDescriptor
 from penstock._engine.operators.process import KeyedProcessOperator
 from penstock._engine.operators.windows.late_records import LateRecords
 from penstock._engine.protocol.rows import MAX_WATERMARK, NO_TIMESTAMP
-from penstock.common.copies import own
 from penstock.common.short_repr import short_repr
 from penstock.errors import MissingTimestampError
 
@@ -50,6 +49,7 @@ class IntervalJoinOperator(KeyedProcessOperator):
         function: Any,
         key_selector1: Any,
         key_selector2: Any,
+        *,
         lower_ms: int,
         upper_ms: int,
         late_tags: tuple[str | None, str | None],
@@ -81,7 +81,7 @@ class IntervalJoinOperator(KeyedProcessOperator):
             if stamp < watermark:
                 self._leave_out(value, stamp, input_index, out)
             else:
-                self._keep(value, stamp, input_index)
+                self._keep(out.given(value), stamp, input_index)
                 self._join(value, stamp, input_index, out)
 
     def _leave_out(self, value: Any, stamp: int, input_index: int, out: SideOutputs) -> None:
@@ -96,27 +96,32 @@ class IntervalJoinOperator(KeyedProcessOperator):
 
     def _keep(self, value: Any, stamp: int, input_index: int) -> None:
         """Keep a record for those of the other side that may still come."""
-        over = min(stamp + self._bounds[input_index][1] + 1, MAX_WATERMARK)
+        over = stamp + self._bounds[input_index][1] + 1
         if over <= self.timers.watermark:
             return
         side = self._sides[input_index]
         records = side.get(stamp)
         if records is None:
             records = []
+        if not records and over <= MAX_WATERMARK:  # else the watermark does not come so far
             self.timers.register_event_time_timer(over)
-        records.append(own(value))
+        records.append(value)
         side.put(stamp, records)
 
     def _join(self, value: Any, stamp: int, input_index: int, out: SideOutputs) -> None:
-        """Join a record with those of the other side that are there, in the order of their timestamps."""
+        """Join a record with those of the other side that are there, in the order of their timestamps.
+
+        The function gets copies, because both records may meet others, too.
+        """
         lower, upper = self._bounds[input_index]
         earliest, latest = stamp + lower, stamp + upper
         others = [item for item in self._sides[1 - input_index].items() if earliest <= item[0] <= latest]
-        call, is_left = self.calls[input_index], input_index == 0
+        call, given, is_left = self.calls[input_index], out.given, input_index == 0
         for other_stamp, values in sorted(others, key=_stamp):
             context = PairContext(stamp, other_stamp) if is_left else PairContext(other_stamp, stamp)
             for other in values:
-                results = call(value, own(other), context) if is_left else call(own(other), value, context)
+                pair = (value, other) if is_left else (other, value)
+                results = call(given(pair[0]), given(pair[1]), context)
                 if results is not None:
                     out.extend(results, context.at)
 
@@ -125,9 +130,7 @@ class IntervalJoinOperator(KeyedProcessOperator):
         for over, self.key.normal, _namespace, self.key.key in due:
             self.store.turn_to(self.key.normal)
             for side, (_, upper) in zip(self._sides, self._bounds, strict=True):
-                if over == MAX_WATERMARK:
-                    side.clear()
-                elif side.contains(over - upper - 1):
+                if side.contains(over - upper - 1):
                     side.remove(over - upper - 1)
 
 
