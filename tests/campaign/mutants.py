@@ -34,6 +34,7 @@ COVERAGE, PASSED, STATE = WORK / "coverage", WORK / "passed.json", WORK / "state
 TARGETS = (
     *(f"_engine/{layer}/**/*.py" for layer in ("coordinator", "driver", "operators", "state")),
     *(f"_connectors/files/{name}.py" for name in ("writer", "committer", "staging", "local", "object_store")),
+    *(f"_formats/{name}.py" for name in ("lines", "parts", "unpacking")),
 )
 #: Tests that run in this process, where coverage.py can see what they do; but for those of things far from the targets.
 NEAR = (

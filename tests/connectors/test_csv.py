@@ -315,7 +315,7 @@ def test_a_quote_in_the_midst_of_a_value_is_text(tmp_path: Path, lines: list[str
 
 def test_a_quote_that_never_closes_is_told_with_its_record(tmp_path: Path) -> None:
     path = text_file(tmp_path, 'x,1\n"never closed,2\ny,3\n')
-    with pytest.raises(SourceFileError, match="opens after byte 4 never closes"):
+    with pytest.raises(SourceFileError, match=r"a\.csv cannot be read: a quote that opens after byte 4 never closes"):
         read(path, PEOPLE.build())
 
 

@@ -316,6 +316,33 @@ def test_reading_an_archive_goes_on_where_it_was(tmp_path: Path, suffix: str) ->
     assert SourceRun(source, keep_readers=False).run_to_end(polls=1) == lines
 
 
+@packed
+def test_an_archive_that_has_less_than_was_read_of_it_is_an_error_that_names_it(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"a.txt{suffix}"
+    path.write_bytes(PACKED[suffix](b"one\ntwo\n"))
+    text = StreamFormat.text_line_format()
+    assert list(text.read(found(path), FilePart(0, 1, 1, 8))) == []
+    with pytest.raises(SourceFileError, match=rf"a\.txt{suffix} .* has 8 bytes when .* was read up to byte 9"):
+        list(text.read(found(path), FilePart(0, 1, 1, 9)))
+
+
+class Shorter:
+    """A file that lost its end after it was found, and shows that to nobody but its readers."""
+
+    path, size = "a.txt", 9
+
+    def open(self) -> io.BytesIO:
+        return io.BytesIO(b"one\ntwo\n")
+
+
+@pytest.mark.parametrize("start", [0, 4])
+def test_a_file_that_ends_before_its_end_is_an_error_behind_its_last_line(start: int) -> None:
+    blocks, file = list[bytes](), Shorter()
+    with pytest.raises(SourceFileError, match=r"a\.txt .* ends at byte 8, but had 9 bytes"):
+        blocks.extend(block.data for block in line_blocks.read_lines(file, FilePart(start, 9, 9), "utf-8"))
+    assert b"".join(blocks) == b"one\ntwo\n"[start:]
+
+
 # ----------------------------------------------------------------------------------------------------------------- CSV
 
 NAMES = CsvSchema.builder().add_string_column("name").add_number_column("n")

@@ -59,7 +59,7 @@ def read_lines(file: InputFile, part: FilePart, charset: str, bounds: RecordBoun
     """
     end = None if is_compressed(file.path) else part.end
     with open_unpacked(file) as stream:
-        ahead = _at_first_line(stream, part, compressed=end is None)
+        ahead = _at_first_line(file, stream, part, compressed=end is None)
         begin = ahead.position
         if begin == 0:
             ahead.fill(4)
@@ -185,7 +185,7 @@ class _Ahead:
             self.fill(len(self.waiting) + CHUNK_BYTES)
 
 
-def _at_first_line(stream: BinaryIO, part: FilePart, *, compressed: bool) -> _Ahead:
+def _at_first_line(file: InputFile, stream: BinaryIO, part: FilePart, *, compressed: bool) -> _Ahead:
     """Go to where reading continues, or to the first line that does not begin before the part."""
     position = part.position or 0
     if compressed:  # some of these streams can only be read on
@@ -193,7 +193,11 @@ def _at_first_line(stream: BinaryIO, part: FilePart, *, compressed: bool) -> _Ah
         while ahead.position < position:
             ahead.fill(min(CHUNK_BYTES, position - ahead.position))
             if not ahead.waiting:
-                break
+                reason = (
+                    f"it has {ahead.position} bytes when it is unpacked, and was read up to byte {position}; files "
+                    "must not change while a job reads them"
+                )
+                raise SourceFileError(file.path, reason)
             ahead.drop(len(ahead.waiting))
         return ahead
     if position or part.start == 0:

@@ -7,6 +7,7 @@ Nothing here runs anything.
 
 from __future__ import annotations
 
+import datetime
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NO_TIMESTAMP",
+    "FieldTimestamp",
     "TimestampAssigner",
     "WatermarkAlignment",
     "WatermarkGenerator",
@@ -64,6 +66,38 @@ class TimestampAssigner(ABC):
         Returns:
             Milliseconds since the epoch.
         """
+
+
+class FieldTimestamp(TimestampAssigner):
+    """A field of a record is its event time: what ``with_timestamp_assigner("name")`` makes.
+
+    Batches of columns get their timestamps from the column of that name, without a Python object for each record.
+
+    Args:
+        field: The name of the field, in dicts and in Rows with names: milliseconds since the epoch, or a datetime,
+            which is in UTC where it has no time zone.
+
+    Example:
+        >>> import datetime
+        >>> FieldTimestamp("ts").extract_timestamp({"ts": datetime.datetime(1970, 1, 1, 0, 1)}, -1)
+        60000
+    """
+
+    def __init__(self, field: str) -> None:
+        self.field = field
+
+    def extract_timestamp(self, value: Any, record_timestamp: int) -> Any:
+        """Return the field in milliseconds."""
+        time = value[self.field]
+        if not isinstance(time, datetime.datetime):
+            return time
+        if time.tzinfo is None:
+            time = time.replace(tzinfo=datetime.UTC)
+        microseconds = (time - _EPOCH) // datetime.timedelta(microseconds=1)
+        return microseconds // 1000 if microseconds >= 0 else -(-microseconds // 1000)  # towards zero, as Arrow does
+
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 class WatermarkOutput(ABC):
@@ -232,9 +266,15 @@ class WatermarkStrategy:
         """
         return WatermarkStrategy(WatermarkKind.GENERATOR, generator_supplier=supplier)
 
-    def with_timestamp_assigner(self, timestamp_assigner: TimestampAssigner) -> WatermarkStrategy:
-        """Set what gives records their timestamps, and return this strategy."""
-        self.timestamp_assigner = timestamp_assigner
+    def with_timestamp_assigner(self, timestamp_assigner: TimestampAssigner | str) -> WatermarkStrategy:
+        """Set what gives records their timestamps, and return this strategy.
+
+        Args:
+            timestamp_assigner: A text is the name of a field with milliseconds or a datetime, in dicts and in Rows;
+                batches of columns then get their timestamps from that column as they are. Ours.
+        """
+        is_name = isinstance(timestamp_assigner, str)
+        self.timestamp_assigner = FieldTimestamp(timestamp_assigner) if is_name else timestamp_assigner
         return self
 
     def with_idleness(self, idle_timeout: Duration) -> WatermarkStrategy:

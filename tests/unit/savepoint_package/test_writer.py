@@ -34,6 +34,8 @@ def test_job_starts_with_bootstrapped_state_at_any_parallelism(tmp_path: Path, p
     writer = SavepointWriter.new(parallelism=parallelism)
     writer.set_keyed_state("totals", "total", {("even", 0): 10**9, ("odd", 1): 2 * 10**9})
     writer.set_timers("totals", [(("even", 0), 10), (("odd", 1), 11)])
+    # Overdue, and one of a key without state.
+    writer.set_timers("totals", [(("even", 0), 5), (("none", 2), -3)], TimeDomain.PROCESSING_TIME)
     writer.set_list_state("waiting", "own", [101, 102, 103]).set_union_list_state("waiting", "shared", [201, 202])
     seen = started(writer.write(str(tmp_path / "s")), tmp_path)
 
@@ -44,6 +46,7 @@ def test_job_starts_with_bootstrapped_state_at_any_parallelism(tmp_path: Path, p
     }
     fired = [item for item in seen if item[0] == "timer"]
     assert {("timer", ("even", 0), 10), ("timer", ("odd", 1), 11)} <= set(fired)
+    assert sorted(item[1:] for item in fired if item[2] in (5, -3)) == [(("even", 0), 5), (("none", 2), -3)]
     first = [item for item in seen if item[0] == "lists"][:2]
     assert sorted(own for item in first for own in item[1]) == [101, 102, 103]
     assert all(item[2] == [201, 202] for item in first)

@@ -22,7 +22,7 @@ W = TypeVar("W")
 
 #: The methods that only keyed streams have.
 OF_KEYED_STREAMS: Final = frozenset(
-    {"window", "count_window", "interval_join", "reduce", "sum", "min", "max", "min_by", "max_by"}
+    {"aggregate_batches", "window", "count_window", "interval_join", "reduce", "sum", "min", "max", "min_by", "max_by"}
 )
 
 

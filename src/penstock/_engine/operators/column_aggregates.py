@@ -54,6 +54,8 @@ class ColumnAggregates(AggregateFunction["tuple[Any, ...]", "tuple[Any, ...]", "
             (function, [self.parts.index((column, part)) for part in PARTS[function]])
             for column, function in aggregates
         ]
+        #: Whether the results are the partial results.
+        self._is_as_held = [places for _, places in self.places] == [[place] for place in range(len(self.parts))]
         self._merge: list[Callable[[Any, Any], Any]] = [_MERGES[part] for _, part in self.parts]
 
     # ------------------------------------------------------------------------------------------------------- in Arrow
@@ -150,6 +152,8 @@ class ColumnAggregates(AggregateFunction["tuple[Any, ...]", "tuple[Any, ...]", "
 
     def get_result(self, accumulator: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the aggregates."""
+        if self._is_as_held:
+            return accumulator
         return tuple(
             [
                 accumulator[places[0]] if function != "mean" else _mean(*[accumulator[place] for place in places])

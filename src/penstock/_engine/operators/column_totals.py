@@ -33,7 +33,7 @@ _MOST_KEYS: Final = 1 << 16
 _RESULTS_AT_ONCE: Final = 1 << 14
 
 
-class _Held:
+class _WaitingPartials:
     """Tables of partial results that wait to be sent or folded."""
 
     def __init__(self, aggregates: ColumnAggregates) -> None:
@@ -85,10 +85,10 @@ class ColumnPartialsOperator(Operator):
         super().__init__()
         self._aggregates = aggregates
         self._given = DeclaredColumns.of(input_type)
-        self._held = _Held(aggregates)
+        self._held = _WaitingPartials(aggregates)
 
     def begin_epoch(self, epoch: EpochContext) -> None:
-        self._held = _Held(self._aggregates)
+        self._held = _WaitingPartials(self._aggregates)
 
     def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         if not batch.records:
@@ -137,7 +137,7 @@ class ColumnTotalsOperator(KeyedOperator):
         self._aggregates = aggregates
         declared = DeclaredColumns.of(input_type)
         self._layout = RecordLayout.DICTS if declared is None else declared.layout
-        self._held = _Held(aggregates)
+        self._held = _WaitingPartials(aggregates)
         self._pane: Pane
         #: The keys that the epoch has changed, with the greatest timestamp of their records.
         self._changed: dict[NormalKey, tuple[Any, int]] = {}
@@ -149,7 +149,7 @@ class ColumnTotalsOperator(KeyedOperator):
 
     def begin_epoch(self, epoch: EpochContext) -> None:
         super().begin_epoch(epoch)
-        self._held, self._changed = _Held(self._aggregates), {}
+        self._held, self._changed = _WaitingPartials(self._aggregates), {}
 
     def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         if batch.records:  # blocks with many watermarks come as rows

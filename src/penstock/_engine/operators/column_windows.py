@@ -11,14 +11,13 @@ from abc import abstractmethod
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock._api.functions.windows import ProcessWindowFunction
 from penstock._api.windows.time_windows import AlignedWindows, TumblingEventTimeWindows, checked_timestamp
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.record_columns import DeclaredColumns, with_columns
 from penstock._engine.operators.side_outputs import SideOutputs
 from penstock._engine.operators.windows.sliding_windows import SlidingWindowOperator
 from penstock._engine.operators.windows.window import WindowOperator
-from penstock._engine.operators.windows.window_function import window_results
+from penstock._engine.operators.windows.window_function import WindowResults
 from penstock._engine.operators.windows.window_strategy import AggregatePanes
 from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock.common.columns import RecordLayout, int64_column, record_maker
@@ -26,9 +25,11 @@ from penstock.common.columns import RecordLayout, int64_column, record_maker
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from penstock._api.windows.window import Window
     from penstock._engine.operators.base import Output
     from penstock._engine.operators.column_aggregates import ColumnAggregates
     from penstock._engine.operators.columns import ColumnBatch
+    from penstock._engine.operators.windows.window_function import Entry
     from penstock.common.typeinfo import TypeInformation
 
 #: Times within which NumPy's numbers of 64 bits do not overflow when slices are computed.
@@ -37,21 +38,28 @@ _PLAIN_TIMES: Final = range(-(2**61), 2**61)
 WINDOW_COLUMNS: Final = ("window_start", "window_end")
 
 
-class WindowRecords(ProcessWindowFunction[Any, Any, Any, Any]):
-    """Makes the record of a key's window: the key, the window's start and end, and the aggregates.
+class ColumnResults(WindowResults):
+    """The results of a fired pane: of each key a record of the key, the window's start and end, and the aggregates.
 
     Args:
-        names: The names of its fields.
-        layout: Whether it is a dict or a Row.
+        aggregates: The aggregates.
+        layout: Whether a record is a dict or a Row.
     """
 
-    def __init__(self, names: list[str], layout: RecordLayout) -> None:
-        self._make = record_maker(names, layout)
+    def __init__(self, aggregates: ColumnAggregates, layout: RecordLayout) -> None:
+        super().__init__(aggregates, aggregated=True)
+        self._aggregates = aggregates
+        self._make = record_maker([aggregates.key, *WINDOW_COLUMNS, *aggregates.names], layout)
+        self._window: Any = None
 
-    def process(self, key: Any, context: Any, elements: Iterable[Any]) -> Iterable[Any]:
-        """Return the record of a window."""
-        window = context.window()
-        return [self._make((key, window.start, window.end, *values)) for values in elements]
+    def begin(self, window: Window, watermark: int) -> None:
+        self._window = window
+
+    def emit(self, entries: Iterable[Entry], out: SideOutputs, timestamp: int) -> None:
+        at, make, result = (self._window.start, self._window.end), self._make, self._aggregates.get_result
+        records = [make((key, *at, *result(value))) for _, key, value in entries]
+        out.main.records.extend(records)
+        out.main.timestamps.extend([timestamp] * len(records))
 
 
 class ColumnPanes(AggregatePanes):
@@ -189,7 +197,6 @@ def column_window_operator(
     """Return the window operator for a node's payload."""
     declared = DeclaredColumns.of(input_type)
     layout = RecordLayout.DICTS if declared is None else declared.layout
-    names = [aggregates.key, *WINDOW_COLUMNS, *aggregates.names]
     is_tumbling = isinstance(assigner, TumblingEventTimeWindows)
     operator = (TumblingColumnWindowOperator if is_tumbling else SlidingColumnWindowOperator)(
         itemgetter(0),
@@ -197,7 +204,7 @@ def column_window_operator(
         allowed_lateness_ms=allowed_lateness_ms,
         late_tag=late_tag,
         strategy=ColumnPanes(aggregates),
-        results=window_results("aggregate", aggregates, WindowRecords(names, layout)),
+        results=ColumnResults(aggregates, layout),
     )
     operator.aggregates, operator.given = aggregates, declared
     return operator

@@ -102,6 +102,10 @@ class ColumnBatch(Batch):
         stamps = None if self.timestamps is None else self.timestamps.take(places)
         return ColumnBatch(self.columns.take(places), self.layout, stamps)
 
+    def has(self, name: str) -> bool:
+        """Return whether its records have a field that is a column of that name."""
+        return self.layout in {RecordLayout.DICTS, RecordLayout.ROWS} and name in self.columns.schema.names
+
     @property
     def form(self) -> tuple[Any, RecordLayout, bool]:
         """The schema, the layout and whether records have timestamps: batches of one form can be joined."""

@@ -10,14 +10,14 @@ import cloudpickle  # pyright: ignore[reportMissingTypeStubs]
 
 from penstock._engine.operators.base import EpochContext, Operator, OperatorContext, Output
 from penstock._engine.operators.batch import RowBatch
-from penstock._engine.operators.columns import greatest
+from penstock._engine.operators.columns import greatest, time_column
 from penstock._engine.protocol.control import OperatorAck
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
 from penstock._engine.protocol.times import checked_time, checked_timestamps
 from penstock.common.columns import int64_column
 from penstock.common.configuration import Configuration
 from penstock.common.option_table import AUTO_WATERMARK_INTERVAL
-from penstock.common.watermark_strategy import WatermarkKind, WatermarkOutput, WatermarkStrategy
+from penstock.common.watermark_strategy import FieldTimestamp, WatermarkKind, WatermarkOutput, WatermarkStrategy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -70,6 +70,9 @@ class TimestampsAndWatermarks:
     def __init__(self, strategy: WatermarkStrategy, subtask: int, input_clock: InputClock, *, periodic: bool) -> None:
         self._strategy = strategy
         self._extract = None if strategy.timestamp_assigner is None else strategy.timestamp_assigner.extract_timestamp
+        assigner = strategy.timestamp_assigner
+        #: The column that has the timestamps.
+        self._column = assigner.field if isinstance(assigner, FieldTimestamp) else None
         self._periodic = periodic
         self._output = _CollectedWatermarks()
         self._greatest = MIN_WATERMARK
@@ -107,7 +110,7 @@ class TimestampsAndWatermarks:
     @property
     def needs_rows(self) -> bool:
         """Whether it calls user functions with each record."""
-        return self._extract is not None or self._generator is not None
+        return (self._extract is not None and self._column is None) or self._generator is not None
 
     def stamp_columns(self, batch: ColumnBatch, iterate: Callable[[list[Any]], Any]) -> ColumnBatch:
         """Return a batch of columns with its timestamps and watermarks.
@@ -116,11 +119,13 @@ class TimestampsAndWatermarks:
             batch: The batch.
             iterate: Returns the iterator over its records, if functions are called with them; see `Operator`.
         """
-        if not self.needs_rows:
+        column = self._column
+        if not self.needs_rows and (column is None or batch.has(column)):
+            stamps: Any = batch.timestamps if column is None else time_column(batch.columns.column(column), len(batch))
             self._output.marks, self._output.position = [], 0
-            if self._strategy.kind is WatermarkKind.BOUNDED and batch.timestamps is not None and len(batch):
-                self._follow(greatest(batch.timestamps), len(batch))
-            return batch.stamped(batch.timestamps, self._output.marks)
+            if self._strategy.kind is WatermarkKind.BOUNDED and stamps is not None and len(batch):
+                self._follow(greatest(stamps), len(batch))
+            return batch.stamped(stamps, self._output.marks)
         rows = batch.rows()
         stamped = self.stamp(rows.records, iterate(rows.records), rows.timestamps)
         stamps = None if stamped.timestamps is None else int64_column(stamped.timestamps)

@@ -6,7 +6,7 @@ from array import array
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._api.functions.field_key import FieldKey
-from penstock.common.columns import RecordLayout, int64_column, python_values
+from penstock.common.columns import int64_column, python_values
 
 if TYPE_CHECKING:
     from penstock._engine.operators.columns import ColumnBatch
@@ -64,7 +64,7 @@ class KeyColumn:
         import pyarrow as pa
 
         schema = batch.columns.schema
-        if batch.layout not in {RecordLayout.DICTS, RecordLayout.ROWS} or self._name not in schema.names:
+        if not batch.has(self._name):
             return False
         kind: Any = schema.field(self._name).type
         if pa.types.is_dictionary(kind):

@@ -139,21 +139,25 @@ class _RestrictedUnpickler(_PythonUnpickler):
         self._check_arguments(function, cast("tuple[Any, ...]", arguments), keywords)
 
     def _check_arguments(self, function: Any, arguments: tuple[Any, ...], keywords: Any) -> None:
-        name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"
-        copy = _COPIES.get(function)
-        may_call = _CALLS.get(function)
-        if (copy is None and may_call is None) or self._is_free(name):
+        may_call, copy = _CALLS.get(function), _COPIES.get(function)
+        if may_call is not None:
+            is_well = not keywords and may_call(arguments)
+        elif copy is not None:
+            is_well = not keywords and self._may_copy(arguments, *copy)
+        else:
             return
-        if keywords or (may_call is not None and not may_call(arguments)):
+        name = "" if is_well else f"{function.__module__}.{function.__qualname__}"
+        if name and not self._is_free(name):
             raise UntrustedClassError(name)
-        if copy is not None and len(arguments) > copy[0]:
-            argument = arguments[copy[0]]
-            if type(argument) not in copy[1]:
-                raise UntrustedClassError(name)
-            self._copies_left -= len(argument)
-            if self._copies_left < 0:
-                msg = "it repeats a value so often that it would not fit"
-                raise pickle.UnpicklingError(msg)
+
+    def _may_copy(self, arguments: tuple[Any, ...], place: int, kinds: tuple[type, ...]) -> bool:
+        if len(arguments) <= place:
+            return True
+        argument = arguments[place]
+        if type(argument) not in kinds:
+            return False
+        self._copies_left -= len(argument)
+        return self._copies_left >= 0
 
     def _load_reduce(self) -> None:
         self._check_call(self.stack[-2], self.stack[-1])
