@@ -101,8 +101,9 @@ EVENT_TIME = (
     EventTimeSessionWindows.with_dynamic_gap(OwnGap()),
     EndOfStreamWindows.get(),
 )
-#: They have an operator of their own, whose ways depend on the order of records, watermarks and restores.
+#: They have operators of their own, whose ways depend on the order of records, watermarks and restores.
 ALIGNED = EVENT_TIME[1:4]
+SESSIONS = EVENT_TIME[4:5]
 BY_CLOCK = (
     TumblingProcessingTimeWindows(10, 0),
     SlidingProcessingTimeWindows(10, 4, 0),
@@ -117,6 +118,7 @@ OTHERS = (
 )
 TRIGGERS: dict[Any, tuple[Any, ...]] = {
     ALIGNED: (None,),
+    SESSIONS: (None,),
     EVENT_TIME: (
         None,
         EventTimeTrigger(),
@@ -154,11 +156,13 @@ STEPS = st.one_of(
 
 @st.composite
 def jobs(draw: Any) -> Any:
-    assigners = draw(st.sampled_from([ALIGNED, EVENT_TIME, BY_CLOCK, OTHERS]))
+    assigners = draw(st.sampled_from([ALIGNED, SESSIONS, EVENT_TIME, BY_CLOCK, OTHERS]))
     assigner = draw(st.sampled_from(assigners))
     trigger = draw(st.sampled_from(TRIGGERS[assigners]))
     lateness = draw(st.sampled_from([0, 0, 4, 30]))
-    evictor = None if assigners is ALIGNED else draw(st.one_of(st.none(), st.none(), st.sampled_from(EVICTORS)))
+    evictor = (
+        None if assigners in (ALIGNED, SESSIONS) else draw(st.one_of(st.none(), st.none(), st.sampled_from(EVICTORS)))
+    )
     functions = {} if evictor else draw(st.sampled_from(FUNCTIONS))
     return assigner, trigger, lateness, evictor, functions
 

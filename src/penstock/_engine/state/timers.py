@@ -40,8 +40,8 @@ class Timers:
         #: The same for committed epochs that are newer than the local version.
         self.pending: dict[Composite, bool] = {}
 
-    def register(self, timestamp: int, normal: NormalKey, namespace: Namespace = (), original: Any = MISSING) -> None:
-        """Set a timer; setting it again has no effect.
+    def register(self, timestamp: int, normal: NormalKey, namespace: Namespace = (), original: Any = MISSING) -> bool:
+        """Set a timer, and return whether it was not set before; setting it again has no effect.
 
         Args:
             timestamp: The time at which it fires, in milliseconds.
@@ -50,8 +50,10 @@ class Timers:
             original: The user's key, returned when the timer fires; only kept where the normal key is bytes.
         """
         entry: Entry = (normal, namespace) if namespace else normal
-        if self.insert(timestamp, entry, original if type(normal) is bytes else MISSING):
-            self._log((normal, namespace, timestamp), is_set=True)
+        if not self.insert(timestamp, entry, original if type(normal) is bytes else MISSING):
+            return False
+        self._log((normal, namespace, timestamp), is_set=True)
+        return True
 
     def delete(self, timestamp: int, normal: NormalKey, namespace: Namespace = ()) -> None:
         """Delete a timer; deleting a missing one has no effect."""

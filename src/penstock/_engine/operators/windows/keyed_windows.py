@@ -37,11 +37,14 @@ if TYPE_CHECKING:
     from penstock._engine.operators.windows.window_function import WindowResults
     from penstock._engine.operators.windows.window_namespaces import WindowNamespaces
     from penstock._engine.protocol.keys import NormalKey
+    from penstock._engine.state.rows import Namespace
     from penstock._engine.state.table import Pane
     from penstock._engine.state.timers import DueTimer, Timers
 
 #: The table of the merging windows of each key.
 MERGING = "merging-windows"
+#: How many numbers the namespace of a TimeWindow has.
+_BOUNDS = 2
 
 
 class KeyedWindowOperator(WindowedOperator):
@@ -114,15 +117,19 @@ class KeyedWindowOperator(WindowedOperator):
             if start < stop:
                 records = batch.records[start:stop]
                 keys, normals = self.keys_of(records)
-                rows = zip(self.iterate(records), keys, normals, batch.stamps(start, stop), strict=True)
-                for value, key, normal, stamp in rows:
-                    self._add(value, stamp, key, normal, out)
+                self._add_all(records, batch.stamps(start, stop), keys, normals, out)
             if watermark is not None:
                 self.watermark = self.state.watermark = watermark
                 self.iterate([])
                 self._fire_timers(self.event_timers.pop_due(watermark), TimeDomain.EVENT_TIME, out)
                 out.watermark(watermark)
         return out.outputs()
+
+    def _add_all(
+        self, records: list[Any], stamps: list[int], keys: list[Any], normals: list[NormalKey], out: SideOutputs
+    ) -> None:
+        for value, stamp, key, normal in zip(self.iterate(records), stamps, keys, normals, strict=True):
+            self._add(value, stamp, key, normal, out)
 
     def _add(self, value: Any, stamp: int, key: Any, normal: NormalKey, out: SideOutputs) -> None:
         """Add a record to its windows, and follow the trigger's decision."""
@@ -198,7 +205,9 @@ class KeyedWindowOperator(WindowedOperator):
             self.state.turn_to(key, normal)
             window, merging = self.namespaces.window(namespace), self._windows_of(normal)
             if merging is not None and window not in merging.mapping:
-                continue  # the window was merged or has ended
+                if self.is_event_time:
+                    self._set_again(namespace, normal, key)
+                continue
             stands = window if merging is None else merging.mapping[window]
             is_event = domain is TimeDomain.EVENT_TIME
             call = self.trigger.on_event_time if is_event else self.trigger.on_processing_time
@@ -257,15 +266,28 @@ class KeyedWindowOperator(WindowedOperator):
         """Return the merging windows of a key; None where the assigner's windows do not merge."""
         if not self.merges:
             return None
-        pairs = self._merging.hot.get(normal, MISSING)
-        if pairs is MISSING:
-            pairs = self._merging.load(normal)
-        found = () if pairs is ABSENT else pairs
         window_of = self.namespaces.window
         return MergingWindows(
             cast("MergingWindowAssigner[Any, Any]", self.assigner),
-            {window_of(window): window_of(stands) for window, stands in found},
+            {window_of(window): window_of(stands) for window, stands in self._pairs_of(normal)},
         )
+
+    def _pairs_of(self, normal: NormalKey) -> tuple[tuple[Any, Any], ...]:
+        """Return the namespaces of the windows of a key, each with that of its contents."""
+        pairs = self._merging.hot.get(normal, MISSING)
+        if pairs is MISSING:
+            pairs = self._merging.load(normal)
+        return () if pairs is ABSENT else pairs
+
+    def _set_again(self, window: Namespace, normal: NormalKey, key: Any) -> None:
+        """Set the timers of the session that a window has become part of, if it has none, see `session_windows`."""
+        for grown, _ in self._pairs_of(normal):
+            if len(grown) == len(window) == _BOUNDS and grown[0] <= window[0] and window[1] <= grown[1]:
+                last = grown[1] - 1
+                clears = min(last + self.lateness_ms, MAX_WATERMARK)
+                if clears < MAX_WATERMARK and self.event_timers.register(clears, normal, grown, key):
+                    self.event_timers.register(last, normal, grown, key)
+                return
 
     def _keep(self, normal: NormalKey, merging: MergingWindows | None) -> None:
         if merging is None:

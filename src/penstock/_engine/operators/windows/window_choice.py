@@ -5,10 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock._api.windows.session_windows import EventTimeSessionWindows
 from penstock._api.windows.time_windows import AlignedWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from penstock._api.windows.triggers import EventTimeTrigger
 from penstock._api.windows.window import MergingWindowAssigner
 from penstock._engine.operators.windows.keyed_windows import KeyedWindowOperator
+from penstock._engine.operators.windows.session_windows import SessionWindowOperator
 from penstock._engine.operators.windows.sliding_windows import SlidingWindowOperator
 from penstock._engine.operators.windows.window import WindowOperator
 from penstock._engine.operators.windows.window_contents import EvictedContents, WindowContents
@@ -48,7 +50,8 @@ def window_operator(
         namespaces = WindowNamespaces(assigner.get_window_serializer())
         merges = isinstance(assigner, MergingWindowAssigner)
         context = MergingWindowContext if merges else partial(KeyedWindowContext, namespaces=namespaces)
-        return KeyedWindowOperator(
+        of_sessions = type(assigner) is EventTimeSessionWindows and fires_at_its_end
+        return (SessionWindowOperator if of_sessions else KeyedWindowOperator)(
             key_selector,
             assigner,
             trigger,

@@ -14,7 +14,7 @@ from penstock.common.short_repr import short_repr
 from penstock.errors import WindowResultError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from penstock._api.windows.evictors import Evictor
     from penstock._api.windows.window import Window
@@ -53,6 +53,11 @@ class WindowContents:
         self.strategy.add_all(self.pane, cast("list[Any]", [address]), iter((value,)))
         if type(address[0]) is bytes:
             self.pane.originals[address] = key, None
+
+    def add_all(self, addresses: list[Composite], records: Iterator[Any]) -> None:
+        """Add records to windows that are noted as changed; takes as many from the iterator as there are windows."""
+        if addresses:
+            self.strategy.add_all(self.pane, cast("list[Any]", addresses), records)
 
     def remove(self, address: Composite) -> None:
         """Delete the contents of a window."""
