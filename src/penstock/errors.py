@@ -61,6 +61,7 @@
     │   ├── JobExecutionError               the job failed, mostly in a user's function
     │   ├── LostCommittableError            what a sink staged is gone before its first commit
     │   ├── MessageFormatError              a message that is not what its schema describes
+    │   ├── MissingTimestampError           a record without a timestamp in an operator of event time
     │   ├── PartitionError                  a custom partitioner named a subtask that does not exist
     │   ├── RecordFieldError                a record has a field that its file has no column for
     │   ├── RecordValueError                a record has a value that its column cannot hold as it is
@@ -145,7 +146,13 @@ from penstock._errors.program import (
     UnpicklableFunctionError,
     UnsupportedOperationError,
 )
-from penstock._errors.records import AggregationError, MessageFormatError, TimestampError, WindowResultError
+from penstock._errors.records import (
+    AggregationError,
+    MessageFormatError,
+    MissingTimestampError,
+    TimestampError,
+    WindowResultError,
+)
 from penstock._errors.root import InternalError, PenstockError, RetryableError
 from penstock._errors.run import (
     AccumulatorSizeError,
@@ -243,6 +250,7 @@ __all__ = [
     "LostCommittableError",
     "MaxParallelismError",
     "MessageFormatError",
+    "MissingTimestampError",
     "MixedChainError",
     "MovedOperatorError",
     "NoCheckpointError",

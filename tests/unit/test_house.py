@@ -29,7 +29,6 @@ TWICE = {
         "_builders/windows/windowed.py",
         "_builders/windows/windowed_all.py",
     ): "the same calls with other classes of functions, as in Flink",
-    ("datastream/__init__.py", "datastream/functions.py"): "lists of names",
     ("_builders/stream.py",): "a keyed stream has the signatures of a stream",
     ("_builders/pipeline.py",): "the arguments of an operator, declared and handed on",
     ("_engine/coordinator/checkpoints/snapshots.py",): "a record's fields, while a job runs and when it ends",

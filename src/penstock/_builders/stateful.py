@@ -18,6 +18,7 @@ _STATEFUL: Final = frozenset(
         OperatorKind.ASYNC_WAIT,
         OperatorKind.KEYED_PROCESS,
         OperatorKind.KEYED_CO_PROCESS,
+        OperatorKind.INTERVAL_JOIN,
         OperatorKind.BROADCAST_PROCESS,
         OperatorKind.KEYED_BROADCAST_PROCESS,
         OperatorKind.REDUCE,

@@ -21,6 +21,7 @@ from penstock._builders.batch_functions import BatchFunctions, KeyedBatchAggrega
 from penstock._builders.checks import check_broadcast_descriptors, check_function, check_watermark_strategy
 from penstock._builders.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
 from penstock._builders.field_aggregations import FieldAggregations
+from penstock._builders.interval_join import IntervalJoining
 from penstock._builders.keyed_functions import KeyedFilter, KeyedFlatMap, KeyedMap
 from penstock._builders.outputs import StreamOutputs
 from penstock._builders.typed_functions import typed_key, typed_reduce
@@ -366,7 +367,14 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamOutputs[T]):
         return tuple(replace(edge, partitioning=Partitioning(kind, payload)) for edge in self._edges)
 
 
-class KeyedStream(FieldAggregations[T], KeyedBatchAggregates[T], KeyedWindowing[T, K], DataStream[T], Generic[T, K]):
+class KeyedStream(
+    IntervalJoining[T, K],
+    FieldAggregations[T],
+    KeyedBatchAggregates[T],
+    KeyedWindowing[T, K],
+    DataStream[T],
+    Generic[T, K],
+):
     """A stream that ``key_by`` made: records of one key are together, and functions may keep state for each key.
 
     Source: org.apache.flink.streaming.api.datastream.KeyedStream.

@@ -21,6 +21,20 @@ class TimestampError(JobRunError, ValueError):
 
 
 @declared
+class MissingTimestampError(JobRunError, ValueError):
+    """A record comes to an operator of event time, and has no timestamp."""
+
+    operator: str  #: the operator
+    record: str  #: the record, as text
+
+    def __str__(self) -> str:
+        return (
+            f"{self.operator!r} goes by event time, and the record {self.record} has no timestamp. Call "
+            "assign_timestamps_and_watermarks(...) on the stream before it."
+        )
+
+
+@declared
 class AggregationError(JobRunError, TypeError):
     """The records of a key have fields that cannot be added up, or compared."""
 

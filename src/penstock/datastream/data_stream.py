@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from penstock._absent import explain
 from penstock._builders.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
+from penstock._builders.interval_join import IntervalJoin, IntervalJoined
 from penstock._builders.results import CloseableIterator
 from penstock._builders.sink import DataStreamSink
 from penstock._builders.stream import DataStream, KeyedStream
+from penstock._builders.windows.joined import CoGroupedStreams, JoinedStreams
 from penstock._builders.windows.windowed import WindowedStream
 from penstock._builders.windows.windowed_all import AllWindowedStream
 
@@ -15,9 +17,13 @@ __all__ = [
     "BroadcastConnectedStream",
     "BroadcastStream",
     "CloseableIterator",
+    "CoGroupedStreams",
     "ConnectedStreams",
     "DataStream",
     "DataStreamSink",
+    "IntervalJoin",
+    "IntervalJoined",
+    "JoinedStreams",
     "KeyedStream",
     "WindowedStream",
 ]

@@ -37,6 +37,7 @@ from penstock._api.functions.co import (
     CoProcessFunction,
     KeyedCoProcessFunction,
 )
+from penstock._api.functions.joins import CoGroupFunction, FlatJoinFunction, JoinFunction, ProcessJoinFunction
 from penstock._api.functions.process import KeyedProcessFunction, ProcessFunction
 from penstock._api.functions.windows import (
     AllWindowFunction,
@@ -58,13 +59,16 @@ __all__ = [
     "CheckpointListener",
     "CheckpointedFunction",
     "CoFlatMapFunction",
+    "CoGroupFunction",
     "CoMapFunction",
     "CoProcessFunction",
     "FilterFunction",
+    "FlatJoinFunction",
     "FlatMapFunction",
     "Function",
     "FunctionInitializationContext",
     "FunctionSnapshotContext",
+    "JoinFunction",
     "KeySelector",
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
@@ -74,6 +78,7 @@ __all__ = [
     "Partitioner",
     "ProcessAllWindowFunction",
     "ProcessFunction",
+    "ProcessJoinFunction",
     "ProcessWindowFunction",
     "ReduceFunction",
     "RuntimeContext",

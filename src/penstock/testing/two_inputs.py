@@ -11,6 +11,7 @@ from penstock._engine.operators.co_process import (
     CoProcessOperator,
     KeyedCoProcessOperator,
 )
+from penstock._engine.operators.interval_join import IntervalJoinOperator
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 from penstock.testing.harness import OperatorHarness
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from penstock._api.functions.basic import KeySelector
     from penstock._api.functions.broadcast import BroadcastProcessFunction, KeyedBroadcastProcessFunction
     from penstock._api.functions.co import CoFlatMapFunction, CoMapFunction, CoProcessFunction, KeyedCoProcessFunction
+    from penstock._api.functions.joins import ProcessJoinFunction
+    from penstock._api.output_tag import OutputTag
     from penstock._api.state.descriptors import MapStateDescriptor
     from penstock._engine.operators.base import Operator
 
@@ -82,6 +85,35 @@ class TwoInputHarness(OperatorHarness):
     ) -> TwoInputHarness:
         """Return a harness for the function of ``ConnectedStreams.process`` after ``key_by``."""
         return cls(KeyedCoProcessOperator(function, key_selector1, key_selector2), **subtask)
+
+    @classmethod
+    def for_interval_join(
+        cls,
+        function: ProcessJoinFunction[Any, Any, Any],
+        key_selector1: KeySelector[Any, Any] | Callable[[Any], Any],
+        key_selector2: KeySelector[Any, Any] | Callable[[Any], Any],
+        *,
+        lower_ms: int,
+        upper_ms: int,
+        late: tuple[OutputTag | None, OutputTag | None] = (None, None),
+        **subtask: int,
+    ) -> TwoInputHarness:
+        """Return a harness for the function of ``KeyedStream.interval_join``.
+
+        Args:
+            function: The function.
+            key_selector1: Of the left stream.
+            key_selector2: Of the right stream.
+            lower_ms: How long after a left record a right one is at least, in milliseconds; may be negative.
+            upper_ms: How long after it at most.
+            late: The side outputs for late records of each side.
+            **subtask: ``subtask_index``, ``parallelism`` and ``max_parallelism``.
+        """
+        tags = [None if tag is None else tag.tag_id for tag in late]
+        operator = IntervalJoinOperator(
+            function, key_selector1, key_selector2, lower_ms=lower_ms, upper_ms=upper_ms, late_tags=(tags[0], tags[1])
+        )
+        return cls(operator, **subtask)
 
     @classmethod
     def for_broadcast_process(

@@ -6,24 +6,28 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Final, Generic, Never, TypeVar, cast
 
 from penstock._api.windows.unaligned_windows import CountSlidingWindowAssigner, CountTumblingWindowAssigner
+from penstock._builders.windows.joined import CoGroupedStreams, JoinedStreams
 from penstock._builders.windows.windowed import WindowedStream
 from penstock._builders.windows.windowed_all import AllWindowedStream
 from penstock.errors import KeyRequiredError
 
 if TYPE_CHECKING:
     from penstock._api.windows.window import CountWindow, WindowAssigner
-    from penstock._builders.stream import KeyedStream
+    from penstock._builders.stream import DataStream, KeyedStream
 
 T = TypeVar("T")
+U = TypeVar("U")
 K = TypeVar("K")
 W = TypeVar("W")
 
 #: The methods that only keyed streams have.
-OF_KEYED_STREAMS: Final = frozenset({"window", "count_window", "reduce", "sum", "min", "max", "min_by", "max_by"})
+OF_KEYED_STREAMS: Final = frozenset(
+    {"aggregate_batches", "window", "count_window", "interval_join", "reduce", "sum", "min", "max", "min_by", "max_by"}
+)
 
 
 class AllWindowing(Generic[T]):
-    """Windows of all records of a stream."""
+    """Windows of all records of a stream, and those that it has together with another stream."""
 
     def window_all(self, window_assigner: WindowAssigner[Any, W]) -> AllWindowedStream[T, W]:
         """Group all records into windows, whatever their keys; one subtask has all of them.
@@ -35,6 +39,34 @@ class AllWindowing(Generic[T]):
             TypeError: The assigner is no WindowAssigner.
         """
         return AllWindowedStream(cast("Any", self), window_assigner)
+
+    def join(self, other_stream: DataStream[U]) -> JoinedStreams[T, U]:
+        """Pair the records of this stream and another one that have one key and are in one window; PyFlink has no such.
+
+        Args:
+            other_stream: The second stream.
+
+        Raises:
+            TypeError: It is no stream.
+            UnsupportedOperationError: It belongs to another environment.
+        """
+        stream = cast("DataStream[T]", self)
+        stream._check_stream("join", other_stream)
+        return JoinedStreams(stream, other_stream)
+
+    def co_group(self, other_stream: DataStream[U]) -> CoGroupedStreams[T, U]:
+        """Bring the records of this stream and another one together, key by key and window by window.
+
+        Args:
+            other_stream: The second stream.
+
+        Raises:
+            TypeError: It is no stream.
+            UnsupportedOperationError: It belongs to another environment.
+        """
+        stream = cast("DataStream[T]", self)
+        stream._check_stream("co_group", other_stream)
+        return CoGroupedStreams(stream, other_stream)
 
     @abstractmethod
     def _origin_name(self) -> str:

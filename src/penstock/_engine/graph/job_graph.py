@@ -31,10 +31,12 @@ class OperatorKind(StrEnum):
     PROCESS = "process"  #: function: ProcessFunction
     WATERMARKS = "watermarks"  #: watermark_strategy: WatermarkStrategy
     KEYED_PROCESS = "keyed_process"  #: function: KeyedProcessFunction, key_selector
-    CO_MAP = "co_map"  #: function: CoMapFunction; this and the next five have two inputs
+    CO_MAP = "co_map"  #: function: CoMapFunction; this and the next six have two inputs
     CO_FLAT_MAP = "co_flat_map"  #: function: CoFlatMapFunction
     CO_PROCESS = "co_process"  #: function: CoProcessFunction
     KEYED_CO_PROCESS = "keyed_co_process"  #: function: KeyedCoProcessFunction, key_selector1, key_selector2
+    #: function: ProcessJoinFunction, key_selector1, key_selector2, lower_ms, upper_ms, late_tags (of each side)
+    INTERVAL_JOIN = "interval_join"
     BROADCAST_PROCESS = "broadcast_process"  #: function: BroadcastProcessFunction, descriptors
     #: function: KeyedBroadcastProcessFunction, key_selector (of the first input), descriptors
     KEYED_BROADCAST_PROCESS = "keyed_broadcast_process"

@@ -22,6 +22,7 @@ from penstock._engine.operators.co_process import (
 from penstock._engine.operators.column_totals import ColumnPartialsOperator, ColumnTotalsOperator
 from penstock._engine.operators.column_windows import column_window_operator
 from penstock._engine.operators.combine import CombineOperator
+from penstock._engine.operators.interval_join import IntervalJoinOperator
 from penstock._engine.operators.map_batches import MapBatchesOperator
 from penstock._engine.operators.process import KeyedProcessOperator, ProcessOperator
 from penstock._engine.operators.reduce import ReduceOperator
@@ -71,6 +72,7 @@ _OPERATORS: Final[dict[str, Callable[..., Operator]]] = {
     "co_flat_map": CoFlatMapOperator,
     "co_process": CoProcessOperator,
     "keyed_co_process": KeyedCoProcessOperator,
+    "interval_join": IntervalJoinOperator,
     "broadcast_process": BroadcastProcessOperator,
     "keyed_broadcast_process": KeyedBroadcastProcessOperator,
     "reduce": ReduceOperator,
@@ -91,6 +93,7 @@ _BATCH_OPERATORS: Final[dict[str, Callable[..., Operator]]] = {
     "watermarks": batch_timestamps,
     "keyed_process": _sorted(KeyedProcessOperator),
     "keyed_co_process": _sorted(KeyedCoProcessOperator),
+    "interval_join": _sorted(IntervalJoinOperator),
     "keyed_broadcast_process": _sorted(KeyedBroadcastProcessOperator, BROADCAST_INPUT),
     "window": _sorted(window_operator),
     "reduce": _sorted_reduce,

@@ -20,11 +20,19 @@ _log = logging.getLogger("penstock")
 #: The metric, as Flink calls it.
 _METRIC: Final = "numLateRecordsDropped"
 
+_REMEDY: Final = "side_output_late_data() keeps them, allowed_lateness() waits for them."
+
 
 class LateRecords:
-    """The late records of one operator subtask."""
+    """The late records of one operator subtask.
 
-    def __init__(self, context: OperatorContext) -> None:
+    Args:
+        context: Of the operator.
+        remedy: What a program can do, for the log.
+    """
+
+    def __init__(self, context: OperatorContext, remedy: str = _REMEDY) -> None:
+        self._remedy = remedy
         self._accumulators = context.accumulators
         self._metric = context.metrics.counter(_METRIC)
         self._is_first = True
@@ -44,10 +52,11 @@ class LateRecords:
             self._is_first = False
             _log.warning(
                 "Dropped the late record %s: its timestamp is %d, and the watermark is %d%s. Further late records are "
-                "counted as %s and not logged; side_output_late_data() keeps them, allowed_lateness() waits for them.",
+                "counted as %s and not logged; %s",
                 short_repr(first),
                 timestamp,
                 watermark,
                 "" if timestamp <= watermark else " (its window would end after the last possible time)",
                 _METRIC,
+                self._remedy,
             )

@@ -1,0 +1,215 @@
+"""Interval joins: two keyed streams, bounds of time, and the function of the pairs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, cast
+
+from penstock._api.functions.joins import ProcessJoinFunction
+from penstock._api.output_tag import OutputTag
+from penstock._builders.checks import check_function
+from penstock._builders.connected import add_two_input_operator
+from penstock._engine.graph.job_graph import OperatorKind
+from penstock._shelf import show
+from penstock.common.time import Duration, Time
+from penstock.errors import KeyRequiredError, UnsupportedOperationError
+
+if TYPE_CHECKING:
+    from penstock._builders.stream import DataStream, KeyedStream
+    from penstock.common.typeinfo import TypeInformation
+
+T = TypeVar("T")
+U = TypeVar("U")
+K = TypeVar("K")
+IN1 = TypeVar("IN1")
+IN2 = TypeVar("IN2")
+OUT = TypeVar("OUT")
+
+
+class IntervalJoining(Generic[T, K]):
+    """Interval joins of keyed streams."""
+
+    def interval_join(self, other_stream: KeyedStream[U, K]) -> IntervalJoin[T, U]:
+        """Pair the records of each key of this stream and another one whose timestamps are close; PyFlink has no such.
+
+        Args:
+            other_stream: The second stream, which has a key, too; equal keys meet.
+
+        Raises:
+            TypeError: It is no stream.
+            KeyRequiredError: It has no key.
+            UnsupportedOperationError: It belongs to another environment.
+        """
+        stream = cast("KeyedStream[T, K]", self)
+        stream._check_stream("interval_join", other_stream)
+        return IntervalJoin(stream, other_stream)
+
+
+class IntervalJoin(Generic[IN1, IN2]):
+    """Two keyed streams, made by :meth:`KeyedStream.interval_join`, for which :meth:`between` says what meets.
+
+    Raises:
+        KeyRequiredError: The second stream has no key.
+
+    Source: org.apache.flink.streaming.api.datastream.KeyedStream.IntervalJoin.
+    """
+
+    def __init__(self, stream1: KeyedStream[IN1, Any], stream2: KeyedStream[IN2, Any]) -> None:
+        if stream2._key_selector is None:
+            raise KeyRequiredError(
+                "interval_join", stream2._origin_name(), "call key_by(...) on both streams before it"
+            )
+        self._streams = stream1, stream2
+
+    def in_event_time(self) -> Self:
+        """Join by the timestamps of the records, as it is anyway."""
+        return self
+
+    def in_processing_time(self) -> NoReturn:
+        """Refuse, as Flink does.
+
+        Raises:
+            UnsupportedOperationError: Always.
+        """
+        operation = "interval_join().in_processing_time()"
+        raise UnsupportedOperationError(operation, "interval joins go by the timestamps of the records")
+
+    def between(self, lower_bound: Time | Duration, upper_bound: Time | Duration) -> IntervalJoined[IN1, IN2]:
+        """Pair each record of the first stream with those of the second one that are in an interval around it.
+
+        Args:
+            lower_bound: The interval begins so long after the record; a negative time is one before it.
+            upper_bound: The interval ends so long after the record. Both bounds belong to the interval.
+
+        Raises:
+            TypeError: One of the bounds is neither a Time nor a Duration.
+            ValueError: The lower bound is above the upper one.
+        """
+        lower_ms, upper_ms = _milliseconds("lower_bound", lower_bound), _milliseconds("upper_bound", upper_bound)
+        return IntervalJoined(*self._streams, lower_ms, upper_ms)
+
+
+class IntervalJoined(Generic[IN1, IN2]):
+    """Two keyed streams and an interval, made by :meth:`IntervalJoin.between`; :meth:`process` joins them.
+
+    Source: org.apache.flink.streaming.api.datastream.KeyedStream.IntervalJoined.
+
+    Example:
+        >>> from penstock.common.time import Time
+        >>> from penstock.datastream import StreamExecutionEnvironment
+        >>> from penstock.datastream.functions import ProcessJoinFunction
+        >>> class Both(ProcessJoinFunction):
+        ...     def process_element(self, left, right, ctx):
+        ...         yield left, right
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> clicks, views = (env.from_collection([("a", 1)]).key_by(lambda pair: pair[0]) for _ in range(2))
+        >>> clicks.interval_join(views).between(Time.seconds(-5), Time.seconds(0)).process(Both()).get_name()
+        'Interval Join'
+    """
+
+    def __init__(
+        self, stream1: KeyedStream[IN1, Any], stream2: KeyedStream[IN2, Any], lower_ms: int, upper_ms: int
+    ) -> None:
+        self._streams = stream1, stream2
+        self._lower_ms = lower_ms
+        self._upper_ms = upper_ms
+        self._is_lower_exclusive = self._is_upper_exclusive = False
+        self._late: list[str | None] = [None, None]
+        self._bounds()
+
+    def lower_bound_exclusive(self) -> Self:
+        """Take the lower bound itself out of the interval.
+
+        Raises:
+            ValueError: Nothing is left of it.
+        """
+        self._is_lower_exclusive = True
+        self._bounds()
+        return self
+
+    def upper_bound_exclusive(self) -> Self:
+        """Take the upper bound itself out of the interval.
+
+        Raises:
+            ValueError: Nothing is left of it.
+        """
+        self._is_upper_exclusive = True
+        self._bounds()
+        return self
+
+    def side_output_left_late_data(self, output_tag: OutputTag) -> Self:
+        """Send late records of the first stream to a side output in place of dropping them.
+
+        Args:
+            output_tag: The output; ``get_side_output`` of the resulting stream returns it.
+
+        Raises:
+            TypeError: The tag is no OutputTag.
+        """
+        return self._side_output(0, output_tag)
+
+    def side_output_right_late_data(self, output_tag: OutputTag) -> Self:
+        """Send late records of the second stream to a side output in place of dropping them.
+
+        Args:
+            output_tag: The output; ``get_side_output`` of the resulting stream returns it.
+
+        Raises:
+            TypeError: The tag is no OutputTag.
+        """
+        return self._side_output(1, output_tag)
+
+    def process(
+        self, process_join_function: ProcessJoinFunction[IN1, IN2, OUT], output_type: TypeInformation | None = None
+    ) -> DataStream[OUT]:
+        """Hand each pair to a function; what it makes of it has the later timestamp of the two.
+
+        Args:
+            process_join_function: The function.
+            output_type: The type of what goes to the main output; records are held to it.
+
+        Raises:
+            TypeError: The function is no ProcessJoinFunction.
+            UnpicklableFunctionError: The function captured something that cannot be pickled.
+        """
+        check_function("process_join_function", process_join_function, ProcessJoinFunction, or_callable=False)
+        stream1, stream2 = self._streams
+        lower_ms, upper_ms = self._bounds()
+        members = {
+            "function": process_join_function,
+            "key_selector1": stream1._key_selector,
+            "key_selector2": stream2._key_selector,
+            "lower_ms": lower_ms,
+            "upper_ms": upper_ms,
+            "late_tags": tuple(self._late),
+        }
+        kind, name = OperatorKind.INTERVAL_JOIN, "Interval Join"
+        return add_two_input_operator(stream1, stream2, kind, name, members, output_type=output_type)
+
+    def _bounds(self) -> tuple[int, int]:
+        """Return the bounds, both included."""
+        lower_ms = self._lower_ms + self._is_lower_exclusive
+        upper_ms = self._upper_ms - self._is_upper_exclusive
+        if lower_ms > upper_ms:
+            marks = "(" if self._is_lower_exclusive else "[", ")" if self._is_upper_exclusive else "]"
+            msg = f"The interval {marks[0]}{self._lower_ms} ms, {self._upper_ms} ms{marks[1]} of the join is empty."
+            raise ValueError(msg)
+        return lower_ms, upper_ms
+
+    def _side_output(self, side: int, output_tag: OutputTag) -> Self:
+        if not isinstance(output_tag, OutputTag):  # pyright: ignore[reportUnnecessaryIsInstance]
+            msg = f"output_tag must be an OutputTag, not {output_tag!r}."
+            raise TypeError(msg)
+        self._late[side] = output_tag.tag_id
+        return self
+
+
+def _milliseconds(argument: str, bound: Time | Duration) -> int:
+    if isinstance(bound, Time):
+        return bound.to_milliseconds()
+    if isinstance(bound, Duration):  # pyright: ignore[reportUnnecessaryIsInstance]
+        return bound.to_millis()
+    msg = f"{argument} must be a Time, such as Time.seconds(-5), not {bound!r}."
+    raise TypeError(msg)
+
+
+show("penstock.datastream.data_stream", IntervalJoin, IntervalJoined)

@@ -1,0 +1,152 @@
+"""Records, watermarks, checkpoints, restores and rescalings in any order give the pairs that a plain model has.
+
+The store has room for almost nothing: what is not being changed is read from the disk.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, given, note, settings
+from hypothesis import strategies as st
+from tests.unit.operators.starved import TwoInputHarness, starved
+
+from penstock._engine.operators.batch import RowBatch
+from penstock._engine.protocol.key_groups import key_group, subtask_of_key_group
+from penstock._engine.protocol.keys import normal_key
+from penstock.datastream import OutputTag
+from penstock.datastream.functions import ProcessJoinFunction
+from penstock.testing.harness import StreamRecord
+
+FIRST, LAST = -(1 << 63), (1 << 63) - 1
+LATE = OutputTag("late left"), OutputTag("late right")
+KEYS = ("a", "a", 7, ("b", 1))
+STAMPS = st.integers(0, 15) | st.integers(0, 15) | st.integers(8, 30) | st.sampled_from([FIRST + 1, LAST - 3, LAST])
+STEPS = st.one_of(
+    st.tuples(
+        st.just("records"),
+        st.tuples(st.integers(0, 1), st.lists(st.tuples(st.sampled_from(KEYS), STAMPS), min_size=1, max_size=6)),
+    ),
+    st.tuples(st.just("watermark"), STAMPS),
+    st.tuples(st.just("checkpoint"), st.none()),
+    st.tuples(st.just("rescale"), st.integers(1, 3)),
+)
+BOUNDS = st.tuples(st.integers(-12, 12), st.integers(-12, 12)).map(sorted)
+
+
+class Model:
+    """The records that may still be joined, by side: key, number and timestamp."""
+
+    def __init__(self, lower: int, upper: int) -> None:
+        self.lower, self.upper = lower, upper
+        self.watermark = FIRST
+        self.sides: tuple[list[Any], list[Any]] = [], []
+        self.pairs: list[Any] = []
+        self.late: list[Any] = []
+
+    def record(self, side: int, key: Any, number: int, stamp: int) -> None:
+        if stamp < self.watermark:
+            self.late.append((side, number))
+            return
+        for other_key, other, other_stamp in self.sides[1 - side]:
+            left, right = (stamp, other_stamp) if side == 0 else (other_stamp, stamp)
+            if other_key == key and self.lower <= right - left <= self.upper:
+                numbers = (number, other) if side == 0 else (other, number)
+                self.pairs.append((max(left, right), key, *numbers, left, right))
+        self.sides[side].append((key, number, stamp))
+
+    def advance(self, watermark: int) -> None:
+        """A record goes when all that it could join would be late."""
+        self.watermark = max(self.watermark, watermark)
+        for side, last in zip(self.sides, (self.upper, -self.lower), strict=True):
+            side[:] = [row for row in side if row[2] + last >= self.watermark]
+
+
+class Told(ProcessJoinFunction):
+    def process_element(self, left: Any, right: Any, ctx: Any) -> Any:
+        assert left[0] == right[0]
+        yield left[0], left[1].pop(), right[1].pop(), ctx.get_left_timestamp(), ctx.get_right_timestamp()
+
+
+class Job:
+    """The subtasks of one operator, whose state a restore carries to others."""
+
+    def __init__(self, directory: Path, lower: int, upper: int, *, is_starved: bool) -> None:
+        self._harness: Any = starved(TwoInputHarness, directory) if is_starved else TwoInputHarness
+        self._bounds = {"lower_ms": lower, "upper_ms": upper}
+        self.parts: list[Any] = []
+        self.pairs: list[Any] = []
+        self.late: list[Any] = []
+        self.number = 0
+        self._restore(1)
+
+    def _restore(self, parallelism: int) -> None:
+        before = [part.snapshot() for part in self.parts]
+        same = len(before) == parallelism
+        self.parts = []
+        for index in range(parallelism):
+            subtask = {"subtask_index": index, "parallelism": parallelism}
+            part = self._harness.for_interval_join(Told(), _key, _key, **self._bounds, late=LATE, **subtask)
+            if before:
+                part.restore(*([before[index]] if same else before))
+            part.open()
+            self.parts.append(part)
+
+    def records(self, what: Any, model: Model) -> None:
+        side, rows = what
+        stamped = []
+        for key, stamp in rows:
+            self.number += 1
+            stamped.append((key, self.number, stamp))
+            model.record(side, key, self.number, stamp)
+        for index, part in enumerate(self.parts):
+            mine = [row for row in stamped if self._owner(row[0]) == index]
+            if mine:
+                batch = RowBatch([(key, [number]) for key, number, _ in mine], [stamp for *_, stamp in mine])
+                part._take(part._operator.process(batch, side))
+
+    def watermark(self, watermark: int, model: Model) -> None:
+        model.advance(watermark)
+        for part in self.parts:
+            part.process_watermark(watermark)
+            part.process_watermark2(watermark)
+
+    def checkpoint(self, _: None, model: Model) -> None:
+        for part in self.parts:
+            part.snapshot()
+
+    def rescale(self, parallelism: int, model: Model) -> None:
+        if parallelism != len(self.parts):
+            model.watermark = FIRST
+        self._restore(parallelism)
+
+    def _owner(self, key: Any) -> int:
+        return subtask_of_key_group(key_group(normal_key(key), 128), len(self.parts), 128)
+
+    def collect(self) -> None:
+        for part in self.parts:
+            found = [item for item in part.output() if isinstance(item, StreamRecord)]
+            self.pairs += [(record.timestamp, *record.value) for record in found]
+            for side, tag in enumerate(LATE):
+                self.late += [(side, record.value[1][0]) for record in part.side_output(tag)]
+            part.clear_output()
+
+
+def _key(record: Any) -> Any:
+    return record[0]
+
+
+@given(BOUNDS, st.booleans(), st.lists(STEPS, min_size=6, max_size=16))
+@settings(suppress_health_check=[HealthCheck.too_slow])
+def test_pairs_are_those_of_a_plain_model(bounds: list[int], is_starved: bool, steps: list[Any]) -> None:
+    note(f"{bounds}")
+    model = Model(*bounds)
+    with tempfile.TemporaryDirectory() as directory:
+        real = Job(Path(directory), *bounds, is_starved=is_starved)
+        for kind, what in steps:
+            getattr(real, kind)(what, model)
+            real.collect()
+            assert sorted(real.pairs, key=repr) == sorted(model.pairs, key=repr), (kind, what)
+            assert sorted(real.late) == sorted(model.late), (kind, what)
