@@ -22,11 +22,11 @@ class Told(ProcessWindowFunction):
         yield key, context.window().start, context.window().end, len(list(elements))
 
 
-def sessions(**settings: Any) -> OperatorHarness:
+def sessions(**settings: Any) -> Any:
     return OperatorHarness.for_window(lambda record: record, EventTimeSessionWindows(10), function=Told(), **settings)
 
 
-def feed(harness: OperatorHarness, key: Any, *stamps: int) -> None:
+def feed(harness: Any, key: Any, *stamps: int) -> None:
     """Give a harness records in one block."""
     harness.open()
     harness._take(harness._operator.process(RowBatch([key] * len(stamps), list(stamps)), 0))
