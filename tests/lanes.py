@@ -95,6 +95,7 @@ def has_room(place: Path) -> bool:
 def move_to_memory(config: pytest.Config) -> None:
     """Let this run and all processes that it starts have their temporary files in memory; they go with the run."""
     place = tempfile.mkdtemp(prefix="penstock-tests-", dir=MEMORY)
+    Path(place).chmod(0o711)  # a test has another user of the host enter what it has made there
     os.environ["TMPDIR"] = tempfile.tempdir = place
     config.add_cleanup(lambda: shutil.rmtree(place, ignore_errors=True))
 

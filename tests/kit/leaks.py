@@ -27,6 +27,8 @@ PATIENCE_S = 5.0
 STANDARD_ERROR = 2
 #: Descriptors of libraries, which open them at their first use and keep them as long as the process lives.
 KEPT = ("/dev/", "/proc/", "anon_inode:")
+#: Tests have their files there, where they are run in lanes.
+FILES_IN_MEMORY = "/dev/shm/"
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,8 @@ class Look:
         left = [f"thread {thread.name}" for thread in now.threads - self.threads]
         for number, _, _ in now.descriptors - self.descriptors:
             name = _name_of(number)
-            left += [] if name.startswith(KEPT) or _is_of_spark(number) else [f"descriptor {number} of {name}"]
+            is_kept = name.startswith(KEPT) and not name.startswith(FILES_IN_MEMORY)
+            left += [] if is_kept or _is_of_spark(number) else [f"descriptor {number} of {name}"]
         return left + [f"process {child} ({_command_of(child)})" for child in now.processes - self.processes]
 
     def left_for_good(self) -> list[str]:

@@ -37,5 +37,5 @@ def configured(**settings: str) -> Configuration:
     """Return a configuration of settings by their short names or keys."""
     configuration = Configuration()
     for name, value in settings.items():
-        configuration.set_string(KEYS.get(name, name), value)
+        configuration.set_string(name if "." in name else KEYS[name], value)
     return configuration

@@ -39,7 +39,7 @@ COMMIT = "put_chain_entry-4-before"
 @pytest.fixture
 def settings(server: S3Server, bucket: str) -> dict[str, str]:
     """Where checkpoints go, and how S3 is reached."""
-    return {"directory": f"s3://{bucket}/checkpoints", **server.settings}
+    return {"checkpoints": f"s3://{bucket}/checkpoints", **server.settings}
 
 
 def test_job_keeps_its_state_in_s3_and_ends_with_the_truth(
@@ -86,7 +86,7 @@ def test_driver_that_was_stopped_while_another_did_its_job_is_fenced(
     assert is_truth(tmp_path)
 
 
-@pytest.mark.parametrize("changes", [{"s3.secret-key": "wrong"}, {"directory": "s3://no-such-bucket/checkpoints"}])
+@pytest.mark.parametrize("changes", [{"s3.secret-key": "wrong"}, {"checkpoints": "s3://no-such-bucket/checkpoints"}])
 def test_store_that_cannot_be_used_is_told_before_the_job_does_anything(
     tmp_path: Path, settings: dict[str, str], changes: dict[str, str]
 ) -> None:
@@ -100,7 +100,7 @@ def test_store_that_cannot_be_used_is_told_before_the_job_does_anything(
 
 def test_server_that_crashes_and_comes_back_soon_costs_the_job_nothing(tmp_path: Path) -> None:
     with S3Server() as server:
-        settings = {"directory": server.make_bucket("jobs"), **server.settings}
+        settings = {"checkpoints": server.make_bucket("jobs"), **server.settings}
 
         def crash() -> None:
             server.kill()
@@ -116,7 +116,7 @@ def test_server_that_stays_away_costs_restarts_and_nothing_else(
 ) -> None:
     monkeypatch.setattr(object_store, "_PATIENT", object_store._IMPATIENT)
     with S3Server() as server:
-        settings = {"directory": server.make_bucket("jobs"), **server.settings}
+        settings = {"checkpoints": server.make_bucket("jobs"), **server.settings}
         restarted = threading.Event()
 
         def come_back() -> None:

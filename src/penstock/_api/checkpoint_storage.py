@@ -39,7 +39,7 @@ class FileSystemCheckpointStorage(CheckpointStorage):
 
     Example:
         >>> print(FileSystemCheckpointStorage("file:///data/checkpoints", 4096).to_configuration())
-        {execution.checkpointing.data-inline-threshold=4096, execution.checkpointing.dir=/data/checkpoints}
+        {execution.checkpointing.dir=/data/checkpoints, execution.checkpointing.data-inline-threshold=4 kb}
     """
 
     #: The largest threshold that Flink takes, in bytes.

@@ -97,7 +97,8 @@ def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             raise OSError(28, "No space left on device")
         return opened(path, mode, *arguments)
 
-    monkeypatch.setattr(pathlib.Path, "open", full)
-    with pytest.raises(SortSpillError, match=r"No space left on device, and its disk has .* bytes left"):
-        sorter.add(["a"], ["record"], None)
+    with monkeypatch.context() as patched:
+        patched.setattr(pathlib.Path, "open", full)
+        with pytest.raises(SortSpillError, match=r"No space left on device, and its disk has .* bytes left"):
+            sorter.add(["a"], ["record"], None)
     sorter.close()

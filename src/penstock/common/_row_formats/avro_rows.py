@@ -33,7 +33,7 @@ class AvroRowDeserializationSchema(DeserializationSchema):
 
     Example:
         >>> text = '{"type": "record", "name": "City", "fields": [{"name": "people", "type": "long"}]}'
-        >>> AvroRowDeserializationSchema(avro_schema_string=text).deserialize(b"\\x0e")
+        >>> AvroRowDeserializationSchema(avro_schema_string=text).deserialize(b"\x0e")
         Row(people=7)
     """
 
@@ -85,7 +85,7 @@ class AvroRowSerializationSchema(SerializationSchema):
         >>> from penstock.common.types import Row
         >>> text = '{"type": "record", "name": "City", "fields": [{"name": "people", "type": "long"}]}'
         >>> AvroRowSerializationSchema(avro_schema_string=text).serialize(Row(7))
-        b'\\x0e'
+        b'\x0e'
     """
 
     def __init__(self, record_class: str | None = None, avro_schema_string: str | None = None) -> None:

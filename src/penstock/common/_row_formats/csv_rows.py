@@ -57,6 +57,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
     Source: org.apache.flink.formats.csv.CsvRowDeserializationSchema.
 
     Example:
+        >>> from penstock.common.typeinfo import Types
         >>> row_type = Types.ROW_NAMED(["id", "name"], [Types.LONG(), Types.STRING()])
         >>> CsvRowDeserializationSchema.Builder(row_type).build().deserialize(b'7,"a, b"')
         Row(id=7, name='a, b')
@@ -181,6 +182,7 @@ class CsvRowSerializationSchema(SerializationSchema):
     Source: org.apache.flink.formats.csv.CsvRowSerializationSchema.
 
     Example:
+        >>> from penstock.common.typeinfo import Types
         >>> from penstock.common.types import Row
         >>> row_type = Types.ROW_NAMED(["id", "name"], [Types.LONG(), Types.STRING()])
         >>> CsvRowSerializationSchema.Builder(row_type).build().serialize(Row(7, "a, b"))

@@ -124,7 +124,7 @@ class JsonRowSerializationSchema(SerializationSchema):
         >>> from penstock.common.types import Row
         >>> row_type = Types.ROW_NAMED(["id", "name"], [Types.LONG(), Types.STRING()])
         >>> JsonRowSerializationSchema.builder().with_type_info(row_type).build().serialize(Row(7, "für"))
-        b'{"id":7,"name":"f\\xc3\\xbcr"}'
+        b'{"id":7,"name":"f\xc3\xbcr"}'
     """
 
     def __init__(self, row_type: RowTypeInfo) -> None:

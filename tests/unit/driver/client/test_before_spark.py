@@ -11,7 +11,7 @@ from penstock._engine import launch
 from penstock._engine.spark import session
 from penstock.common.configuration import Configuration
 from penstock.datastream import StreamExecutionEnvironment
-from penstock.errors import ConfigurationError, JobGraphError, UnsupportedOperationError
+from penstock.errors import ConfigurationError, JobGraphError
 
 
 @pytest.fixture(autouse=True)
@@ -46,12 +46,6 @@ def test_a_port_that_was_set_and_is_taken_is_refused() -> None:
             error = refusal({key: port})
             assert isinstance(error, ConfigurationError)
             assert (error.key, error.value) == (key, port)
-
-
-def test_batch_mode_is_refused_with_the_way_out() -> None:
-    error = refusal({"execution.runtime-mode": "BATCH"})
-    assert isinstance(error, UnsupportedOperationError)
-    assert "set execution.runtime-mode to STREAMING" in str(error)
 
 
 def test_the_uid_of_a_source_that_is_not_there_is_refused() -> None:
