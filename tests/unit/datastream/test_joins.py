@@ -159,6 +159,10 @@ class SomePairs(FlatJoinFunction):
 
 
 class Groups(CoGroupFunction):
+    def clear(self) -> None:
+        """A method of the program's own, of which windows know nothing."""
+        raise AssertionError
+
     def open(self, runtime_context: Any) -> None:
         self.is_open = True
 

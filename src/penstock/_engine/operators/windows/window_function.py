@@ -70,8 +70,9 @@ class FunctionResults(WindowResults):
         self._function = window_function
         # Of the program's function: it may be wrapped.
         own_clear = getattr(getattr(window_function, "wrapped_function", window_function).__class__, "clear", None)
-        self.clears = own_clear not in (None, _NO_CLEAR, _NO_CLEAR_OF_ALL)
         takes_windows = isinstance(window_function, WindowFunction)
+        # Of a function without a context, a method of that name is the program's own.
+        self.clears = not takes_windows and own_clear not in (None, _NO_CLEAR, _NO_CLEAR_OF_ALL)
         self._apply: Any = cast("Any", window_function).apply if takes_windows else None
         self._context: WindowContext
 
