@@ -26,7 +26,7 @@ JOB: Final = f"""
 import logging
 import sys
 
-import tests.hostile.without_spark
+import tests.hostile.programs_without_spark
 
 from penstock.common import Configuration, Encoder, WatermarkStrategy
 from penstock.datastream import StreamExecutionEnvironment

@@ -86,8 +86,10 @@ def bring(spark: SparkHandle, configuration: Configuration) -> TaskPlaces:
 
 def _check_executable(spark: SparkHandle, configuration: Configuration) -> None:
     wanted = configuration.get(PYTHON_EXECUTABLE)
+    if wanted is None:
+        return
     runs = spark.session.sparkContext.pythonExec
-    if wanted is not None and shutil.which(wanted) != shutil.which(runs):
+    if shutil.which(wanted) != shutil.which(runs):
         _log.warning(
             "%s = %s has no effect: the Spark session runs tasks with %s, and was there before.",
             *(PYTHON_EXECUTABLE.key, wanted, runs),

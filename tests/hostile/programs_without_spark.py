@@ -16,7 +16,7 @@ def _runner(_: object) -> InProcessEpochRunner:
 def install() -> None:
     """Put the runner of tests in the place of the one on Spark."""
     places: Any = session, epoch, shipping
-    places[0].get_session = lambda **_: SimpleNamespace(slots=2)
+    places[0].get_session = lambda *_, **__: SimpleNamespace(slots=2)
     places[1].SparkEpochRunner = _runner
     places[2].is_local = lambda _: True
 
