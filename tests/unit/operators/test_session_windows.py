@@ -40,17 +40,19 @@ def feed(harness: Any, key: Any, *stamps: int) -> None:
         (PLAIN, PLAIN),
         (PLAIN, {"trigger": PURGING}),
         (PLAIN, {"allowed_lateness_ms": 30}),
+        (PLAIN, {"allowed_lateness_ms": 2**63 - 1}),  # sessions then stay for ever
         (PLAIN, {"trigger": PURGING, "allowed_lateness_ms": 30}),
         ({"trigger": PURGING}, PLAIN),
         ({"allowed_lateness_ms": 30}, PLAIN),
     ],
 )
+@pytest.mark.parametrize("watermark", [5, 15])  # before and behind the end that the session had at first
 def test_session_that_grew_fires_once_and_at_its_end_after_a_restore_with_other_settings(
-    before: dict[str, Any], after: dict[str, Any], key: Any
+    before: dict[str, Any], after: dict[str, Any], key: Any, watermark: int
 ) -> None:
     first = sessions(**before)
     feed(first, key, 0, 5, 12, 20)
-    first.process_watermark(15)
+    first.process_watermark(watermark)
     harness = sessions(**after)
     harness.restore(first.snapshot())
     harness.process_watermark(28)

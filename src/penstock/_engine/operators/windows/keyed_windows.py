@@ -285,7 +285,8 @@ class KeyedWindowOperator(WindowedOperator):
             if len(grown) == len(window) == _BOUNDS and grown[0] <= window[0] and window[1] <= grown[1]:
                 last = grown[1] - 1
                 clears = min(last + self.lateness_ms, MAX_WATERMARK)
-                if clears < MAX_WATERMARK and self.event_timers.register(clears, normal, grown, key):
+                # A session that stays for ever has no timer that clears it.
+                if clears == MAX_WATERMARK or self.event_timers.register(clears, normal, grown, key):
                     self.event_timers.register(last, normal, grown, key)
                 return
 
