@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from typing import TYPE_CHECKING
@@ -28,6 +29,12 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 hypothesis.settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True)
 hypothesis.settings.register_profile("campaign", deadline=None, max_examples=1000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def pytest_collection_finish() -> None:
+    """Leave modules and tests out of later garbage collections: the look for leaks makes many."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
