@@ -10,7 +10,7 @@ from tests.kit.world import World, numbers_job, published
 from tests.unit.driver.life.runs import ALL, failing, of, run, start, statuses
 
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.coordinator.epochs.epoch_scheduler import MAX_EPOCH_ATTEMPTS
+from penstock._engine.coordinator.epochs.source_scheduler import MAX_ATTEMPTS
 from penstock.common.job_status import JobStatus
 from penstock.errors import (
     CheckpointExpiredError,
@@ -113,7 +113,7 @@ def test_each_epoch_may_be_lost_a_few_times(name: str) -> None:
     assert published(name) == ALL
     attempts = [one.attempt for one in of(do.RunEpoch, seen)]
     assert max(attempts) == 3
-    assert len(attempts) - attempts.count(1) > MAX_EPOCH_ATTEMPTS
+    assert len(attempts) - attempts.count(1) > MAX_ATTEMPTS
 
 
 def test_epoch_that_is_lost_again_and_again_fails_the_job(name: str) -> None:
@@ -121,7 +121,7 @@ def test_epoch_that_is_lost_again_and_again_fails_the_job(name: str) -> None:
     world = World(numbers_job(name), trouble=dict.fromkeys(range(1, 99), lost))
     driver, _ = run(name, world)
     assert driver.status is JobStatus.FAILED
-    assert world.runs == MAX_EPOCH_ATTEMPTS
+    assert world.runs == MAX_ATTEMPTS
     assert "no executor" in str(driver.result.exception())
 
 

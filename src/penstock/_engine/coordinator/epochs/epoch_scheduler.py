@@ -6,7 +6,7 @@ checkpoint listeners of the checkpoint before it; for the last checkpoint a Spar
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.epochs.checkpoint_coordinator import CheckpointCoordinator
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.settings import JobSettings
     from penstock._engine.protocol.control import EdgeStatus, SubtaskDispatch
     from penstock._engine.protocol.metadata import ChainEntry
-
-#: A void or lost epoch runs again at once, this often in a row; after that it is a failure of the job.
-MAX_EPOCH_ATTEMPTS: Final = 10
 
 
 class EpochScheduler(SourceScheduler):
@@ -73,7 +70,6 @@ class EpochScheduler(SourceScheduler):
             context, state, requests=requests, savepoints=savepoints, stop=stop, commits=commits, output=output
         )
         self._watch = EpochMonitor(context, settings, self._expire)
-        self._attempt = 1
         self._rotation = 0
         #: Whether the job stops with the running epoch.
         self._stops = StopMode.NO
@@ -168,7 +164,7 @@ class EpochScheduler(SourceScheduler):
         elif self._context.phase is Phase.RELEASING:
             self._life.leave()
         elif reason := self._state.void_reason(checkpoint_id, outcome.acks):
-            self._run_again(InternalError(f"Epoch {checkpoint_id} does not count: {reason}."))
+            self._run_again(self._name, InternalError(f"{self._name} does not count: {reason}."))
         else:
             self._attempt = 1
             self._watch.succeeded()
@@ -179,21 +175,15 @@ class EpochScheduler(SourceScheduler):
         self._context.epoch_running = False
         expired = self._watch.expired
         if expired is None or self._watch.is_tolerable:
-            self._run_again(expired or event.error)
+            self._run_again(self._name, expired or event.error)
         else:
             self._life.fail(expired)
 
-    def _run_again(self, error: Exception) -> None:
-        """Run an epoch again that was lost or is void; it does not count as a restart."""
-        self._context.retention.orphans_possible(self._context.now.passed_ms)
-        self._attempt += 1
-        if self._attempt > MAX_EPOCH_ATTEMPTS:
-            self._life.fail(error)
-            return
-        self._context.report_failure(error, counted=False)
-        self._context.emit(
-            do.LogMessage(f"Epoch {self._context.chain.next_id} runs again, attempt {self._attempt}", error)
-        )
+    @property
+    def _name(self) -> str:
+        return f"Epoch {self._context.chain.next_id}"
+
+    def _repeat(self) -> None:
         if self._context.phase is Phase.RELEASING:
             self._release()
         else:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.phases import RUNNING, Phase
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.context import CoordinatorContext
     from penstock._engine.coordinator.epochs.job_state import JobState
     from penstock._engine.coordinator.scheduler import JobLife
+
+#: A void or lost epoch or stage runs again at once, this often in a row; after that it is a failure of the job.
+MAX_ATTEMPTS: Final = 10
 
 
 class SourceScheduler(Scheduler):
@@ -41,6 +45,8 @@ class SourceScheduler(Scheduler):
         self._life = life
         self._commits = commits
         self._output = output
+        #: The number of the present attempt at an epoch or stage.
+        self._attempt = 1
 
     def interrupt(self) -> None:
         """Cancel what runs on Spark; a checkpoint whose chain entry is being written may still complete."""
@@ -80,9 +86,9 @@ class SourceScheduler(Scheduler):
         else:
             self._next()
 
+    @abstractmethod
     def _next(self) -> None:
         """Continue once the enumerators have heard everything."""
-        raise NotImplementedError
 
     def _run_after(self, pause_ms: int) -> None:
         """Run the next Spark job after a pause."""
@@ -97,9 +103,24 @@ class SourceScheduler(Scheduler):
         if self._context.phase is Phase.PAUSED:
             self._run()
 
+    @abstractmethod
     def _run(self) -> None:
         """Run the next Spark job now."""
-        raise NotImplementedError
+
+    def _run_again(self, what: str, error: Exception) -> None:
+        """Run an epoch or a stage again that was lost or is void; it does not count as a restart."""
+        self._context.retention.orphans_possible(self._context.now.passed_ms)
+        self._attempt += 1
+        if self._attempt > MAX_ATTEMPTS:
+            self._life.fail(error)
+            return
+        self._context.report_failure(error, counted=False)
+        self._context.emit(do.LogMessage(f"{what} runs again, attempt {self._attempt}", error))
+        self._repeat()
+
+    def _repeat(self) -> None:
+        """Run the same Spark job once more."""
+        self._run()
 
     def epoch_failed(self, event: ev.EpochFailed) -> None:
         """Fail the job, because another attempt at the epoch or stage would fail as well."""

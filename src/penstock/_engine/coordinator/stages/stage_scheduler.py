@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.settings import JobSettings
     from penstock._engine.protocol.metadata import ChainEntry, JobSnapshot
 
-#: A void or lost stage runs again at once, this often in a row; after that it is a failure of the job.
-MAX_STAGE_ATTEMPTS: Final = 10
 #: A source reads all splits that it has.
 _WITHOUT_LIMIT_MS: Final = 1 << 40
 
@@ -80,9 +78,8 @@ class StageScheduler(SourceScheduler):
         #: The whole job, while its chain entry is being stored; and the one whose entry has no known outcome.
         self._pending: PendingCheckpoint | None = None
         self._lost_pending: PendingCheckpoint | None = None
-        #: The number of runs of stages, which names each one, and of those of the running stage in a row.
+        #: The number of runs of stages, which names each one.
         self._runs = 0
-        self._tries = 0
 
     @property
     def has_pending_checkpoint(self) -> bool:
@@ -92,7 +89,7 @@ class StageScheduler(SourceScheduler):
     def reset(self) -> None:
         """Forget what was under way."""
         self._accepted = self._pending = None
-        self._tries = 0
+        self._attempt = 1
 
     # --------------------------------------------------------------------------------------------------- the beginning
 
@@ -188,9 +185,9 @@ class StageScheduler(SourceScheduler):
         running = [place for place, runs in self._stage.items() if runs]
         reason = void_reason(checkpoint_id, outcome.acks, running, edges, self._results.acks)
         if reason:
-            self._run_again(InternalError(f"A stage does not count: {reason}."))
+            self._run_again("A stage", InternalError(f"A stage does not count: {reason}."))
             return
-        self._tries = 0
+        self._attempt = 1
         self._context.go(Phase.SNAPSHOTTING)
         idle = (_idle_ack(place, checkpoint_id) for place, runs in self._stage.items() if not runs)
         self._accepted = self._state.accept((*outcome.acks, *idle), event.wall_ms, StopMode.NO)
@@ -216,18 +213,7 @@ class StageScheduler(SourceScheduler):
     def stage_lost(self, event: ev.EpochLost) -> None:
         """Run a stage again that Spark lost."""
         self._context.epoch_running = False
-        self._run_again(event.error)
-
-    def _run_again(self, error: Exception) -> None:
-        """Run a stage again that was lost or is void; it does not count as a restart."""
-        self._context.retention.orphans_possible(self._context.now.passed_ms)
-        self._tries += 1
-        if self._tries >= MAX_STAGE_ATTEMPTS:
-            self._life.fail(error)
-            return
-        self._context.report_failure(error, counted=False)
-        self._context.emit(do.LogMessage(f"A stage runs again, attempt {self._tries + 1}", error))
-        self._run()
+        self._run_again("A stage", event.error)
 
     # ----------------------------------------------------------------------------------------------- the one checkpoint
 
