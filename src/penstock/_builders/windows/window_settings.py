@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
+from penstock._api.functions.basic import AggregateFunction, ReduceFunction
 from penstock._api.output_tag import OutputTag
 from penstock._api.windows.evictors import Evictor
 from penstock._api.windows.time_windows import SlidingEventTimeWindows, TumblingEventTimeWindows
 from penstock._api.windows.triggers import Trigger
 from penstock._api.windows.window import MergingWindowAssigner, WindowAssigner
+from penstock._builders.checks import check_function
+from penstock._builders.typed_functions import typed_aggregate, typed_reduce
 from penstock._engine.graph.job_graph import OperatorKind
 from penstock.errors import UnsupportedOperationError
 
@@ -111,6 +115,30 @@ class WindowSettings(Generic[T, W]):
             raise TypeError(msg)
         self._late_tag = output_tag
         return self
+
+    @abstractmethod
+    def _check_result_function(self, window_function: object) -> None:
+        """Raise TypeError unless a function of the results is of a kind that these windows take."""
+
+    def _reduced(self, function: Any, window_function: object, output_type: TypeInformation | None) -> DataStream[Any]:
+        check_function("reduce_function", function, ReduceFunction)
+        if window_function is not None:
+            self._check_result_function(window_function)
+        elif output_type is None:
+            output_type = self.get_input_type()
+        return self._build("reduce", typed_reduce(function, self.get_input_type()), window_function, output_type)
+
+    def _aggregated(
+        self,
+        function: Any,
+        window_function: object,
+        accumulator_type: TypeInformation | None,
+        output_type: TypeInformation | None,
+    ) -> DataStream[Any]:
+        check_function("aggregate_function", function, AggregateFunction, or_callable=False)
+        if window_function is not None:
+            self._check_result_function(window_function)
+        return self._build("aggregate", typed_aggregate(function, accumulator_type), window_function, output_type)
 
     def _build(
         self, strategy: str, function: object, window_function: object, output_type: TypeInformation | None

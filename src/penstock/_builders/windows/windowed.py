@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from penstock._api.functions.basic import AggregateFunction, ReduceFunction
 from penstock._api.functions.windows import ProcessWindowFunction, WindowFunction
 from penstock._builders.batch_functions import aggregated_type, column_aggregates
 from penstock._builders.checks import check_function
-from penstock._builders.typed_functions import typed_aggregate, typed_reduce
 from penstock._builders.windows.window_settings import WindowSettings
 from penstock._engine.operators.column_windows import WINDOW_COLUMNS
 from penstock._shelf import show
@@ -16,6 +14,7 @@ from penstock._shelf import show
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from penstock._api.functions.basic import AggregateFunction, ReduceFunction
     from penstock._builders.stream import DataStream
     from penstock.common.typeinfo import TypeInformation
 
@@ -87,12 +86,7 @@ class WindowedStream(WindowSettings[T, W], Generic[T, K, W]):
             TypeError: A function is not of its kind.
             UnpicklableFunctionError: A function captured something that cannot be pickled.
         """
-        check_function("reduce_function", reduce_function, ReduceFunction)
-        _check_result(window_function)
-        if window_function is None and output_type is None:
-            output_type = self.get_input_type()
-        held = typed_reduce(reduce_function, self.get_input_type())
-        return self._build("reduce", held, window_function, output_type)
+        return self._reduced(reduce_function, window_function, output_type)
 
     @overload
     def aggregate(
@@ -131,10 +125,7 @@ class WindowedStream(WindowSettings[T, W], Generic[T, K, W]):
             TypeError: A function is not of its kind.
             UnpicklableFunctionError: A function captured something that cannot be pickled.
         """
-        check_function("aggregate_function", aggregate_function, AggregateFunction, or_callable=False)
-        _check_result(window_function)
-        held = typed_aggregate(aggregate_function, accumulator_type)
-        return self._build("aggregate", held, window_function, output_type)
+        return self._aggregated(aggregate_function, window_function, accumulator_type, output_type)
 
     def apply(
         self, window_function: WindowFunction[T, OUT, K, W], output_type: TypeInformation | None = None
@@ -199,10 +190,7 @@ class WindowedStream(WindowSettings[T, W], Generic[T, K, W]):
         wanted = column_aggregates(self._keyed_stream, aggregates)
         return self._build_columns(wanted, aggregated_type(self._keyed_stream._declared_type(), wanted, WINDOW_COLUMNS))
 
-
-def _check_result(window_function: object) -> None:
-    """Raise TypeError unless a function of the results is of its kind, where there is one."""
-    if window_function is not None:
+    def _check_result_function(self, window_function: object) -> None:
         check_function("window_function", window_function, WindowFunction, ProcessWindowFunction, or_callable=False)
 
 

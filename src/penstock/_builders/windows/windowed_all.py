@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from penstock._api.functions.basic import AggregateFunction, ReduceFunction
 from penstock._api.functions.windows import AllWindowFunction, ProcessAllWindowFunction
 from penstock._builders.checks import check_function
-from penstock._builders.typed_functions import typed_aggregate, typed_reduce
 from penstock._builders.windows.all_windows import OneKey, with_key
 from penstock._builders.windows.window_settings import WindowSettings
 from penstock._shelf import show
@@ -15,6 +13,7 @@ from penstock._shelf import show
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from penstock._api.functions.basic import AggregateFunction, ReduceFunction
     from penstock._api.windows.window import WindowAssigner
     from penstock._builders.stream import DataStream
     from penstock.common.typeinfo import TypeInformation
@@ -85,11 +84,7 @@ class AllWindowedStream(WindowSettings[T, W]):
             TypeError: A function is not of its kind.
             UnpicklableFunctionError: A function captured something that cannot be pickled.
         """
-        check_function("reduce_function", reduce_function, ReduceFunction)
-        if window_function is None and output_type is None:
-            output_type = self.get_input_type()
-        held = typed_reduce(reduce_function, self.get_input_type())
-        return self._one_subtask("reduce", held, window_function, output_type)
+        return self._reduced(reduce_function, window_function, output_type)
 
     @overload
     def aggregate(
@@ -128,9 +123,7 @@ class AllWindowedStream(WindowSettings[T, W]):
             TypeError: A function is not of its kind.
             UnpicklableFunctionError: A function captured something that cannot be pickled.
         """
-        check_function("aggregate_function", aggregate_function, AggregateFunction, or_callable=False)
-        held = typed_aggregate(aggregate_function, accumulator_type)
-        return self._one_subtask("aggregate", held, window_function, output_type)
+        return self._aggregated(aggregate_function, window_function, accumulator_type, output_type)
 
     def apply(
         self, window_function: AllWindowFunction[T, OUT, W], output_type: TypeInformation | None = None
@@ -146,7 +139,7 @@ class AllWindowedStream(WindowSettings[T, W]):
             UnpicklableFunctionError: The function captured something that cannot be pickled.
         """
         check_function("window_function", window_function, AllWindowFunction, or_callable=False)
-        return self._one_subtask("elements", None, window_function, output_type)
+        return self._build("elements", None, window_function, output_type)
 
     def process(
         self, process_window_function: ProcessAllWindowFunction[T, OUT, W], output_type: TypeInformation | None = None
@@ -163,16 +156,17 @@ class AllWindowedStream(WindowSettings[T, W]):
         """
         kind: Any = ProcessAllWindowFunction
         check_function("process_window_function", process_window_function, kind, or_callable=False)
-        return self._one_subtask("elements", None, process_window_function, output_type)
+        return self._build("elements", None, process_window_function, output_type)
 
-    def _one_subtask(
+    def _check_result_function(self, window_function: object) -> None:
+        kinds: Any = (AllWindowFunction, ProcessAllWindowFunction)
+        check_function("window_function", window_function, *kinds, or_callable=False)
+
+    def _build(
         self, strategy: str, function: object, window_function: Any, output_type: TypeInformation | None
     ) -> DataStream[Any]:
-        if window_function is not None:
-            kinds: Any = (AllWindowFunction, ProcessAllWindowFunction)
-            check_function("window_function", window_function, *kinds, or_callable=False)
-            window_function = with_key(window_function)
-        return self._build(strategy, function, window_function, output_type).force_non_parallel()
+        of_the_key = None if window_function is None else with_key(window_function)
+        return super()._build(strategy, function, of_the_key, output_type).force_non_parallel()
 
 
 show("penstock.datastream.data_stream", AllWindowedStream)
