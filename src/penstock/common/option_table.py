@@ -70,6 +70,12 @@ AUTO_WATERMARK_INTERVAL = option(
     Duration.of_millis(200),
     "how often periodic watermarks are emitted; 0 emits none",
 )
+ALLOW_UNALIGNED_SOURCE_SPLITS = option(
+    "pipeline.watermark-alignment.allow-unaligned-source-splits",
+    BOOL,
+    False,
+    "watermark alignment goes without pausing single splits where a reader cannot pause them",
+)
 OPERATOR_CHAINING = option(
     "pipeline.operator-chaining.enabled",
     BOOL,
