@@ -99,7 +99,7 @@ class JobChain:
         """
         entry, needed, stops = self.newest, list[str](), True
         if entry is not None and entry.kind in _DONE and not entry.keeps_checkpoints:
-            return ()  # nothing starts from there any more, even if a crash has kept a checkpoint from its deletion
+            return ()  # no start needs its checkpoints, even if a crash has kept one from its deletion
         while entry is not None:
             if entry.savepoint is not None and entry.kind in _INTO_SAVEPOINT and stops:
                 needed.append(entry.savepoint)

@@ -87,7 +87,7 @@ def _candidates(unclear: list[UnclearLeftover]) -> Iterator[tuple[Path, str]]:
 
 
 def _own_below(directory: Path, unclear: list[UnclearLeftover]) -> list[Path]:
-    """Return the directories in one that is this user's own, those that are not left out; nothing of any other."""
+    """Return the subdirectories of a directory of this user, without excluded ones; none for other directories."""
     try:
         reason = why_not_own(directory)
         if reason is None:

@@ -1,4 +1,4 @@
-"""Checkpoint storage of a job that keeps none: a temporary directory, which goes with the job."""
+"""Checkpoint storage of a job without a checkpoint directory: a temporary directory that is deleted with the job."""
 
 from __future__ import annotations
 
