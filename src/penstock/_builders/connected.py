@@ -26,9 +26,9 @@ OUT = TypeVar("OUT")
 
 
 class ConnectedStreams(Generic[IN1, IN2]):
-    """Two streams, made by :meth:`DataStream.connect`, whose records meet in one function and keep their types.
+    """Two streams whose records one function reads, and which keep their types; made by :meth:`DataStream.connect`.
 
-    With a key on both sides, a function sees the records of one key in one place and may keep state and timers for it.
+    If both streams have keys, one subtask gets all records of a key, and the function may use keyed state and timers.
 
     Source: org.apache.flink.streaming.api.datastream.ConnectedStreams.
 
@@ -56,7 +56,7 @@ class ConnectedStreams(Generic[IN1, IN2]):
         key_selector2: KeySelector[IN2, Any] | Callable[[IN2], Any],
         key_type: TypeInformation | None = None,
     ) -> ConnectedStreams[IN1, IN2]:
-        """Bring the records of each key of both streams together.
+        """Key both streams, so that one subtask gets all records of a key.
 
         Args:
             key_selector1: Returns the key of a record of the first stream.
@@ -117,7 +117,7 @@ class ConnectedStreams(Generic[IN1, IN2]):
             output_type: The type of what goes to the main output; records are held to it.
 
         Raises:
-            TypeError: The function is of neither kind, or needs keys that are not there.
+            TypeError: The function is of neither kind, or needs keys that the streams do not have.
             UnpicklableFunctionError: The function captured something that cannot be pickled.
         """
         check_function("func", func, CoProcessFunction, KeyedCoProcessFunction, or_callable=False)

@@ -128,7 +128,7 @@ def _archive(directory: str, options: dict[str, str], job: JobView) -> None:
 
 
 def _user_folders() -> tuple[str, ...]:
-    """Return the folders that the program imports its own modules from: its script's, and what it added itself."""
+    """Return the folders of the program's own modules: its script's folder, and those that it added to sys.path."""
     installed = tuple(Path(prefix).resolve() for prefix in {sys.prefix, sys.base_prefix})
     script = script_directory()
     folders = {str(script): None} if script is not None else {}

@@ -61,7 +61,7 @@ class UserProgram:
         return ExitCode.GIVEN_UP if _tell_losses() else ExitCode.OK
 
     def _from_the_program_on(self, trace: TracebackType | None) -> TracebackType | None:
-        """Return a traceback without the lines that started the program; all of it where none of the program's ran."""
+        """Return a traceback from the program's first frame on; unchanged if it has no frame of the program."""
         line = trace
         while line is not None:
             if line.tb_frame.f_code.co_filename == str(self.path):

@@ -175,7 +175,7 @@ def open_itself(path: str, flags: int) -> int:
 
 
 def _own_bytes(path: Path) -> bytes:
-    """Return what is in a file of this user; what others have put there would have us send tokens to them.
+    """Return the content of a file of this user; a file of another user could make us send tokens to that user.
 
     Raises:
         OSError: Others can write it, it is a link, or it cannot be read.

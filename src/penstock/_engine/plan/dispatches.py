@@ -60,7 +60,7 @@ class _Section:
 
 
 def pack(plan: EpochPlan, *, inline: bool = True) -> str:
-    """Return the dispatches of an epoch as a text that all its tasks get; what is too much for that is stored.
+    """Return the dispatches of an epoch as the text for its tasks, with the dispatches or the path of their file.
 
     Args:
         plan: The epoch.

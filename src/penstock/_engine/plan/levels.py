@@ -181,7 +181,7 @@ def plan_stage(
 def _ending(
     plan: ExecutionPlan, stop: StopMode, dispatches: Mapping[tuple[int, int], SubtaskDispatch]
 ) -> dict[int, list[int]]:
-    """Return by vertex the subtasks that end with an epoch: all where it drains, else those without a sender left."""
+    """Return by vertex the subtasks that end with an epoch: all in a drain, else those without a live sender."""
     going_on: dict[int, list[int]] = {vertex.id: [] for vertex in plan.graph.vertices}
     for (vertex, subtask), part in sorted(dispatches.items()):
         if not part.is_notification:

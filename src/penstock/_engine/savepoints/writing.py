@@ -245,7 +245,7 @@ class _NewStores:
         self._misfits: set[str] = set()
 
     def new_kind(self, name: str, kind: str, types: Mapping[str, TypeInformation]) -> str:
-        """Return what a transformed state is: of the type that was given, else perhaps still of the one it had."""
+        """Return the kind of a transformed state: with the given type, or its former type if the values allow it."""
         if name in types:
             return declared(bare(kind), types[name])
         if kind != bare(kind):

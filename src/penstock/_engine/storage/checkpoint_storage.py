@@ -100,7 +100,7 @@ class FileStorage(ABC):
         return None
 
     def copy_from(self, source: FileStorage, path: str, name: str, *, size: int | None = None) -> None:
-        """Write a file of another storage under a name here, durable on return; without its bytes where that can be.
+        """Write a file of another storage under a name here, durable on return; if possible the store copies the bytes.
 
         Raises:
             CorruptCheckpointError: The file is gone, or has another size than one that is given.
@@ -108,7 +108,7 @@ class FileStorage(ABC):
         self.put(name, source.read(path) if size is None else source.read_sized(path, size))
 
     def move(self, path: str, name: str) -> None:
-        """Give a file another name, durable on return; done again, it changes nothing. It needs no room where it can.
+        """Rename a file, durable on return; repeating it changes nothing. Most storages need no additional space.
 
         Raises:
             CorruptCheckpointError: No file has either name.

@@ -135,7 +135,7 @@ class ObjectStorage(FileStorage):
             super().copy_from(source, path, name, size=size)
 
     def _copy_inside(self, source: ObjectStorage, path: str, name: str) -> bool:
-        """Copy within one bucket; False where this is none, or the store cannot copy that (S3: above 5 GB)."""
+        """Copy within one bucket; return False for other files, or if the store cannot copy it (S3: above 5 GB)."""
         if source._store is self._store:
             bucket = self._store
         elif (there := _bucket(self.url)) is not None and there == _bucket(source.url) and self._access is not None:

@@ -1,4 +1,4 @@
-"""Whose a file or directory of the local disk is: what others can change is neither read as code nor removed.
+"""Checks the owners of local files: Penstock neither unpickles nor removes files that others can change.
 
 In a directory that others can write to, such as the temporary one, a name may be another user's link. So the checks
 look at each level itself, and never at the target of a link.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class TemporaryStorage(LocalStorage):
-    """The driver's view of it: a directory that was cleaned away under the job is an error, and never made again.
+    """The storage as the driver uses it: a directory that a cleaner has deleted is an error, and never made again.
 
     Args:
         scratch: The directory.
