@@ -61,7 +61,7 @@ class ConnectedStreams(Generic[IN1, IN2]):
         Args:
             key_selector1: Returns the key of a record of the first stream.
             key_selector2: Returns the key of a record of the second stream; equal keys meet.
-            key_type: The type that the keys are held to.
+            key_type: The type that the keys are converted to.
 
         Raises:
             TypeError: One of the selectors is neither a KeySelector nor a callable.
@@ -76,7 +76,7 @@ class ConnectedStreams(Generic[IN1, IN2]):
 
         Args:
             func: The function; its ``open`` may take keyed state when both streams have a key.
-            output_type: The type of what it returns; records are held to it.
+            output_type: The type of what it returns; records are converted to it.
 
         Raises:
             TypeError: The function is no CoMapFunction.
@@ -94,7 +94,7 @@ class ConnectedStreams(Generic[IN1, IN2]):
 
         Args:
             func: The function; its ``open`` may take keyed state when both streams have a key.
-            output_type: The type of the records that it makes; they are held to it.
+            output_type: The type of the records that it makes; they are converted to it.
 
         Raises:
             TypeError: The function is no CoFlatMapFunction.
@@ -114,7 +114,7 @@ class ConnectedStreams(Generic[IN1, IN2]):
 
         Args:
             func: The function; a KeyedCoProcessFunction needs a key on both streams.
-            output_type: The type of what goes to the main output; records are held to it.
+            output_type: The type of what goes to the main output; records are converted to it.
 
         Raises:
             TypeError: The function is of neither kind, or needs keys that the streams do not have.
@@ -203,7 +203,7 @@ class BroadcastConnectedStream(Generic[IN1, IN2]):
 
         Args:
             func: A KeyedBroadcastProcessFunction where the other stream has a key, else a BroadcastProcessFunction.
-            output_type: The type of what goes to the main output; records are held to it.
+            output_type: The type of what goes to the main output; records are converted to it.
 
         Raises:
             TypeError: The function is of another kind.

@@ -137,7 +137,7 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
             source: Where the records come from.
             watermark_strategy: Assigns timestamps to records, and watermarks to the stream.
             source_name: The name of the operator.
-            type_info: The type that the records are held to; the source's own type when left out.
+            type_info: The type that the records are converted to; the source's own type when left out.
 
         Raises:
             TypeError: The source is no Source, or the strategy no WatermarkStrategy.
@@ -182,7 +182,7 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
 
         Args:
             input_format: The files and their format.
-            type_info: The type that the records are held to; the format's own type when left out.
+            type_info: The type that the records are converted to; the format's own type when left out.
 
         Raises:
             UnsupportedOperationError: It is another input format, which would be a Java object.

@@ -166,7 +166,7 @@ class IntervalJoined(Generic[IN1, IN2]):
 
         Args:
             process_join_function: The function.
-            output_type: The type of what goes to the main output; records are held to it.
+            output_type: The type of what goes to the main output; records are converted to it.
 
         Raises:
             TypeError: The function is no ProcessJoinFunction.

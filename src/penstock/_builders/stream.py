@@ -85,7 +85,7 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamOutputs[T]):
 
         Args:
             func: The function.
-            output_type: The type of what it returns; records are held to it.
+            output_type: The type of what it returns; records are converted to it.
 
         Raises:
             TypeError: The function is neither a MapFunction nor a callable.
@@ -103,7 +103,7 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamOutputs[T]):
 
         Args:
             func: The function; it returns an iterable, or None for no record.
-            output_type: The type of the records that it makes; they are held to it.
+            output_type: The type of the records that it makes; they are converted to it.
 
         Raises:
             TypeError: The function is neither a FlatMapFunction nor a callable.
@@ -130,7 +130,7 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamOutputs[T]):
 
         Args:
             func: The function; state and timers need ``key_by`` first.
-            output_type: The type of what goes to the main output; records are held to it.
+            output_type: The type of what goes to the main output; records are converted to it.
 
         Raises:
             TypeError: The function is no ProcessFunction.
@@ -237,7 +237,7 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamOutputs[T]):
                 dataclasses, enums and more; keys that are equal in Python are one key. A text is the name of a field of
                 dicts and Rows; batches of columns are then partitioned by that column without conversion to rows (not
                 in Flink).
-            key_type: The type that the keys are held to.
+            key_type: The type that the keys are converted to.
 
         Raises:
             TypeError: The selector is neither a KeySelector nor a callable.
@@ -437,7 +437,7 @@ class KeyedStream(
 
         Args:
             func: The function.
-            output_type: The type of what goes to the main output; records are held to it.
+            output_type: The type of what goes to the main output; records are converted to it.
 
         Raises:
             TypeError: The function is no KeyedProcessFunction.

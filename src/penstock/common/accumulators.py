@@ -1,4 +1,4 @@
-"""Accumulators: what a job counts on its way, and has in its result (``org.apache.flink.api.common.accumulators``).
+"""Accumulators: values that functions add to, shown in the job's result (``org.apache.flink.api.common.accumulators``).
 
 A function registers an accumulator in ``open``, and adds to it. Each subtask has its own; the job's value is the merge
 of all. The additions of an epoch count when its checkpoint has completed: exactly once, also after restarts.
@@ -233,7 +233,7 @@ class AverageAccumulator(Accumulator[float, float]):
 
 
 class Histogram(Accumulator[ValueT, "dict[ValueT, int]"]):
-    """How often each value came, by value in rising order; the values are ints, or others that are hashable and sort.
+    """The number of occurrences of each value, in ascending order; values are ints, or others that hash and sort.
 
     Source: org.apache.flink.api.common.accumulators.Histogram.
 

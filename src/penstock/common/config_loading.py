@@ -43,7 +43,7 @@ _UNSET = ("", "~", "null")
 def effective_configuration(
     program: Configuration, script_dir: Path | None, environ: Mapping[str, str]
 ) -> Configuration:
-    """Return what holds for a program: its own settings over the environment over the command line over the file.
+    """Return the settings of a program; its own win over the environment's, the command line's and the file's.
 
     Known keys have their newest names, and every value is valid.
 

@@ -72,7 +72,7 @@ def _tend_at_exit() -> None:
 
 
 def _let_go_of_standard_error() -> None:
-    """Have what standard error does not take go nowhere: the interpreter would try once more, and exit with 120."""
+    """Redirect standard error to the null device, because the interpreter would retry at exit, and exit with 120."""
     stream = sys.stderr
     with contextlib.suppress(Exception):  # closed meanwhile, or no stream of the system
         descriptor = stream.fileno()

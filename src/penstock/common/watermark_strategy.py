@@ -108,7 +108,7 @@ class WatermarkOutput(ABC):
 
     @abstractmethod
     def emit_watermark(self, watermark: int) -> None:
-        """Say that no record older than or as old as this is expected; a smaller one than before has no effect.
+        """Emit a watermark: no record up to this timestamp is expected any more. One that does not rise has no effect.
 
         Args:
             watermark: Milliseconds since the epoch.

@@ -173,7 +173,7 @@ class SavepointWriter:
             function: Gets key and value, and returns the new value. None removes the key; of a reduce or an accumulator
                 it is a value, and `ABSENT` removes the key. Of a map it gets each entry, with the pair of key and map
                 key; there `ABSENT` removes the entry.
-            type_info: The type of the new values, which they are held to.
+            type_info: The type of the new values, to which they are converted.
 
         Raises:
             UnknownStateError: There is no such state.

@@ -146,7 +146,7 @@ class Where(Generic[IN1, IN2, V]):
 
         Args:
             key_selector: As for :meth:`DataStream.key_by`.
-            key_type: The type that the keys are held to.
+            key_type: The type that the keys are converted to.
         """
         selector = self._streams[1].key_by(key_selector, key_type)._key_selector
         first, second = (_tagged(stream, side) for side, stream in enumerate(self._streams))
@@ -180,7 +180,7 @@ class JoinedStreams(Generic[IN1, IN2]):
 
         Args:
             key_selector: As for :meth:`DataStream.key_by`.
-            key_type: The type that the keys are held to.
+            key_type: The type that the keys are converted to.
         """
         selector = self._streams[0].key_by(key_selector, key_type)._key_selector
         return Where(*self._streams, selector, JoinedWindows[IN1, IN2])
@@ -215,7 +215,7 @@ class CoGroupedStreams(Generic[IN1, IN2]):
 
         Args:
             key_selector: As for :meth:`DataStream.key_by`.
-            key_type: The type that the keys are held to.
+            key_type: The type that the keys are converted to.
         """
         selector = self._streams[0].key_by(key_selector, key_type)._key_selector
         return Where(*self._streams, selector, CoGroupedWindows[IN1, IN2])

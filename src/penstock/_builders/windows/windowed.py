@@ -118,7 +118,7 @@ class WindowedStream(WindowSettings[T, W], Generic[T, K, W]):
         Args:
             aggregate_function: The function.
             window_function: Makes the output of the result; it is handed an iterable of one.
-            accumulator_type: The type that accumulators are held to.
+            accumulator_type: The type that accumulators are converted to.
             output_type: The type of the output.
 
         Raises:
