@@ -326,7 +326,7 @@ def test_an_archive_that_has_less_than_was_read_of_it_is_an_error_that_names_it(
 
 
 class Shorter:
-    """A file that lost its end after it was found, and shows that to nobody but its readers."""
+    """A file that lost its end after it was found, which only its readers notice."""
 
     path, size = "a.txt", 9
 

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.kit.cells import cells
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_all_cases_run_and_each_that_fails_is_named(tmp_path: Path) -> None:
