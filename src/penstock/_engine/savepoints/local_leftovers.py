@@ -1,4 +1,4 @@
-"""Directories on the local disk whose process is dead: Spark's, temporary checkpoints, and keyed state.
+"""Directories on the local disk whose process is dead: Spark's, temporary checkpoints, kept streams, and keyed state.
 
 Keyed state there is a cache of checkpoints: a job that lost it restores from those.
 
@@ -18,6 +18,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from penstock._engine.kept.place import TEMPORARY
 from penstock._engine.savepoints.reading import SCRATCH
 from penstock._engine.savepoints.survey import UnclearLeftover
 from penstock._engine.state.environment import is_in_use
@@ -71,7 +72,7 @@ def _candidates(unclear: list[UnclearLeftover]) -> Iterator[tuple[Path, str]]:
     if sys.platform == "win32":
         return  # without flock a dead owner looks like a living one
     temporary = Path(tempfile.gettempdir())
-    for prefix in ("penstock-checkpoints-", SCRATCH):
+    for prefix in ("penstock-checkpoints-", TEMPORARY, SCRATCH):
         for path in sorted(temporary.glob(f"{prefix}*")):
             if _is_own(path):  # else another user's, or a file
                 yield path, "the process that made it has ended"
