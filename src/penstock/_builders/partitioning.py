@@ -28,15 +28,15 @@ class Partitioning(Generic[T]):
         return self._as_stream()._partitioned(PartitionerKind.SHUFFLE)
 
     def rebalance(self) -> DataStream[T]:
-        """Send the records to all subtasks in turn."""
+        """Send the records to all subtasks round-robin."""
         return self._as_stream()._partitioned(PartitionerKind.REBALANCE)
 
     def rescale(self) -> DataStream[T]:
-        """Send the records of each subtask in turn to a few subtasks that are its own."""
+        """Send the records of each subtask round-robin to a subset of the downstream subtasks."""
         return self._as_stream()._partitioned(PartitionerKind.RESCALE)
 
     def forward(self) -> DataStream[T]:
-        """Send the records of each subtask to the one of the same index.
+        """Send the records of each subtask to the downstream subtask of the same index.
 
         The next operator must have the same parallelism, else the job is refused.
         """
@@ -57,7 +57,7 @@ class Partitioning(Generic[T]):
         broadcast_state_descriptor: MapStateDescriptor | None = None,
         *other_broadcast_state_descriptors: MapStateDescriptor,
     ) -> DataStream[T] | BroadcastStream[T]:
-        """Send each record to every subtask, or fill maps with them that every subtask has.
+        """Send each record to every subtask; with descriptors, the records fill broadcast maps.
 
         Args:
             broadcast_state_descriptor: A map that the records fill, in the function after ``connect``; none for a
