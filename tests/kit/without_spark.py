@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     import pytest
 
+    from penstock._engine.driver.driver import JobDriver
     from penstock._engine.driver.loop import JobLoop
     from penstock._engine.graph.job_graph import JobGraph
     from penstock.common.configuration import Configuration
@@ -32,14 +33,16 @@ class Cluster:
     def __init__(self, place: Path, *, workers: int = 2, chaos: Chaos | None = None, seed: int = 0) -> None:
         self.place = place
         self.runner = InProcessEpochRunner(workers=workers, chaos=chaos, seed=seed)
-        #: The loops of the jobs, in their order.
+        #: The loops of the jobs, and their drivers, in their order.
         self.loops: list[JobLoop] = []
+        self.drivers: list[JobDriver] = []
 
     def submit(self, graph: JobGraph, configuration: Configuration, main_classes: bytes | None) -> JobHandle:
         """Start a job, as `launch.submit` does."""
         environment = RuntimeEnvironment(self.runner, 2, self.place / "state")
         driver, loop = assemble(graph, configuration, main_classes, environment)
         self.loops.append(loop)
+        self.drivers.append(driver)
         self.watch(loop)
         driver.start(loop)
         return JobHandle(driver)
