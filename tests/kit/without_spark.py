@@ -10,12 +10,14 @@ from penstock._engine.driver.client.job_client import JobHandle
 from penstock.testing.in_process import Chaos, InProcessEpochRunner
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     import pytest
 
     from penstock._engine.driver.driver import JobDriver
     from penstock._engine.driver.loop import JobLoop
+    from penstock._engine.gateway.job_view import JobView
     from penstock._engine.graph.job_graph import JobGraph
     from penstock.common.configuration import Configuration
 
@@ -37,10 +39,18 @@ class Cluster:
         self.loops: list[JobLoop] = []
         self.drivers: list[JobDriver] = []
 
-    def submit(self, graph: JobGraph, configuration: Configuration, main_classes: bytes | None) -> JobHandle:
+    def submit(
+        self,
+        graph: JobGraph,
+        configuration: Configuration,
+        main_classes: bytes | None,
+        on_end: Callable[[JobView], None] | None = None,
+    ) -> JobHandle:
         """Start a job, as `launch.submit` does."""
         environment = RuntimeEnvironment(self.runner, 2, self.place / "state")
         driver, loop = assemble(graph, configuration, main_classes, environment)
+        if on_end is not None:
+            driver.watch.on_end.append(on_end)
         self.loops.append(loop)
         self.drivers.append(driver)
         self.watch(loop)

@@ -285,7 +285,7 @@ class ReduceFunction(Function, Generic[T]):
 
 
 class AggregateFunction(Function, Generic[IN, ACC, OUT]):
-    """Aggregates the records of one key in an accumulator, and makes a result of it.
+    """Aggregates the records of one key in an accumulator, from which it makes a result.
 
     Attributes:
         combinable: Whether ``merge`` may join the accumulators of parts of a window: of slices of sliding windows and,

@@ -1,7 +1,7 @@
-"""Puts operators before the shuffles of a batch job that combine records: see `operators.combine`.
+"""Inserts combining operators before the shuffles of a batch job; see `operators.combine`.
 
-A reduce of a keyed stream, or a window operator, then gets partial results, each with its key: one for many records of
-a sender.
+A reduce of a keyed stream or a window operator then gets one partial result, with its key, for many records of a
+sender.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _KEY: Final = itemgetter(0)
 
 
 def with_combiners(graph: JobGraph) -> JobGraph:
-    """Return the graph of a batch job with an operator that combines before each shuffle to one that allows it."""
+    """Return the graph of a batch job with a combining operator before each shuffle whose receiver allows it."""
     vertices, edges = list(graph.vertices), list(graph.edges)
     for vertex in graph.vertices:
         head = vertex.operators[0]
@@ -44,7 +44,7 @@ def _with_head(vertex: JobVertex, head: OperatorNode) -> JobVertex:
 
 
 def _combined(sender: JobVertex, edge: JobEdge, head: OperatorNode) -> tuple[JobVertex, JobEdge]:
-    """Return the sender with one operator more, and the edge that begins there."""
+    """Return the sender with the combining operator, and the edge that begins at it."""
     combine = OperatorNode(
         uid=f"{head.uid}-combine-{edge.id}",
         name=f"{head.name} (combining)",
