@@ -29,8 +29,7 @@ from penstock._builders.typed_functions import typed_key, typed_reduce
 from penstock._builders.windows.windowing import AllWindowing, KeyedWindowing
 from penstock._engine.graph.job_graph import OperatorKind, PartitionerKind
 from penstock._engine.graph.pickling import dumps_members
-from penstock._engine.graph.stream_graph import Partitioning
-from penstock._engine.graph.stream_graph import StreamEdge, StreamNode
+from penstock._engine.graph.stream_graph import Partitioning, StreamEdge, StreamNode
 from penstock._shelf import show
 from penstock.common.typeinfo import TupleTypeInfo, TypeInformation, Types
 from penstock.errors import UnsupportedOperationError
