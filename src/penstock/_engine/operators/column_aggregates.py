@@ -60,19 +60,17 @@ class ColumnAggregates(AggregateFunction["tuple[Any, ...]", "tuple[Any, ...]", "
 
     # ------------------------------------------------------------------------------------------------------- in Arrow
 
-    def partials(self, batch: Any, stamps: Any, groups: Any = None) -> Any:
-        """Return a table of partial results, a row for each key and group.
+    def columns_of(self, batch: Any, stamps: Any = None, groups: Any = None) -> Any:
+        """Return a table of what `partials` needs of a batch; nothing is copied.
 
         Args:
             batch: The Arrow batch.
-            stamps: A column of timestamps; None without any. The table has the greatest one, by the name ``stamp``.
+            stamps: A column of timestamps; None without any.
             groups: A column of numbers; None for one group.
 
         Raises:
-            BatchColumnsError: The batch lacks a column, or a column cannot be aggregated in that way.
+            BatchColumnsError: The batch lacks a column.
         """
-        import pyarrow as pa
-
         names: list[str] = batch.schema.names
         missing = next((name for name in (self.key, *dict(self.parts)) if name not in names), None)
         if missing is not None:
@@ -83,13 +81,28 @@ class ColumnAggregates(AggregateFunction["tuple[Any, ...]", "tuple[Any, ...]", "
             columns["stamp"] = stamps
         if groups is not None:
             columns["group"] = groups
+        return _table(columns)
+
+    def partials(self, table: Any) -> Any:
+        """Return a table of partial results, a row for each key and group, with the greatest timestamp of its records.
+
+        Args:
+            table: One of `columns_of`, or several of one schema joined.
+
+        Raises:
+            BatchColumnsError: A column cannot be aggregated in that way.
+        """
+        import pyarrow as pa
+
         try:
-            return self._grouped(pa.table(columns), dict(enumerate(part for _, part in self.parts)))
+            return self._grouped(table, dict(enumerate(part for _, part in self.parts)))
         except pa.ArrowNotImplementedError as error:
-            types = ", ".join(f"{field.name}: {field.type}" for field in batch.schema)
+            found = {self.key: table.schema.field(KEY).type}
+            found |= {column: table.schema.field(str(place)).type for place, (column, _) in enumerate(self.parts)}
+            types = ", ".join(f"{column}: {kind}" for column, kind in found.items())
             told = ", ".join(f"{function} of {column!r}" for column, function in self.parts)
             reason = f"Arrow cannot compute {told} by {self.key!r} where the types are {types} ({error})"
-            raise BatchColumnsError(tuple(names), reason) from error
+            raise BatchColumnsError(tuple(found), reason) from error
 
     def combined(self, tables: Sequence[Any]) -> Any:
         """Return a table of partial results of several ones of one schema."""

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from penstock._engine.state.table import Pane
     from penstock.common.typeinfo import TypeInformation
 
+#: The records that are held before they are aggregated, by number and bytes: Arrow sets up anew what groups a table.
+_MOST_RECORDS: Final = 1 << 19
+_MOST_BYTES: Final = 1 << 24
 #: The rows of partial results that are held before they are combined, and those that are too many after it.
 _MOST_HELD: Final = 1 << 17
 _MOST_KEYS: Final = 1 << 16
@@ -71,6 +74,34 @@ class _WaitingPartials:
             yield self._aggregates.combined(tables) if len(tables) > 1 else tables[0]
 
 
+class _WaitingRecords:
+    """Columns of records that wait to be aggregated."""
+
+    def __init__(self, aggregates: ColumnAggregates) -> None:
+        self._aggregates = aggregates
+        self._tables: list[Any] = []
+        self._count = self._bytes = 0
+
+    def add(self, batch: ColumnBatch) -> Iterator[Any]:
+        """Add a batch; yield partial results of what there is no more room for."""
+        table = self._aggregates.columns_of(batch.columns, batch.timestamps)
+        if self._tables and self._tables[0].schema != table.schema:
+            yield from self.take()
+        self._tables.append(table)
+        self._count += table.num_rows
+        self._bytes += table.nbytes
+        if self._count >= _MOST_RECORDS or self._bytes >= _MOST_BYTES:
+            yield from self.take()
+
+    def take(self) -> Iterator[Any]:
+        """Yield partial results of all that is held."""
+        import pyarrow as pa
+
+        tables, self._tables, self._count, self._bytes = self._tables, [], 0, 0
+        if tables:
+            yield self._aggregates.partials(cast("Any", pa).concat_tables(tables))
+
+
 class ColumnPartialsOperator(Operator):
     """Aggregates the records of a subtask before they are sent to the subtasks of their keys.
 
@@ -85,10 +116,10 @@ class ColumnPartialsOperator(Operator):
         super().__init__()
         self._aggregates = aggregates
         self._given = DeclaredColumns.of(input_type)
-        self._held = _WaitingPartials(aggregates)
+        self._new, self._held = _WaitingRecords(aggregates), _WaitingPartials(aggregates)
 
     def begin_epoch(self, epoch: EpochContext) -> None:
-        self._held = _WaitingPartials(self._aggregates)
+        self._new, self._held = _WaitingRecords(self._aggregates), _WaitingPartials(self._aggregates)
 
     def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         if not batch.records:
@@ -98,11 +129,15 @@ class ColumnPartialsOperator(Operator):
 
     def process_columns(self, batch: ColumnBatch, input_index: int) -> Iterable[Output]:
         if len(batch):
-            table = self._aggregates.partials(batch.columns, batch.timestamps)
-            yield from map(_as_output, self._held.add(table))
+            yield from self._aggregated(self._new.add(batch))
         self._held.note(batch)
 
+    def _aggregated(self, tables: Iterable[Any]) -> Iterator[Output]:
+        for table in tables:
+            yield from map(_as_output, self._held.add(table))
+
     def prepare_snapshot(self) -> Iterable[Output]:
+        yield from self._aggregated(self._new.take())
         yield from map(_as_output, self._held.take())
         yield from self._held.watermark()
 

@@ -106,7 +106,7 @@ class _ColumnWindows(WindowOperator):
             batch, groups = batch.take(kept), groups.take(kept)
             if not len(batch):
                 return
-        table: Any = self.aggregates.partials(batch.columns, None, groups).sort_by("group")
+        table: Any = self.aggregates.partials(self.aggregates.columns_of(batch.columns, groups=groups)).sort_by("group")
         of_rows: list[int] = table.column("group").to_pylist()
         stamps = [firsts[group] for group in of_rows]
         self._add(RowBatch(self.aggregates.rows(table), stamps), 0, len(stamps), out)
