@@ -27,8 +27,10 @@ PARTS: Final[dict[str, tuple[str, ...]]] = {
 }
 #: What becomes of a column of partial results.
 _AGAIN: Final = {"sum": "sum", "min": "min", "max": "max", "count": "sum"}
-#: The column of keys in tables of partial results.
+#: The columns of keys, timestamps and groups in tables of partial results.
 KEY: Final = "key"
+STAMP: Final = "stamp"
+GROUP: Final = "group"
 _LARGEST_EXACT_SUM: Final = 2**62
 _EXACT: Final = decimal.Context(prec=100)
 
@@ -57,19 +59,20 @@ class ColumnAggregates(AggregateFunction["tuple[Any, ...]", "tuple[Any, ...]", "
         #: Whether the results are the partial results.
         self._is_as_held = [places for _, places in self.places] == [[place] for place in range(len(self.parts))]
         self._merge: list[Callable[[Any, Any], Any]] = [_MERGES[part] for _, part in self.parts]
+        #: The schema of the last table of `columns_of`.
+        self._checked: Any = None
 
     # ------------------------------------------------------------------------------------------------------- in Arrow
 
-    def columns_of(self, batch: Any, stamps: Any = None, groups: Any = None) -> Any:
+    def columns_of(self, batch: Any, stamps: Any = None) -> Any:
         """Return a table of what `partials` needs of a batch; nothing is copied.
 
         Args:
             batch: The Arrow batch.
             stamps: A column of timestamps; None without any.
-            groups: A column of numbers; None for one group.
 
         Raises:
-            BatchColumnsError: The batch lacks a column.
+            BatchColumnsError: The batch lacks a column, or a column cannot be aggregated in that way.
         """
         names: list[str] = batch.schema.names
         missing = next((name for name in (self.key, *dict(self.parts)) if name not in names), None)
@@ -78,16 +81,18 @@ class ColumnAggregates(AggregateFunction["tuple[Any, ...]", "tuple[Any, ...]", "
         columns: dict[str, Any] = {KEY: _key_column(batch.column(self.key))}
         columns |= {str(place): _plain(batch.column(column)) for place, (column, _) in enumerate(self.parts)}
         if stamps is not None:
-            columns["stamp"] = stamps
-        if groups is not None:
-            columns["group"] = groups
-        return _table(columns)
+            columns[STAMP] = stamps
+        table = _table(columns)
+        if table.schema != self._checked:  # the error is to name the batch, not the records that waited with it
+            self.partials(table.slice(0, 0))
+            self._checked = table.schema
+        return table
 
     def partials(self, table: Any) -> Any:
         """Return a table of partial results, a row for each key and group, with the greatest timestamp of its records.
 
         Args:
-            table: One of `columns_of`, or several of one schema joined.
+            table: One of `columns_of`, or several of one schema joined; each number in a column of `GROUP` is a group.
 
         Raises:
             BatchColumnsError: A column cannot be aggregated in that way.
@@ -116,8 +121,8 @@ class ColumnAggregates(AggregateFunction["tuple[Any, ...]", "tuple[Any, ...]", "
 
         functions: Any = pc
         names: list[str] = table.schema.names
-        by = [KEY, *(["group"] if "group" in names else [])]
-        wanted: list[tuple[str, str]] = [("stamp", "max")] if "stamp" in names else []
+        by = [KEY, *([GROUP] if GROUP in names else [])]
+        wanted: list[tuple[str, str]] = [(STAMP, "max")] if STAMP in names else []
         with_nan: list[str] = []
         for place, function in parts.items():
             name, column = str(place), table.column(str(place))

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._engine.operators.base import NOTHING, Operator
 from penstock._engine.operators.batch import RowBatch, watermark_only
+from penstock._engine.operators.column_aggregates import STAMP
 from penstock._engine.operators.columns import ColumnBatch
 from penstock._engine.operators.keyed import KeyedOperator
 from penstock._engine.operators.record_columns import DeclaredColumns, with_columns
+from penstock._engine.operators.waiting_columns import WaitingColumns
 from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock._engine.state.table import ABSENT, MISSING
 from penstock.common.columns import RecordLayout, int64_column
@@ -27,9 +29,6 @@ if TYPE_CHECKING:
     from penstock._engine.state.table import Pane
     from penstock.common.typeinfo import TypeInformation
 
-#: The records that are held before they are aggregated, by number and bytes: Arrow sets up anew what groups a table.
-_MOST_RECORDS: Final = 1 << 19
-_MOST_BYTES: Final = 1 << 24
 #: The rows of partial results that are held before they are combined, and those that are too many after it.
 _MOST_HELD: Final = 1 << 17
 _MOST_KEYS: Final = 1 << 16
@@ -74,34 +73,6 @@ class _WaitingPartials:
             yield self._aggregates.combined(tables) if len(tables) > 1 else tables[0]
 
 
-class _WaitingRecords:
-    """Columns of records that wait to be aggregated."""
-
-    def __init__(self, aggregates: ColumnAggregates) -> None:
-        self._aggregates = aggregates
-        self._tables: list[Any] = []
-        self._count = self._bytes = 0
-
-    def add(self, batch: ColumnBatch) -> Iterator[Any]:
-        """Add a batch; yield partial results of what there is no more room for."""
-        table = self._aggregates.columns_of(batch.columns, batch.timestamps)
-        if self._tables and self._tables[0].schema != table.schema:
-            yield from self.take()
-        self._tables.append(table)
-        self._count += table.num_rows
-        self._bytes += table.nbytes
-        if self._count >= _MOST_RECORDS or self._bytes >= _MOST_BYTES:
-            yield from self.take()
-
-    def take(self) -> Iterator[Any]:
-        """Yield partial results of all that is held."""
-        import pyarrow as pa
-
-        tables, self._tables, self._count, self._bytes = self._tables, [], 0, 0
-        if tables:
-            yield self._aggregates.partials(cast("Any", pa).concat_tables(tables))
-
-
 class ColumnPartialsOperator(Operator):
     """Aggregates the records of a subtask before they are sent to the subtasks of their keys.
 
@@ -116,10 +87,10 @@ class ColumnPartialsOperator(Operator):
         super().__init__()
         self._aggregates = aggregates
         self._given = DeclaredColumns.of(input_type)
-        self._new, self._held = _WaitingRecords(aggregates), _WaitingPartials(aggregates)
+        self._new, self._held = WaitingColumns(), _WaitingPartials(aggregates)
 
     def begin_epoch(self, epoch: EpochContext) -> None:
-        self._new, self._held = _WaitingRecords(self._aggregates), _WaitingPartials(self._aggregates)
+        self._new, self._held = WaitingColumns(), _WaitingPartials(self._aggregates)
 
     def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         if not batch.records:
@@ -129,12 +100,12 @@ class ColumnPartialsOperator(Operator):
 
     def process_columns(self, batch: ColumnBatch, input_index: int) -> Iterable[Output]:
         if len(batch):
-            yield from self._aggregated(self._new.add(batch))
+            yield from self._aggregated(self._new.add(self._aggregates.columns_of(batch.columns, batch.timestamps)))
         self._held.note(batch)
 
     def _aggregated(self, tables: Iterable[Any]) -> Iterator[Output]:
         for table in tables:
-            yield from map(_as_output, self._held.add(table))
+            yield from map(_as_output, self._held.add(self._aggregates.partials(table)))
 
     def prepare_snapshot(self) -> Iterable[Output]:
         yield from self._aggregated(self._new.take())
@@ -148,8 +119,8 @@ class ColumnPartialsOperator(Operator):
 def _as_output(table: Any) -> Output:
     """Return a table of partial results as a batch."""
     stamps: Any = None
-    if "stamp" in table.schema.names:
-        stamps, table = table.column("stamp").combine_chunks(), table.drop_columns(["stamp"])
+    if STAMP in table.schema.names:
+        stamps, table = table.column(STAMP).combine_chunks(), table.drop_columns([STAMP])
     return None, ColumnBatch(_one_batch(table), timestamps=stamps)
 
 
@@ -205,7 +176,7 @@ class ColumnTotalsOperator(KeyedOperator):
         self._schema = table.schema
         rows = self._aggregates.rows(table)
         keys, normals = self.keys_of(rows)
-        stamps = table.column("stamp").to_pylist() if "stamp" in table.schema.names else [NO_TIMESTAMP] * len(rows)
+        stamps = table.column(STAMP).to_pylist() if STAMP in table.schema.names else [NO_TIMESTAMP] * len(rows)
         hot, merge, changed = self._pane.hot, self._aggregates.merge, self._changed
         for key, normal, row, stamp in zip(keys, normals, rows, stamps, strict=True):
             held = self._value(normal)
@@ -244,4 +215,4 @@ def _table_of(batch: ColumnBatch) -> Any:
     import pyarrow as pa
 
     table: Any = cast("Any", pa.Table).from_batches([batch.columns])
-    return table if batch.timestamps is None else table.append_column("stamp", batch.timestamps)
+    return table if batch.timestamps is None else table.append_column(STAMP, batch.timestamps)
