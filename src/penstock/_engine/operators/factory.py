@@ -26,7 +26,7 @@ from penstock._engine.operators.interval_join import IntervalJoinOperator
 from penstock._engine.operators.map_batches import MapBatchesOperator
 from penstock._engine.operators.process import KeyedProcessOperator, ProcessOperator
 from penstock._engine.operators.reduce import ReduceOperator
-from penstock._engine.operators.sink import CollectOperator, SinkWriterOperator
+from penstock._engine.operators.sink import CollectOperator, SinkWriterOperator, cache_operator
 from penstock._engine.operators.sorted_input import SortedInputOperator, SortedReduceOperator
 from penstock._engine.operators.source import SourceOperator
 from penstock._engine.operators.stateless import CastOperator, FilterOperator, FlatMapOperator, MapOperator
@@ -83,6 +83,7 @@ _OPERATORS: Final[dict[str, Callable[..., Operator]]] = {
     "column_window": column_window_operator,
     "conform": CastOperator,
     "sink_writer": SinkWriterOperator,
+    "cache": cache_operator,
     "collect": CollectOperator,
 }
 
