@@ -168,9 +168,10 @@ class EpochReaderOutput(ReaderOutput[Any]):
         return output
 
     def release_output_for_split(self, split_id: str) -> None:
-        output = self.splits.pop(split_id, None)
+        output = self.splits.get(split_id)
         if output is not None:
-            output.flush()
+            output.flush()  # while it counts: the last split's watermark is not that of the main output
+            del self.splits[split_id]
 
     def emit(self, batch: Batch, origin: SplitOutput) -> None:
         """Add a batch of one split; its watermarks are limited by the other splits' watermarks."""
