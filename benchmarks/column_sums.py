@@ -2,8 +2,8 @@
 
     python benchmarks/column_sums.py [rows] [files] [rounds] [rounds with lambdas]
 
-Spark SQL runs with adaptive execution and as many shuffle partitions as there are slots. In a round all run in turn; one
-that is not counted comes first. Times are medians and quartiles, a ratio is that of the medians. The lambdas take
+Spark SQL runs with adaptive execution and as many shuffle partitions as there are slots. In a round both run in turn; a
+round that is not counted comes first. Times are medians and quartiles, a ratio is that of the medians. The lambdas take
 much longer, so they have rounds of their own.
 """
 
