@@ -1,4 +1,4 @@
-"""Savepoints that somebody else has written or altered: no code of theirs runs, no file outside of them is touched."""
+"""Savepoints of another writer, or altered ones: none of their code runs, and no file outside of them is touched."""
 
 from __future__ import annotations
 
