@@ -1,7 +1,7 @@
-"""Compare Penstock with PyFlink, Bytewax, bare PySpark and plain Python on the same four jobs: see README.md here.
+"""Compare Penstock with PyFlink, Bytewax, bare PySpark and plain Python on the same jobs: see README.md here.
 
-python benchmarks/run.py                     everything, about an hour and a half on two cores
-python benchmarks/run.py --quick             every program once with few records, about two minutes after set-up
+python benchmarks/run.py                     everything, some hours on two cores
+python benchmarks/run.py --quick             every program once with few records, about ten minutes after set-up
 python benchmarks/run.py --only b,c --systems penstock,bytewax --rounds 5
 """
 
@@ -172,7 +172,9 @@ def _choice(known: tuple[str, ...], text: str) -> list[str]:
 def main() -> int:
     letters = tuple(each.letter for each in WORKLOADS)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", type=lambda text: _choice(letters, text), default=list(letters), help="a,b,c,d")
+    parser.add_argument(
+        "--only", type=lambda text: _choice(letters, text), default=list(letters), help="for example a,c"
+    )
     parser.add_argument(
         "--systems", type=lambda text: _choice(SYSTEMS, text), default=list(SYSTEMS), help=", ".join(SYSTEMS)
     )
