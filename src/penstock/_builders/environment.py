@@ -55,7 +55,7 @@ _COLLECT_JOB_NAME = "DataStream Collect"
 
 
 class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
-    """Makes streams of sources, and runs the built graph as a job.
+    """Makes streams from sources, and runs the built graph as a job.
 
     Source: org.apache.flink.streaming.api.environment.StreamExecutionEnvironment.
 
@@ -80,8 +80,8 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
     def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
         """Make an environment.
 
-        Its settings are the program's own over those of the environment variables over those of ``config.yaml`` over
-        the defaults; see :mod:`penstock.common.config_loading`.
+        The program's own settings override environment variables, which override ``config.yaml``, which overrides the
+        defaults; see :mod:`penstock.common.config_loading`.
 
         Args:
             configuration: The program's own settings.
@@ -109,8 +109,8 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
         """Make a bounded stream of the records of a collection, with one subtask.
 
         Args:
-            collection: The records; they travel with the job, so let them be few.
-            type_info: The type of the records; they are held to it now.
+            collection: The records; they are part of the job, so there should be few.
+            type_info: The type of the records, to which they are converted now.
 
         Raises:
             DeclaredTypeError: A record does not fit the type.
@@ -135,9 +135,9 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
 
         Args:
             source: Where the records come from.
-            watermark_strategy: Gives them timestamps and the stream watermarks.
+            watermark_strategy: Assigns timestamps to records, and watermarks to the stream.
             source_name: The name of the operator.
-            type_info: The type that the records are held to; the source's own type when left out.
+            type_info: The type that the records are converted to; the source's own type when left out.
 
         Raises:
             TypeError: The source is no Source, or the strategy no WatermarkStrategy.
@@ -152,7 +152,7 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
         return self._source(source, watermark_strategy, source_name, type_info, conform=conform)
 
     def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> DataStream[str]:
-        """Make a bounded stream of the lines of text files, without what ends them.
+        """Make a bounded stream of the lines of text files, without line ends.
 
         Args:
             file_path: A file, a folder or a glob, local or in an object store.
@@ -160,7 +160,7 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
 
         Raises:
             LookupError: There is no such charset.
-            PathError: It is a path or URL that cannot be.
+            PathError: The path or URL is invalid.
         """
         lines = StreamFormat.text_line_format(charset_name)
         source = FileSource.for_record_stream_format(lines, file_path).process_static_file_set().build()
@@ -182,10 +182,10 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
 
         Args:
             input_format: The files and their format.
-            type_info: The type that the records are held to; the format's own type when left out.
+            type_info: The type that the records are converted to; the format's own type when left out.
 
         Raises:
-            UnsupportedOperationError: It is another one: these are Java objects.
+            UnsupportedOperationError: It is another input format, which would be a Java object.
         """
         if not isinstance(input_format, InputFormat):
             _needs_jvm("create_input(...)", "use from_source(...) with a Source")
@@ -229,15 +229,15 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
         return self._submit(self._stream_graph(job_name)).client
 
     def register_job_listener(self, job_listener: JobListener) -> None:
-        """Tell a listener of this environment's jobs from now on; as in Flink's Java API."""
+        """Notify a listener of this environment's jobs from now on; as in Flink's Java API."""
         self._job_listeners.append(job_listener)
 
     def clear_job_listeners(self) -> None:
-        """Tell the listeners that were registered nothing more."""
+        """Remove all registered listeners."""
         self._job_listeners.clear()
 
     def explain(self) -> str:
-        """Return what the next execution will run, as text for people: levels, vertices, operators, edges, uids.
+        """Return the plan of the next execution as readable text: levels, vertices, operators, edges, uids.
 
         Ours; ``get_execution_plan`` has Flink's form.
 
@@ -247,7 +247,7 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
         return explain(build_job_graph(self._stream_graph(None)))
 
     def get_execution_plan(self) -> str:
-        """Return what the next execution will run, as JSON in the form of Flink's plans.
+        """Return the plan of the next execution as JSON in the form of Flink's plans.
 
         Raises:
             JobGraphError: It cannot be run.

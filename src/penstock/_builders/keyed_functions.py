@@ -1,4 +1,4 @@
-"""Functions of other kinds as keyed process functions, so that their ``open`` may take keyed state.
+"""Wraps functions of other kinds as keyed process functions, so that their ``open`` may use keyed state.
 
 Tasks load this module.
 """
@@ -21,11 +21,11 @@ F = TypeVar("F", bound=Function)
 
 
 class Wrapping(Function, Generic[F]):
-    """A function that a function of another kind stands for."""
+    """A wrapper around a function of another kind."""
 
-    #: Whether a pair of a tag and a value that comes out of it always means a side output, as with process functions.
+    #: Whether a yielded pair of an OutputTag and a value always goes to a side output, as in process functions.
     parts_tagged: ClassVar[bool] = False
-    #: Whether the function yields records, and does not return one.
+    #: Whether the function yields records instead of returning one.
     yields: ClassVar[bool] = False
 
     def __init__(self, function: F) -> None:

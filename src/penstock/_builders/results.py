@@ -17,14 +17,14 @@ T = TypeVar("T")
 
 
 class CloseableIterator(Generic[T]):
-    """The records of a job that runs, as they become final; closing it early cancels the job.
+    """The records of a running job, each once its checkpoint has completed; closing the iterator early cancels the job.
 
     Use it in a ``with`` statement, so that the job ends with it.
 
     Source: ``pyflink.datastream.data_stream.CloseableIterator``.
 
     Args:
-        records: The records; asking for the next one may block, and raises once the job has failed.
+        records: The records; `next` may block, and raises once the job has failed.
         client: The job.
     """
 

@@ -1,4 +1,4 @@
-"""Which operators may have state, and which combine their input, as far as a program shows before it runs."""
+"""Decides from the program which operators may have state, and which may combine their input."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock._engine.graph.job_graph import OperatorKind
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: Those that always have state, or whose functions may ask for it.
+#: The kinds that always have state, or whose functions may use state.
 _STATEFUL: Final = frozenset(
     {
         OperatorKind.SOURCE,

@@ -85,7 +85,7 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamOutputs[T]):
 
         Args:
             func: The function.
-            output_type: The type of what it returns; records are held to it.
+            output_type: The type of what it returns; records are converted to it.
 
         Raises:
             TypeError: The function is neither a MapFunction nor a callable.
@@ -103,7 +103,7 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamOutputs[T]):
 
         Args:
             func: The function; it returns an iterable, or None for no record.
-            output_type: The type of the records that it makes; they are held to it.
+            output_type: The type of the records that it makes; they are converted to it.
 
         Raises:
             TypeError: The function is neither a FlatMapFunction nor a callable.
@@ -130,7 +130,7 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamOutputs[T]):
 
         Args:
             func: The function; state and timers need ``key_by`` first.
-            output_type: The type of what goes to the main output; records are held to it.
+            output_type: The type of what goes to the main output; records are converted to it.
 
         Raises:
             TypeError: The function is no ProcessFunction.
@@ -172,7 +172,7 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamOutputs[T]):
     # ------------------------------------------------------------------------------- several streams, several outputs
 
     def union(self, *streams: DataStream[T]) -> DataStream[T]:
-        """Put the records of several streams into one; a stream that is given twice comes twice.
+        """Merge the records of several streams; a stream that is given twice is merged twice.
 
         Raises:
             TypeError: One of them is no stream.
@@ -193,7 +193,7 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamOutputs[T]):
     def connect(
         self, ds: DataStream[U] | BroadcastStream[U]
     ) -> ConnectedStreams[T, U] | BroadcastConnectedStream[T, U]:
-        """Feed this stream and another one to one function that tells their records apart.
+        """Connect this stream with another one, so that one function reads both and tells their records apart.
 
         Args:
             ds: The second stream; its records may be of another type, and they may be broadcast.
@@ -209,14 +209,14 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamOutputs[T]):
         return ConnectedStreams(self, ds)
 
     def get_side_output(self, output_tag: OutputTag) -> DataStream[Any]:
-        """Return what the operator emits to a side output.
+        """Return a side output of the operator.
 
         Args:
-            output_tag: Finds the output by its id; the records are held to its type, if it has one.
+            output_tag: Identifies the output by its id; its type, if it has one, is that of the records.
 
         Raises:
             TypeError: The tag is no OutputTag.
-            UnsupportedOperationError: This stream does not come right out of an operator.
+            UnsupportedOperationError: This stream is not the direct output of an operator.
         """
         if not isinstance(output_tag, OutputTag):  # pyright: ignore[reportUnnecessaryIsInstance]
             msg = f"output_tag must be an OutputTag, not {output_tag!r}."
@@ -230,13 +230,14 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamOutputs[T]):
     def key_by(
         self, key_selector: KeySelector[T, K] | Callable[[T], K] | str, key_type: TypeInformation | None = None
     ) -> KeyedStream[T, K]:
-        """Bring the records of each key together; functions after it may keep state by key.
+        """Partition the stream by key: one subtask gets all records of a key, and functions may use keyed state.
 
         Args:
             key_selector: Returns a record's key: None, numbers, str, bytes, dates and times, tuples, Rows, frozen
-                dataclasses, enums and more; keys that are equal in Python are one key. A text is the name of a field,
-                in dicts and in Rows; batches of columns are then spread by that column as they are. Ours.
-            key_type: The type that the keys are held to.
+                dataclasses, enums and more; keys that are equal in Python are one key. A text is the name of a field of
+                dicts and Rows; batches of columns are then partitioned by that column without conversion to rows (not
+                in Flink).
+            key_type: The type that the keys are converted to.
 
         Raises:
             TypeError: The selector is neither a KeySelector nor a callable.
@@ -254,15 +255,15 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamOutputs[T]):
         return self._partitioned(PartitionerKind.SHUFFLE)
 
     def rebalance(self) -> DataStream[T]:
-        """Send the records to all subtasks in turn."""
+        """Send the records to all subtasks round-robin."""
         return self._partitioned(PartitionerKind.REBALANCE)
 
     def rescale(self) -> DataStream[T]:
-        """Send the records of each subtask in turn to a few subtasks that are its own."""
+        """Send the records of each subtask round-robin to a subset of the downstream subtasks."""
         return self._partitioned(PartitionerKind.RESCALE)
 
     def forward(self) -> DataStream[T]:
-        """Send the records of each subtask to the one of the same index.
+        """Send the records of each subtask to the downstream subtask of the same index.
 
         The next operator must have the same parallelism, else the job is refused.
         """
@@ -283,7 +284,7 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamOutputs[T]):
         broadcast_state_descriptor: MapStateDescriptor | None = None,
         *other_broadcast_state_descriptors: MapStateDescriptor,
     ) -> DataStream[T] | BroadcastStream[T]:
-        """Send each record to every subtask, or fill maps with them that every subtask has.
+        """Send each record to every subtask; with descriptors, the records fill broadcast maps.
 
         Args:
             broadcast_state_descriptor: A map that the records fill, in the function after ``connect``; none for a
@@ -375,7 +376,7 @@ class KeyedStream(
     DataStream[T],
     Generic[T, K],
 ):
-    """A stream that ``key_by`` made: records of one key are together, and functions may keep state for each key.
+    """A stream that is partitioned by key, made by ``key_by``; functions may keep state for each key.
 
     Source: org.apache.flink.streaming.api.datastream.KeyedStream.
 
@@ -397,7 +398,7 @@ class KeyedStream(
     def key_by(
         self, key_selector: KeySelector[T, K2] | Callable[[T], K2] | str, key_type: TypeInformation | None = None
     ) -> KeyedStream[T, K2]:
-        """Bring the records together by another key, in place of this one."""
+        """Partition the stream by another key."""
         return self._origin.key_by(key_selector, key_type)
 
     # --------------------------------------------------------------------------------------------- record by record
@@ -436,7 +437,7 @@ class KeyedStream(
 
         Args:
             func: The function.
-            output_type: The type of what goes to the main output; records are held to it.
+            output_type: The type of what goes to the main output; records are converted to it.
 
         Raises:
             TypeError: The function is no KeyedProcessFunction.
@@ -454,7 +455,7 @@ class KeyedStream(
     # --------------------------------------------------------------------------------------------------- aggregation
 
     def reduce(self, func: ReduceFunction[T] | Callable[[T, T], T]) -> DataStream[T]:
-        """Fold the records of each key into one; every record gives the result so far.
+        """Reduce the records of each key; each record emits the current result.
 
         Args:
             func: Takes the result so far and the next record; the first record of a key is its first result.

@@ -1,4 +1,4 @@
-"""Starts a job: the one place that knows the driver and Spark at the same time."""
+"""Starts a job: the only module that imports both the driver and Spark."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def submit(job_graph: JobGraph, configuration: Configuration, main_classes: byte
         main_classes: The pickled classes of the main script, for the tasks; None without any.
 
     Raises:
-        ConfigurationError: A key has a value that it cannot have.
+        ConfigurationError: A key has an invalid value.
         CheckpointStorageError: The checkpoint directory cannot be used.
         SparkSetupError: Spark cannot start on this machine.
     """
@@ -53,7 +53,7 @@ def submit(job_graph: JobGraph, configuration: Configuration, main_classes: byte
     noted = None
     if (supervised := resumption()) is not None:
         configuration, noted = supervised.next_job(job_graph.name, configuration)
-    check_settings(job_graph, configuration)  # what cannot be is said before Spark takes its seconds
+    check_settings(job_graph, configuration)  # invalid settings are reported before Spark starts, which takes seconds
     server = _rest_server(configuration)
 
     # Imported here: a program that only builds jobs never loads Spark.
@@ -103,7 +103,7 @@ _server_lock = threading.Lock()
 
 
 def _rest_server(configuration: Configuration) -> RestServer | None:
-    """Return the REST server of this process; None for a job that is not to have one."""
+    """Return the REST server of this process; None if the job switches it off."""
     if not configuration.get(option_table.REST_ENABLED):
         if metrics_are_wanted(configuration):
             _log.warning("There is no port for metrics: %s is false", option_table.REST_ENABLED.key)
@@ -118,7 +118,7 @@ def _rest_server(configuration: Configuration) -> RestServer | None:
 
 
 def _archive(directory: str, options: dict[str, str], job: JobView) -> None:
-    """Write a job that has ended where Flink's history server looks for it; a failure is logged."""
+    """Write the archive of an ended job for Flink's history server; a failure is logged."""
     from penstock._engine.rest.archive import archive
 
     try:
@@ -128,7 +128,7 @@ def _archive(directory: str, options: dict[str, str], job: JobView) -> None:
 
 
 def _user_folders() -> tuple[str, ...]:
-    """Return the folders that the program imports its own modules from: its script's, and what it added itself."""
+    """Return the folders of the program's own modules: its script's folder, and those that it added to sys.path."""
     installed = tuple(Path(prefix).resolve() for prefix in {sys.prefix, sys.base_prefix})
     script = script_directory()
     folders = {str(script): None} if script is not None else {}

@@ -1,8 +1,8 @@
-"""Where configuration comes from: Flink's ``config.yaml``, the command line, the environment, the program.
+"""Loads configuration from Flink's ``config.yaml``, the command line, the environment and the program.
 
 The later one wins. The file is ``config.yaml`` in the directory that ``PENSTOCK_CONF_DIR`` names, else beside the
-program's script. Its keys are flat (``parallelism.default: 4``) or nested. What ``penstock run`` got as options stands
-in one variable, as JSON.
+program's script. Its keys are flat (``parallelism.default: 4``) or nested. The options of ``penstock run`` are in one
+variable, as JSON.
 
 In the environment each key is a variable of its own: ``PENSTOCK_``, then the key in capitals with ``__`` for each dot
 and ``_`` for each hyphen. ``PENSTOCK_EXECUTION__CHECKPOINTING__INTERVAL="10 s"`` sets
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 CONF_DIR_VARIABLE = "PENSTOCK_CONF_DIR"
-#: Holds the options of ``penstock run``, for the program that it runs and for what that starts.
+#: Holds the options of ``penstock run``, for its program and for processes that the program starts.
 OPTIONS_VARIABLE = "PENSTOCK_RUN_OPTIONS"
-#: Names the file in which a program that is supervised notes its jobs, for the process that comes after a crash.
+#: Names the file in which a supervised program notes its jobs, for the next process after a crash.
 RESUME_VARIABLE = "PENSTOCK_RESUME_FILE"
 FILE_NAME = "config.yaml"
 _PREFIX = "PENSTOCK_"
@@ -43,7 +43,7 @@ _UNSET = ("", "~", "null")
 def effective_configuration(
     program: Configuration, script_dir: Path | None, environ: Mapping[str, str]
 ) -> Configuration:
-    """Return what holds for a program: its own settings over the environment over the command line over the file.
+    """Return the settings of a program; its own win over the environment's, the command line's and the file's.
 
     Known keys have their newest names, and every value is valid.
 

@@ -33,7 +33,7 @@ from penstock.common.task_options import TASK_OPTIONS
 from penstock.common.time import Duration
 from penstock.common.unread_options import UNREAD
 
-#: In place of a path: the newest checkpoint of the job.
+#: The value that stands for the job's newest checkpoint, in place of a path.
 LATEST = "latest"
 
 _MIN_CHECKPOINT_MS = 10

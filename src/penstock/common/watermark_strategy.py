@@ -69,7 +69,7 @@ class TimestampAssigner(ABC):
 
 
 class FieldTimestamp(TimestampAssigner):
-    """A field of a record is its event time: what ``with_timestamp_assigner("name")`` makes.
+    """Takes the event time from a field of the record; made by ``with_timestamp_assigner("name")``.
 
     Batches of columns get their timestamps from the column of that name, without a Python object for each record.
 
@@ -101,14 +101,14 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 class WatermarkOutput(ABC):
-    """Where a generator puts its watermarks.
+    """Takes the watermarks of a generator.
 
     Source: org.apache.flink.api.common.eventtime.WatermarkOutput.
     """
 
     @abstractmethod
     def emit_watermark(self, watermark: int) -> None:
-        """Say that no record older than or as old as this is expected; a smaller one than before has no effect.
+        """Emit a watermark: no record up to this timestamp is expected any more. One that does not rise has no effect.
 
         Args:
             watermark: Milliseconds since the epoch.
@@ -116,7 +116,7 @@ class WatermarkOutput(ABC):
 
     @abstractmethod
     def mark_idle(self) -> None:
-        """Say that this input is not to hold back the others until it has a record again."""
+        """Mark this input idle, so that it does not hold back the watermark until its next record."""
 
     @abstractmethod
     def mark_active(self) -> None:
@@ -124,7 +124,7 @@ class WatermarkOutput(ABC):
 
 
 class WatermarkGenerator(ABC):
-    """Makes watermarks from the records that it sees.
+    """Makes watermarks from the records of an input.
 
     Source: org.apache.flink.api.common.eventtime.WatermarkGenerator.
 

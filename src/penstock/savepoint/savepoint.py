@@ -44,7 +44,7 @@ _SPLITS: Final = frozenset(
 
 
 def allowed(classes: Iterable[type[Any] | str] | None) -> AllowedClasses:
-    """Return which classes values may be of; see `Savepoint.open`."""
+    """Return the classes that values may have; see `Savepoint.open`."""
     return ALL_CLASSES if classes is None else AllowedClasses.of(classes)
 
 
@@ -75,18 +75,18 @@ class Savepoint:
     ) -> Savepoint:
         """Open a savepoint or a checkpoint.
 
-        Whoever could write to that path says what its values are. Read as here, they can only be of plain types, of
-        rows, and of the classes that are named: reading makes values of these and calls nothing else.
+        A pickled value can run code of its writer when it is read. So by default values may only have plain types,
+        rows, and the named classes: reading creates such values and calls nothing else.
 
         Args:
             path: Its directory or its metadata file: a local path or a URL.
-            options: How the object store is reached: the configuration's ``s3.…`` keys. What they leave open, the
-                environment says. With ``penstock.state.signing-key`` it has to be signed.
-            classes: Classes of the program that values may be of, beside plain types, or their names such as
-                "shop.Order"; None for whatever the savepoint names, as a job does.
+            options: The options of the object store: the configuration's ``s3.…`` keys; the environment supplies
+                missing ones. With ``penstock.state.signing-key`` the savepoint must be signed.
+            classes: Classes that values may have beside plain types, or their names such as "shop.Order"; None allows
+                all classes, as in a job.
 
         Raises:
-            UnknownStateError: There is none at that path.
+            UnknownStateError: There is no savepoint or checkpoint at that path.
             CorruptCheckpointError: Its metadata is damaged.
             SignatureError: It is not signed with the key that the options name.
             UnsupportedFormatError: A newer Penstock wrote it.
@@ -126,9 +126,9 @@ class Savepoint:
     def keyed_state(self, uid: str, name: str) -> StateRows[KeyedEntry]:
         """Return a keyed state: columns ``key`` and ``value``.
 
-        What is kept by window has ``window_start`` and ``window_end`` between them. Of a map each entry is one, a
-        `MapEntry`, and ``map_key`` comes before the value. The name is that of the descriptor; a reduce of a keyed
-        stream keeps its values as "reduce".
+        State of windows has the columns ``window_start`` and ``window_end`` between them. Each entry of a map is a
+        `MapEntry`, with a column ``map_key`` before the value. The name is that of the descriptor; a reduce of a keyed
+        stream has the name "reduce".
 
         Raises:
             UnknownStateError: The operator has no such state.
@@ -150,7 +150,7 @@ class Savepoint:
         return StateRows(parts, RowShape(columns, partial(_keyed_cells, windows, is_map), _title(uid, name)))
 
     def windows(self, uid: str) -> StateRows[KeyedEntry]:
-        """Return what the open windows of a window operator hold for each key.
+        """Return the contents of a window operator's open windows for each key.
 
         Raises:
             UnknownStateError: The operator has no open windows.
@@ -200,11 +200,11 @@ class Savepoint:
     ) -> StateRows[SplitEntry]:
         """Return the splits that a source's readers have: columns ``subtask``, ``split``, ``has_arrived``.
 
-        Those that no reader was given yet are in the state of the source's enumerator.
+        Unassigned splits are in the state of the source's enumerator.
 
         Args:
             uid: The source.
-            serializer: The source's own for splits; when left out they are pickles, of classes that are allowed.
+            serializer: The source's serializer of splits; by default splits are pickles of allowed classes.
 
         Raises:
             UnknownStateError: The operator is no source.

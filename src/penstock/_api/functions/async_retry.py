@@ -1,4 +1,4 @@
-"""When the calls of an AsyncFunction are tried again."""
+"""Retry strategies of an AsyncFunction: when its calls are tried again."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ OUT = TypeVar("OUT")
 
 
 class AsyncRetryPredicate(ABC, Generic[OUT]):
-    """Tells which outcomes of a call are a reason to try it again.
+    """Decides after which outcomes a call is tried again.
 
     Source: org.apache.flink.streaming.api.functions.async.AsyncRetryPredicate.
     """
 
     @abstractmethod
     def result_predicate(self) -> Callable[[Any], bool] | None:
-        """Return the predicate over results; None where no result is a reason."""
+        """Return the predicate on results; None if no result is a reason to retry."""
 
     @abstractmethod
     def exception_predicate(self) -> Callable[[Exception], bool] | None:
-        """Return the predicate over exceptions; None where no exception is a reason."""
+        """Return the predicate on exceptions; None if no exception is a reason to retry."""
 
 
 class RetryPredicate(AsyncRetryPredicate[OUT]):
-    """A predicate over results and one over exceptions.
+    """A predicate on results and one on exceptions.
 
     Args:
-        result_predicate: Takes the list of results; None where no result is a reason to try again.
-        exception_predicate: Takes the exception; None where no exception is.
+        result_predicate: Takes the list of results; None if no result is a reason to retry.
+        exception_predicate: Takes the exception; None if no exception is a reason to retry.
 
     Raises:
         TypeError: One of them cannot be called.
@@ -60,7 +60,7 @@ class RetryPredicate(AsyncRetryPredicate[OUT]):
 
 
 class AsyncRetryStrategy(ABC, Generic[OUT]):
-    """Says how often, after which outcomes and after which pauses a call is tried again.
+    """Decides how often, after which outcomes and after which pauses a call is tried again.
 
     One object serves all calls of a function, so its methods depend on their argument alone.
 
@@ -85,7 +85,7 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
 
     @abstractmethod
     def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
-        """Return what tells the outcomes after which a call is tried again."""
+        """Return the predicate on outcomes after which a call is tried again."""
 
     @staticmethod
     def no_restart() -> NoRetryStrategy:

@@ -284,7 +284,7 @@ class ReduceFunction(Function, Generic[T]):
 
 
 class AggregateFunction(Function, Generic[IN, ACC, OUT]):
-    """Aggregates the records of one key in an accumulator, and makes a result of it.
+    """Aggregates the records of one key in an accumulator, from which it makes a result.
 
     Attributes:
         combinable: Whether sliding windows may join the accumulators of their parts with ``merge``; only session

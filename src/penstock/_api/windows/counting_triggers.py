@@ -41,7 +41,7 @@ class Smaller(ReduceFunction[Any]):
 
 
 class CountTrigger(Trigger[Any, Any]):
-    """Fires with each so-manieth record of a window.
+    """Fires after every given number of records of a window.
 
     Args:
         window_size: The number of records.
@@ -152,7 +152,7 @@ class _ContinuousTrigger(Trigger[Any, Any]):
         return TriggerResult.FIRE
 
     def _is_last(self, end: int, ctx: Trigger.TriggerContext) -> bool:
-        """Tell whether only the end of the window is left to fire at."""
+        """Tell whether the end of the window is the only time left to fire."""
         return False
 
     def _register(self, time: int, ctx: Trigger.TriggerContext) -> None:

@@ -1,4 +1,4 @@
-"""Two streams as one of tagged records, and functions of both as functions of its windows. Tasks load this module."""
+"""Adapts functions of two streams to the windows of one stream of tagged records. Tasks load this module."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Tag(MapFunction[Any, Any]):
-    """Says of each record which stream it is of: 0 or 1.
+    """Tags each record with the number of its stream: 0 or 1.
 
     Args:
         side: The stream.

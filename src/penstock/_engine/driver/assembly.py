@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 _log = hiding(logging.getLogger(__name__))
 
-#: Keys that say where REST listens, and who opens it with which secrets.
+#: Keys of the REST server: its addresses, clients and secrets.
 _OF_REST = ("penstock.rest.", "rest.", "security.ssl.")
 
 
@@ -87,7 +87,7 @@ def assemble(
         graph: The job.
         configuration: Its effective configuration.
         main_classes: The pickled classes of the main script, for the tasks; None without any.
-        environment: The process's part.
+        environment: The environment of the job in this process.
 
     Raises:
         ConfigurationError: A key has a value that it cannot have.
@@ -194,7 +194,7 @@ def assemble(
 
 
 def _delete_results(storage: FileStorage, coordinator: JobCoordinator) -> None:
-    """Delete what the stages of the job have handed on, of killed runs as well."""
+    """Delete the stored results of the job's stages, including those of killed runs."""
     if coordinator.has_taken_over:
         directory, runs = results_directory(coordinator.job_id), coordinator.chain.runs
         names = [name for name in storage.names(directory) if run_of_result(name) in runs]
@@ -202,7 +202,7 @@ def _delete_results(storage: FileStorage, coordinator: JobCoordinator) -> None:
 
 
 def _name_those_without_uid(graph: JobGraph) -> None:
-    """Warn of operators whose state a changed program may not find."""
+    """Warn of operators without a uid, whose state a changed program may not find."""
     unnamed = [str(node) for node in graph.operators.values() if node.stateful and not node.explicit_uid]
     if unnamed:
         _log.warning(
@@ -217,7 +217,7 @@ def _unread_splits(enumerators: Enumerators, coordinator: JobCoordinator) -> int
 
 
 def _for_tasks(configuration: Configuration) -> dict[str, str]:
-    """Return what tasks get of the configuration: all but what opens the REST server and storage, and signs."""
+    """Return the configuration for tasks, without the keys of the REST server, storage and signatures."""
     return {
         key: value
         for key, value in configuration.to_dict().items()

@@ -1,6 +1,6 @@
-"""Puts operators before the shuffles of a batch job that combine records: see `operators.combine`.
+"""Inserts combining operators before the shuffles of a batch job; see `operators.combine`.
 
-A reduce of a keyed stream then gets partial results, each with its key: one for many records of a sender.
+A reduce of a keyed stream then gets one partial result, with its key, for many records of a sender.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _KEY: Final = itemgetter(0)
 
 
 def with_combiners(graph: JobGraph) -> JobGraph:
-    """Return the graph of a batch job with an operator that combines before each shuffle of a reduce that allows it."""
+    """Return the graph of a batch job with a combining operator before each shuffle of a reduce that allows it."""
     vertices, edges = list(graph.vertices), list(graph.edges)
     for vertex in graph.vertices:
         head = vertex.operators[0]
@@ -38,7 +38,7 @@ def _with_head(vertex: JobVertex, head: OperatorNode) -> JobVertex:
 
 
 def _combined(sender: JobVertex, edge: JobEdge, head: OperatorNode) -> tuple[JobVertex, JobEdge]:
-    """Return the sender with one operator more, and the edge that begins there."""
+    """Return the sender with the combining operator, and the edge that begins at it."""
     combine = OperatorNode(
         uid=f"{head.uid}-combine-{edge.id}",
         name=head.name,

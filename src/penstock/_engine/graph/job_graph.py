@@ -53,7 +53,7 @@ class OperatorKind(StrEnum):
     COLUMN_PARTIALS = "column_partials"
     COLUMN_TOTALS = "column_totals"  #: the same
     COLUMN_WINDOW = "column_window"  #: the same, assigner, allowed_lateness_ms, late_tag
-    CONFORM = "conform"  #: type_info: TypeInformation; holds each record to the declared type
+    CONFORM = "conform"  #: type_info: TypeInformation; converts records to it
     SINK_WRITER = "sink_writer"  #: sink: Sink
     #: type_info: TypeInformation | None, as_text: bool (print: the text of each record; else the records)
     COLLECT = "collect"

@@ -1,4 +1,4 @@
-"""Aggregates of columns by key: Arrow computes partial results of many records at once, and keyed state holds those.
+"""Aggregates of columns by key: Arrow computes partial results of many records at once, which keyed state holds.
 
 Nulls are left out, as in SQL: a sum of nothing but nulls is null, a count of them is 0. NaN is greater than all other
 values, as in the aggregations of records.

@@ -1,8 +1,8 @@
 """The interval join: pairs of records of two keyed streams whose timestamps are within bounds of each other.
 
-Each side is a map state of the key: the records of each timestamp. A record is kept as long as a later record of the
-other side may still come for it: while the watermark has not passed the last timestamp that it joins. Flink drops it
-one millisecond earlier, though a record that is as old as the watermark is not late; such a pair would be lost.
+Each side is a map state of the key: the records of each timestamp. A record is kept until the watermark has passed the
+last timestamp that it joins. Flink drops it one millisecond earlier, and loses pairs with records whose timestamp
+equals the watermark, which are not late.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class IntervalJoinOperator(KeyedProcessOperator):
         late_tags: tuple[str | None, str | None],
     ) -> None:
         super().__init__(function, key_selector1, key_selector2)
-        #: By input: which records of the other one join a record, from how long after it to how long after it.
+        #: By input: the bounds of the other side's timestamps, relative to a record's own.
         self._bounds = (lower_ms, upper_ms), (-upper_ms, -lower_ms)
         self._late_tags = late_tags
         self._late: LateRecords
@@ -95,7 +95,7 @@ class IntervalJoinOperator(KeyedProcessOperator):
         late.timestamps.append(stamp)
 
     def _keep(self, value: Any, stamp: int, input_index: int) -> None:
-        """Keep a record for those of the other side that may still come."""
+        """Keep a record for later records of the other side."""
         over = stamp + self._bounds[input_index][1] + 1
         if over <= self.timers.watermark:
             return
@@ -103,15 +103,15 @@ class IntervalJoinOperator(KeyedProcessOperator):
         records = side.get(stamp)
         if records is None:
             records = []
-        if not records and over <= MAX_WATERMARK:  # else the watermark does not come so far
+        if not records and over <= MAX_WATERMARK:  # else no watermark passes that time
             self.timers.register_event_time_timer(over)
         records.append(value)
         side.put(stamp, records)
 
     def _join(self, value: Any, stamp: int, input_index: int, out: SideOutputs) -> None:
-        """Join a record with those of the other side that are there, in the order of their timestamps.
+        """Join a record with the kept records of the other side, in the order of their timestamps.
 
-        The function gets copies, because both records may meet others, too.
+        The function gets copies, because both records may be joined again.
         """
         lower, upper = self._bounds[input_index]
         earliest, latest = stamp + lower, stamp + upper
@@ -126,7 +126,7 @@ class IntervalJoinOperator(KeyedProcessOperator):
                     out.extend(results, context.at)
 
     def _call_timers(self, due: Iterator[DueTimer], domain: TimeDomain, out: SideOutputs) -> None:
-        """Forget what no later record can join."""
+        """Drop the records that no later record can join."""
         for over, self.key.normal, _namespace, self.key.key in due:
             self.store.turn_to(self.key.normal)
             for side, (_, upper) in zip(self._sides, self._bounds, strict=True):

@@ -215,7 +215,7 @@ class SourceOperator(Operator):
     @property
     def _patience_ms(self) -> float:
         """The time to wait for a reader without records: until its own and downstream idle timeouts have passed."""
-        if self._starts:  # a new reader may be about to get its first splits
+        if self._starts:  # a new reader may get its first splits soon
             return _PATIENCE_MS
         behind = 0.0
         if not self._output.records:

@@ -183,7 +183,7 @@ class JobDispatch:
 
 @dataclass(frozen=True, slots=True)
 class ResultPartition:
-    """What one run of a subtask has stored for the stages after its own (see `runtime.results`)."""
+    """The stored result of one run of a subtask, for later stages (see `runtime.results`)."""
 
     vertex: int
     subtask: int
@@ -219,8 +219,8 @@ class LevelDispatch:
     releases: bool = False
     #: For a stage of a batch job: the results that it reads, in the order of their senders. None for an epoch.
     results: tuple[ResultPartition, ...] | None = None
-    #: For a stage: the number of subtasks of its vertices that run fewer than the job graph says; each reads what was
-    #: sent to several.
+    #: For a stage: by vertex, the number of its subtasks if it runs fewer than the job graph says; each then reads the
+    #: input of several.
     parallelism: dict[int, int] = field(default_factory=dict[int, int])
 
     def ending_subtasks(self, vertex: int) -> set[int]:
@@ -228,7 +228,8 @@ class LevelDispatch:
         return {subtask for bounds in self.ending.get(vertex, ()) for subtask in range(*bounds)}
 
 
-#: The news of a channel: the watermark, or None where receivers know it, and whether it is idle and has ended.
+#: The changed status of a channel: the watermark, or None if receivers know it; whether it is idle; whether it has
+#: ended.
 ChannelNews: TypeAlias = tuple[int | None, bool, bool]
 
 

@@ -1,8 +1,8 @@
 """The REST server of a process: its socket, its thread, and its end.
 
-Only the socket is made at the start. The thread waits at it, and loads and starts the HTTP server when the first client
-comes: a job without clients pays a millisecond. When the process ends, the server stays until the outcome of
-each operation was read once, as Flink's does; else a client that stopped the job would never hear that it has.
+Only the socket is made at the start. The thread waits for the first client, and then loads and starts the HTTP server:
+so a job without clients pays a millisecond. At the end of the process the server stays until the outcome of each
+operation was read once, as Flink's does; otherwise a client that stopped the job would never learn the outcome.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class RestServer:
     """Serves Flink's REST API for the jobs of this process: a `JobStatusListener` of each.
 
     Args:
-        settings: Where, and for whom.
+        settings: The settings of the server.
         dispose: Deletes a savepoint, by its path, directories of jobs that may need it, and options of object stores.
 
     Raises:
-        ConfigurationError: It cannot listen where it is to.
+        ConfigurationError: It cannot listen at the configured address.
     """
 
     def __init__(
@@ -80,15 +80,15 @@ class RestServer:
         self.operations = Operations(settings.store_ms, Moment.now)
         self._codes = OneTimeCodes(Moment.now)
         port: int = self._socket.getsockname()[1]
-        #: Where clients find it.
+        #: The URL of the server.
         self.address = settings.url(port)
 
     def start(self, slots: int, executors: Callable[[], Sequence[ExecutorView]] | None = None) -> None:
-        """Begin to serve, on a thread of its own; one that serves already continues.
+        """Begin to serve on a thread of its own; does nothing if the server is running.
 
         Args:
             slots: Tasks that run at the same time.
-            executors: Returns the processes in which they do; this one alone when left out.
+            executors: Returns the processes in which they run; this process by default.
         """
         if self._thread is not None:
             return
@@ -114,7 +114,7 @@ class RestServer:
         return slots if any(not control.view.is_over for control in self.jobs.all()) else 0
 
     def _say_where(self) -> None:
-        """Tell the user where it is; what lets a browser in goes to a terminal alone, for a log is read by others."""
+        """Tell the user the server's address; a link with a code goes to a terminal only, because others read logs."""
         link = self.address
         if self._settings.access.token is None:
             _log.warning("REST asks for no token (%s): every user of this machine can steer the jobs", _OPEN)
@@ -134,7 +134,7 @@ class RestServer:
 
         Args:
             control: The job.
-            places: Where it keeps what it needs; clients can have none of its savepoints deleted when left out.
+            places: Its directories; if left out, clients cannot delete its savepoints.
         """
         self.jobs.add(control)
         if places is not None:
@@ -148,14 +148,14 @@ class RestServer:
         """Leave it to `job_named` and `job_ended`."""
 
     def on_progress(self, progress: JobProgress) -> None:
-        """See after each epoch that the job is still listed: its entry may have been cleaned away."""
+        """List the job again after each epoch if its entry in the registry was deleted."""
         self._registry.restore()
 
     def on_failure(self, failure: JobFailure) -> None:
         """Do nothing: clients ask for failures."""
 
     def job_ended(self, job: JobView) -> None:
-        """Take a job out of that list."""
+        """Remove a job from the registry."""
         self._registry.remove(self._entry(job))
 
     def _entry(self, job: JobView) -> RegistryEntry:
@@ -226,7 +226,7 @@ class RestServer:
 
 
 def _listen_for_metrics(settings: RestSettings) -> socket.socket | None:
-    """Return a socket for metrics alone; a job does without it where there is no port, as in Flink."""
+    """Return a socket for metrics only; None if no port is free, as in Flink."""
     if settings.metrics_bind_address is None:
         return None
     try:

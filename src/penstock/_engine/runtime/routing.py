@@ -62,7 +62,7 @@ class OutputBuffer:
         self.count += len(batch)
 
     def add_watermark(self, watermark: int) -> None:
-        """Put a watermark after the records so far; none is merged, because timers see the one that fires them."""
+        """Put a watermark after the records so far; none are merged, because timers see the one that fires them."""
         self.watermarks.append((len(self.records) + self.count, watermark))
 
     def take(self) -> Batch:

@@ -1,7 +1,7 @@
 """Finds the leftovers of dead jobs, each with the reason why it is dead, and deletes them on request.
 
-Nothing is listed that a job which runs, or can be resumed, may need. What cannot be told is not listed as dead, but
-said. In checkpoint directories only jobs that have ended are looked at: a job that continues cleans up after itself.
+Files that a running or resumable job may need are never listed. Files whose use is unknown are reported as unclear. In
+checkpoint directories only ended jobs are searched, because a running job deletes its own leftovers.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def find_leftovers(places: LeftoverPlaces, *, min_age_ms: int = MIN_AGE_MS, now_
     """Find the leftovers of dead jobs; nothing is changed.
 
     Args:
-        places: Where to look.
+        places: The directories to search.
         min_age_ms: Ignore files that were changed within this time.
-        now_ms: The time, in epoch milliseconds; that of this machine when left out.
+        now_ms: The current time in epoch milliseconds; by default this machine's.
 
     Raises:
         CheckpointStorageError: A directory cannot be read.
@@ -48,7 +48,7 @@ def remove_leftovers(leftovers: Iterable[Leftover], options: Mapping[str, str] |
     """Remove what `find_leftovers` found.
 
     Args:
-        leftovers: All of it, or some.
+        leftovers: The leftovers to remove.
         options: Options of the object store.
     """
     removed: list[Leftover] = []
@@ -82,7 +82,7 @@ def _remove(leftover: Leftover, options: Mapping[str, str] | None) -> str | None
 
 
 class _Search:
-    """One look at all places."""
+    """One search of all places."""
 
     def __init__(self, places: LeftoverPlaces, oldest_ms: int) -> None:
         self._places = places
@@ -115,7 +115,7 @@ class _Search:
         return Survey(tuple(found), tuple(dict.fromkeys(self._unclear)))
 
     def _is_over(self, chain: JobChain) -> bool:
-        """Tell whether a job has ended, and all that names its files can be read."""
+        """Tell whether a job has ended, and all entries that name its files are readable."""
         if not (chain.has_ended or chain.job_id in self._places.ended_jobs):
             return False
         if chain.unreadable:
@@ -171,7 +171,7 @@ class _Search:
             reason = "it has no metadata, but its job is in none of the checkpoint directories"
             self._unclear.append(UnclearLeftover(path, reason))
         elif any(not chain.has_ended and chain.job_id not in self._places.ended_jobs for chain in jobs):
-            # All of its files may be there while the job waits for commits, and its record has yet to name it.
+            # A savepoint may be complete except for its name while its job waits for commits.
             reason = "it has no metadata, but its job has not ended and may be about to write it"
             self._unclear.append(UnclearLeftover(path, reason))
         elif not any(same_place(path, place) for chain in jobs for place in chain.start()):

@@ -1,9 +1,9 @@
 """The directories in which runs keep keyed state on the local disk of a host.
 
-A host is a user and a temporary directory there: each process derives the place from its own, whatever those of the
-driver are. Each run has a directory of its own: two jobs may have the same id, and tasks of a replaced driver may still
-run. It is a cache of checkpoints. It lives while one of its processes on the host holds it: the driver, or a worker
-with keyed state. The last one removes it when the run has ended; one that was killed leaves it to the next run.
+Each process derives the place from its own user and temporary directory, which may differ from the driver's. Each run
+has a directory of its own, because two jobs may have the same id, and tasks of a replaced driver may still run. The
+directory is a cache of checkpoints. The driver and each worker with keyed state on the host hold it by a lock; the last
+process of a run that has ended removes it. The directory of killed processes is removed by the next run.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ class LocalStateDirectory:
             raise LocalStateError("the temporary directory", error.strerror or str(error)) from error
 
     def hold(self) -> Path:
-        """Hold the directory as long as this process lives, and return where state of this boot of the host belongs.
+        """Hold the directory as long as this process lives, and return its subdirectory for this boot of the host.
 
-        What no process holds any more of other runs is deleted.
+        Directories of other runs that no process holds are deleted.
 
         Raises:
             LocalStateError: It cannot be made, does not belong to this user alone, or is not on a local disk.
@@ -98,9 +98,9 @@ class LocalStateDirectory:
 
 @cache
 def _boot() -> str:
-    """Return a name of this boot of the host; the same one always where the system has none, as on macOS.
+    """Return a name of this boot of the host; a constant if the system has no such id, as on macOS.
 
-    A crash of the host may lose pages of local state, which is not synced; the run may still go on after it.
+    Local state is not synced, so a crash of the host may lose pages of it, while the run may continue.
     """
     with contextlib.suppress(OSError):
         return f"boot-{_BOOT_ID.read_text().strip()}"

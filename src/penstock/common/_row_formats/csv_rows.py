@@ -34,13 +34,13 @@ __all__ = ["CsvRowDeserializationSchema", "CsvRowSerializationSchema"]
 
 _TEXTS = frozenset({Types.STRING(), Types.CHAR()})
 _BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
-#: Texts of more characters are quoted without a look at them, as Flink's library does.
+#: Longer texts are quoted without a check of their characters, as in Flink's library.
 _LOOKED_AT = 24
 
 
 @dataclass(frozen=True, slots=True)
 class CsvSigns:
-    """The signs of a line of CSV."""
+    """The special characters of a line of CSV."""
 
     field_delimiter: str = ","
     line_delimiter: str = "\n"
@@ -196,7 +196,7 @@ class CsvRowSerializationSchema(SerializationSchema):
         self._safe = max(ord(sign) for sign in special if sign)
 
     def serialize(self, element: Any) -> bytes:
-        """Return the line in UTF-8, with what ends it.
+        """Return the line in UTF-8, with its end.
 
         Raises:
             MessageFormatError: The row has another number of fields, or one does not fit its type.
@@ -304,7 +304,7 @@ def _sign(what: str, given: str) -> str:
 
 
 def _reader(type_info: TypeInformation, signs: CsvSigns) -> Callable[[str], Any]:
-    """Return what makes a value of the text of a field."""
+    """Return the converter from the text of a field to its value."""
     if type_info in _TEXTS:
         return lambda text: None if text == signs.null else text
     return partial(_read, _of_text(type_info, signs), signs.null)
@@ -335,7 +335,7 @@ _ARRAYS = (ListTypeInfo, ObjectArrayTypeInfo, BasicArrayTypeInfo, PrimitiveArray
 
 
 def _writer(type_info: TypeInformation, signs: CsvSigns) -> tuple[Callable[[Any], str], bool]:
-    """Return what makes text of a value, and whether the text may need quotes."""
+    """Return the converter from a value to its text, and whether the text may need quotes."""
     if isinstance(type_info, RowTypeInfo):
         parts = [_writer(one, signs)[0] for one in type_info.get_field_types()]
         return partial(_joined, signs, parts), True

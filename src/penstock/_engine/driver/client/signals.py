@@ -125,7 +125,7 @@ def ending_on_signals(driver: JobDriver) -> Generator[None]:
     The process then exits as if the signal had ended it, and the last line says from where the job can continue.
     Ignored signals, such as SIGHUP below ``nohup``, stay ignored. On other threads than the main one it does nothing.
 
-    Where the program has handlers of its own, they stay: then it is the program that ends its job.
+    A signal for which the program has set a handler of its own is left to that handler.
 
     Args:
         driver: The job.
@@ -155,7 +155,7 @@ def ending_on_signals(driver: JobDriver) -> Generator[None]:
 
 
 def _is_free(handler: object) -> bool:
-    """Tell whether nobody has set a handler but Python and Spark; SIG_IGN was set on purpose, too."""
+    """Tell whether a signal has no handler other than Python's or Spark's; an ignored signal (SIG_IGN) is not free."""
     if handler in {signal.SIG_DFL, signal.default_int_handler}:
         return True
     is_ours = isinstance(getattr(handler, "__self__", None), Interruption)

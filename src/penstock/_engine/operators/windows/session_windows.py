@@ -1,7 +1,7 @@
-"""Session windows of one gap in event time that fire at their end.
+"""Event-time session windows with a fixed gap, which fire at their end.
 
-Nearly every record begins a session, or extends the one session that it touches. Such records of a block are folded at
-once, without windows, merging and calls of the trigger. All others go the way of `keyed_windows`, over the same rows.
+Nearly every record begins a session or extends one. Such records are folded together for a block, without window
+objects, merging and calls of the trigger. All other records are processed as in `keyed_windows`, on the same rows.
 
 A session that grows keeps the timer that it got in this epoch; where that finds the session grown, it is set again. A
 session that this epoch has not written gets a timer in any case: it may have fired before a rescaling, and have none.
@@ -65,7 +65,7 @@ class SessionWindowOperator(KeyedWindowOperator):
         self.contents.add_all(addresses, cursor)
 
     def _extended(self, normal: NormalKey, key: Any, stamp: int) -> Composite | None:
-        """Extend a session to a record, or begin one; return the row of its contents, None where more is to be done."""
+        """Extend or begin a session; return the row of its contents, or None if windows have to merge or fire."""
         end = stamp + self.assigner.gap_ms
         if end - 1 <= self.watermark or end > MAX_WATERMARK - self.lateness_ms:
             return None

@@ -1,4 +1,4 @@
-"""Sliding event-time windows: each record is kept once, in its slice; a window joins its slices when it fires.
+"""Sliding event-time windows: each record is kept once, in a slice, and a window joins its slices when it fires.
 
 The result is that of a function that gets the records one by one, as in Flink, for each function that may join results
 of neighbours. This holds where records of a key come in the order of their slices. Where a record comes after one of a
@@ -42,7 +42,7 @@ ALONE: Final = "window-alone"
 
 
 class Rows(NamedTuple):
-    """Some records, and of each the normal key, the key and the slice."""
+    """Some records, with the normal key, the key and the slice of each."""
 
     records: list[Any]
     normals: list[NormalKey]
@@ -146,7 +146,7 @@ class SlidingWindowOperator(WindowOperator):
     def _set_apart(
         self, records: list[Any], stamps: list[int], pieces: list[Span], closed: set[Span], out: SideOutputs
     ) -> None:
-        """Set late records aside; one in a gap between windows is late by its own timestamp, as in Flink."""
+        """Drop late records, or emit them to the side output; in a gap between windows a record's timestamp decides."""
         gaps = {piece for piece in closed if not self.slices.windows_of(piece)}
         late = [
             place
@@ -184,7 +184,7 @@ class SlidingWindowOperator(WindowOperator):
         self.strategy.add_each(each, normals, self.iterate(records))
 
     def _out_of_order(self, normals: list[NormalKey], pieces: list[Span]) -> set[NormalKey]:
-        """Return the keys of which a record comes after one of a later slice."""
+        """Return the keys with a record that arrives after a record of a later slice."""
         earliest = min(pieces)
         later = sorted((piece for piece in self._live if piece > earliest), reverse=True)
         if not later and (pieces[0] is pieces[-1] or all(one <= other for one, other in pairwise(pieces))):
@@ -205,7 +205,7 @@ class SlidingWindowOperator(WindowOperator):
         return late
 
     def _add_alone(self, window: Span, places: Sequence[int], rows: Rows) -> None:
-        """Add those of the records at some places that belong to a window to its own contents."""
+        """Add the records that belong to a window to its own contents."""
         records, normals, keys, pieces = rows
         takes = {piece for piece in set(pieces) if window in self._takers(piece)}
         places = [place for place in places if pieces[place] in takes]
@@ -220,7 +220,7 @@ class SlidingWindowOperator(WindowOperator):
         self.strategy.add_all(pane, [normals[place] for place in places], self.iterate(mine))
 
     def _add_one(self, piece: Span, normal: NormalKey, key: Any, record: Any, out: SideOutputs) -> None:
-        """Add a record where it matters what came before it."""
+        """Add a single record, in its place among the earlier ones."""
         windows = self._takers(piece)
         later = [other for other in self._live if other > piece] if self._joins else []
         for window in windows:
@@ -239,11 +239,11 @@ class SlidingWindowOperator(WindowOperator):
                 note_new_record(fired, normal)
 
     def _stands_alone(self, window: Span, normal: NormalKey, key: Any, later: list[Span]) -> bool:
-        """Return whether a window has contents of its own for a key; it gets them where it has to."""
+        """Return whether a window has contents of its own for a key, making them if it needs them."""
         if not self._joins or _row(self.alone.panes.get(window), normal) is not ABSENT:
             return True
         if self.progress.ahead and clears_at(window[1], self.lateness_ms) <= self.progress.of(normal):
-            return True  # what its slices hold was in it when it was cleared
+            return True  # the window was cleared with the contents of its slices
         panes = self.table.panes
         inside = (piece for piece in later if piece[1] <= window[1])
         if all(_row(panes.get(piece), normal) is ABSENT for piece in inside):
@@ -261,7 +261,7 @@ class SlidingWindowOperator(WindowOperator):
         return pane
 
     def _joined(self, window: Span, normal: NormalKey) -> Any:
-        """Return what the slices of a window hold for a key, or ABSENT."""
+        """Return the joined contents of a window's slices for a key, or ABSENT."""
         panes = self.table.panes
         found = [_row(panes.get(piece), normal) for piece in self.slices.within(window)]
         parts = [part for part in found if part is not ABSENT]

@@ -1,4 +1,4 @@
-"""The contents of an open window per key: a reduced record, an accumulator, or all records."""
+"""How records are folded into a window of a key: to a reduced record, an accumulator, or the list of all records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class PaneStrategy(ABC):
     kind: str
     #: Whether a function of the user's gets each record as it is added.
     folds = True
-    #: Whether `folded` makes a result of no record.
+    #: Whether `folded` accepts zero records.
     folds_nothing = True
 
     def __init__(self, function: Any) -> None:
