@@ -32,6 +32,7 @@ class Bench:
     def __init__(self, arguments: argparse.Namespace, console: Console) -> None:
         self.quick: bool = arguments.quick
         self.rounds: int = 1 if self.quick else arguments.rounds
+        self.modes: list[str] = arguments.modes
         self.timeout_s: float = arguments.timeout
         self.workloads = [each for each in WORKLOADS if each.letter in arguments.only]
         self.console = console
@@ -64,7 +65,7 @@ class Bench:
         if system not in self.environments:
             return []
         if system == "pyflink":
-            return [(f"pyflink-{mode}", (mode,)) for mode in PYFLINK_MODES]
+            return [(f"pyflink-{mode}", (mode,)) for mode in self.modes]
         if system not in workload.sizes:
             return []
         if system == "bytewax":
@@ -177,6 +178,12 @@ def main() -> int:
     )
     parser.add_argument(
         "--systems", type=lambda text: _choice(SYSTEMS, text), default=list(SYSTEMS), help=", ".join(SYSTEMS)
+    )
+    parser.add_argument(
+        "--modes",
+        type=lambda text: _choice(PYFLINK_MODES, text),
+        default=list(PYFLINK_MODES),
+        help=f"of PyFlink: {', '.join(PYFLINK_MODES)}",
     )
     parser.add_argument("--rounds", type=int, default=3, help="pairs of runs for each figure (3)")
     parser.add_argument("--timeout", type=float, default=150, help="seconds before a single run is ended (150)")

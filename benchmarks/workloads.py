@@ -183,7 +183,7 @@ WORKLOADS = (
         "sliding windows of 10 slides, 1,000 keys",
         (Bar("pyflink", 30), Bar("bytewax", 3)),
         {
-            "penstock": Sizes(2_000_000, 20_000_000, 200_000),
+            "penstock": Sizes(500_000, 4_000_000, 200_000),
             "pyflink-process": Sizes(20_000, 60_000, 10_000),
             "pyflink-thread": Sizes(50_000, 200_000, 10_000),
             "bytewax": Sizes(200_000, 1_000_000, 50_000),
@@ -196,7 +196,7 @@ WORKLOADS = (
         "session windows, 10,000 keys",
         (Bar("pyflink", 30), Bar("bytewax", 3)),
         {
-            "penstock": Sizes(2_000_000, 20_000_000, 200_000),
+            "penstock": Sizes(1_000_000, 8_000_000, 200_000),
             "pyflink-process": Sizes(50_000, 150_000, 20_000),
             "pyflink-thread": Sizes(100_000, 300_000, 20_000),
             "bytewax": Sizes(500_000, 2_000_000, 100_000),
@@ -209,7 +209,7 @@ WORKLOADS = (
         "interval join, 10,000 keys",
         (Bar("pyflink", 30), Bar("bytewax", 3)),
         {
-            "penstock": Sizes(1_000_000, 5_000_000, 100_000),
+            "penstock": Sizes(300_000, 2_000_000, 100_000),
             "pyflink-process": Sizes(20_000, 60_000, 20_000),
             "pyflink-thread": Sizes(50_000, 200_000, 20_000),
             "bytewax": Sizes(500_000, 2_000_000, 100_000),
@@ -222,7 +222,7 @@ WORKLOADS = (
         "broadcast join, 1,000 broadcast records",
         (Bar("pyflink", 30), Bar("bytewax", 3)),
         {
-            "penstock": Sizes(5_000_000, 30_000_000, 200_000),
+            "penstock": Sizes(2_000_000, 20_000_000, 200_000),
             "pyflink-process": Sizes(200_000, 800_000, 20_000),
             "pyflink-thread": Sizes(200_000, 1_000_000, 20_000),
             "bytewax": Sizes(5_000_000, 30_000_000, 200_000),
@@ -235,7 +235,7 @@ WORKLOADS = (
         "MapState counter, 10,000 keys of 10 entries",
         (Bar("pyflink", 30), Bar("bytewax", 3)),
         {
-            "penstock": Sizes(2_000_000, 20_000_000, 100_000),
+            "penstock": Sizes(1_000_000, 8_000_000, 100_000),
             "pyflink-process": Sizes(10_000, 50_000, 10_000),
             "pyflink-thread": Sizes(100_000, 500_000, 10_000),
             "bytewax": Sizes(1_000_000, 5_000_000, 100_000),

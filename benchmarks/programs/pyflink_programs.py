@@ -94,8 +94,11 @@ class Joined(KeyedCoProcessFunction):
     """Keeps the records of each side by their timestamp, until no later one of the other side can meet them."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
+        event = Types.TUPLE(
+            [Types.STRING(), Types.LONG(), Types.LONG()]
+        )  # EVENT has met the JVM, and cannot be pickled
         self.left, self.right = (
-            runtime_context.get_map_state(MapStateDescriptor(side, Types.LONG(), Types.LIST(EVENT)))
+            runtime_context.get_map_state(MapStateDescriptor(side, Types.LONG(), Types.LIST(event)))
             for side in ("left", "right")
         )
 

@@ -14,7 +14,6 @@ from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.keyed import KeyedOperator
 from penstock._engine.operators.loops import Loops
 from penstock._engine.state.table import ABSENT
-from penstock.common.copies import own
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -33,7 +32,7 @@ class CombineOperator(KeyedOperator):
         self.function = function
         self.call = getattr(function, "reduce", function)
         self._loops = Loops()
-        #: The partial results and the keys, by normal key.
+        #: The partial results, and those keys that are not their own normal key, by normal key.
         self._partials: dict[Any, Any] = {}
         self._keys: dict[Any, Any] = {}
 
@@ -47,24 +46,21 @@ class CombineOperator(KeyedOperator):
         if batch.timestamps is not None:
             return self._passed_on(keys, batch)
         state = self._partials, _absent
-        self._loops.reduce(self.call, self.iterate(batch.records), normals, state, self._keep)
-        self._keys.update(zip(normals, keys, strict=True))
+        self._loops.fold(self.call, self.iterate(batch.records), normals, state)
+        if keys is not normals:
+            self._keys.update(zip(normals, keys, strict=True))
         return self._taken() if len(self._partials) >= _MOST_KEYS else NOTHING
 
     def _passed_on(self, keys: list[Any], batch: RowBatch) -> Iterator[Output]:
         yield from self._taken()
         yield None, RowBatch(list(zip(keys, batch.records, strict=True)), batch.timestamps, batch.watermarks)
 
-    def _keep(self, key: Any, after: Any) -> Any:
-        """Keep a copy of a value that may change: a function may return one object for all keys."""
-        self._partials[key] = own(after)
-
     def _taken(self) -> Iterator[Output]:
         """Yield the partial results so far."""
         partials, self._partials = self._partials, {}
         keys, self._keys = self._keys, {}
         if partials:
-            yield None, RowBatch([(keys[normal], partial) for normal, partial in partials.items()])
+            yield None, RowBatch([(keys.get(normal, normal), partial) for normal, partial in partials.items()])
 
     def prepare_snapshot(self) -> Iterable[Output]:
         return self._taken()
