@@ -59,6 +59,7 @@
     │   ├── FencedError                     another driver has taken the job over
     │   ├── JobCancelledError               the job was cancelled
     │   ├── JobExecutionError               the job failed, mostly in a user's function
+    │   ├── KeptStreamError                 what a program kept of a stream is gone or damaged
     │   ├── LostCommittableError            staged data of a sink is missing at its first commit
     │   ├── MessageFormatError              a message that is not what its schema describes
     │   ├── MissingTimestampError           a record without a timestamp in an operator of event time
@@ -109,6 +110,7 @@ from penstock._errors.command import (
 )
 from penstock._errors.files import (
     BucketNameError,
+    KeptStreamError,
     LostCommittableError,
     RecordFieldError,
     RecordValueError,
@@ -242,6 +244,7 @@ __all__ = [
     "JobRestartingError",
     "JobRunError",
     "JobUnreachableError",
+    "KeptStreamError",
     "KeyEncodingError",
     "KeyRequiredError",
     "LocalDirectoryError",

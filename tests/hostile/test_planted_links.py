@@ -17,7 +17,7 @@ from penstock._engine.savepoints.survey import Leftover, LeftoverKind, LeftoverP
 from penstock._engine.storage.local import LocalStorage
 from penstock._engine.storage.local_state import private_directory
 from penstock._engine.storage.opening import open_storage
-from penstock._engine.storage.ownership import others_can_write
+from penstock.common.file_modes import others_can_write
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError, ExposedCheckpointError, LocalStateError
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock._api.connectors.source import Boundedness, Source
 from penstock._api.execution_mode import RuntimeExecutionMode
+from penstock._builders.caches import Caches
 from penstock._builders.checks import check_watermark_strategy
 from penstock._builders.dependencies import Dependencies
 from penstock._builders.environment_settings import EnvironmentSettings
@@ -73,6 +74,7 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
     def __init__(self, configuration: Configuration) -> None:
         super().__init__(configuration)
         self._pipeline = Pipeline()
+        self._caches = Caches()
         self._job_listeners: list[JobListener] = configured_listeners(configuration)
         watch_program()
 
@@ -258,8 +260,9 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
         return plan_json(build_job_graph(graph), descriptions)
 
     def close(self) -> None:
-        """Forget the operators that were not executed."""
+        """Forget the operators that were not executed, and delete what is kept of cached streams."""
         self._pipeline.clear()
+        self._caches.invalidate()
 
     # ----------------------------------------------------------------------------------------------------- machinery
 
@@ -273,6 +276,7 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
         configured_name = config.get(option_table.JOB_NAME)
         if job_name is None or (job_name == _JOB_NAME and configured_name is not None):
             job_name = configured_name or _JOB_NAME
+        self._caches.prepare()
         nodes = self._pipeline.nodes()
         if not nodes:
             raise EmptyJobError(job_name)
@@ -290,14 +294,16 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
     def _submit(self, graph: StreamGraph) -> JobHandle:
         from penstock._engine import launch
 
+        ended = self._caches.write(graph, self._configuration)
         try:
             job_graph: JobGraph = build_job_graph(graph)
             if graph.job_type is JobType.BATCH:
                 _check_batch(self._configuration, graph)
                 job_graph = with_combiners(job_graph) if self._configuration.get(BATCH_COMBINE) else job_graph
             self._pipeline.execute()
-            handle = launch.submit(job_graph, Configuration(self._configuration), main_classes())
+            handle = launch.submit(job_graph, Configuration(self._configuration), main_classes(), ended)
         except Exception as error:
+            ended(None)
             failure = error  # Python forgets the other name at the end of this block
             tell(self._job_listeners, lambda listener: listener.on_job_submitted(None, failure))
             raise

@@ -98,6 +98,10 @@ class Pipeline:
         node = self._node(kind, name, members, (given,), sized_like=source, owner=source.operator())
         return StreamEdge(node, input_index=edge.input_index)
 
+    def add_cache(self, edge: StreamEdge) -> StreamNode:
+        """Add a node that reads an edge and stands for it in later jobs; it runs once something reads from it."""
+        return self._node(OperatorKind.CACHE, "CacheWrite", {"sink": None}, (edge,), sized_like=edge.source)
+
     def nodes(self) -> list[StreamNode]:
         """Return the nodes of the next execution: operators added since the last one, and all operators upstream."""
         return with_ancestors(self._pending)

@@ -10,7 +10,6 @@ from penstock._api.functions.basic import (
     FlatMapFunction,
     KeySelector,
     MapFunction,
-    Partitioner,
     ReduceFunction,
 )
 from penstock._api.functions.field_key import FieldKey
@@ -18,12 +17,14 @@ from penstock._api.functions.process import KeyedProcessFunction, ProcessFunctio
 from penstock._api.output_tag import OutputTag
 from penstock._builders.aggregations import Projection
 from penstock._builders.batch_functions import BatchFunctions, KeyedBatchAggregates
-from penstock._builders.checks import check_broadcast_descriptors, check_function, check_watermark_strategy
+from penstock._builders.caches import CachedStream
+from penstock._builders.checks import check_function, check_watermark_strategy
 from penstock._builders.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
 from penstock._builders.field_aggregations import FieldAggregations
 from penstock._builders.interval_join import IntervalJoining
 from penstock._builders.keyed_functions import KeyedFilter, KeyedFlatMap, KeyedMap
 from penstock._builders.outputs import StreamOutputs
+from penstock._builders.partitioning import StreamPartitioning
 from penstock._builders.typed_functions import typed_key, typed_reduce
 from penstock._builders.windows.windowing import AllWindowing, KeyedWindowing
 from penstock._engine.graph.job_graph import OperatorKind, PartitionerKind
@@ -36,7 +37,6 @@ from penstock.errors import UnsupportedOperationError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from penstock._api.state.descriptors import MapStateDescriptor
     from penstock.common.watermark_strategy import WatermarkStrategy
 
 T = TypeVar("T")
@@ -57,10 +57,11 @@ _SETTINGS = {
     "slot_sharing_group": "Setting slot sharing group",
     "set_description": "Set description",
     "get_side_output": "Get side output",
+    "cache": "Cache",
 }
 
 
-class DataStream(AllWindowing[T], BatchFunctions[T], StreamOutputs[T]):
+class DataStream(AllWindowing[T], BatchFunctions[T], StreamPartitioning[T], StreamOutputs[T]):
     """A stream of records, made by the environment or out of another stream.
 
     Every method that takes a function takes a Function object or a plain callable. The function is pickled at the call,
@@ -225,6 +226,32 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamOutputs[T]):
         edge = self._pipeline.output(operator, output_tag.type_info, output_tag.tag_id)
         return self._rewired((edge,), output_tag.type_info)
 
+    def cache(self) -> CachedDataStream[T]:
+        """Keep the records of this stream for the program's later jobs, once a job in batch mode has computed them.
+
+        The first job that uses the returned stream writes its records below the checkpoint directory, or else to a
+        temporary one; later jobs read them, and run nothing that is before them. What is kept goes with the program,
+        with ``invalidate()`` and with the environment's ``close()``. In streaming mode it keeps nothing.
+
+        Raises:
+            UnsupportedOperationError: The stream is neither that of an operator nor a side output.
+
+        Example:
+            >>> from penstock.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
+            >>> env = StreamExecutionEnvironment.get_execution_environment()
+            >>> _ = env.set_runtime_mode(RuntimeExecutionMode.BATCH)
+            >>> squares = env.from_collection([1, 2, 3]).map(lambda number: number * number).cache()
+            >>> type(squares).__name__
+            'CachedDataStream'
+        """
+        if len(self._edges) != 1 or self._edges[0].partitioning is not None:
+            self._operator_for("cache")
+        (edge,) = self._edges
+        node = self._pipeline.add_cache(edge)
+        cached = CachedStream(node, self._declared_type())
+        self._environment._caches.add(cached)
+        return CachedDataStream(self, cached)
+
     # -------------------------------------------------------------------------------------------------- partitioning
 
     def key_by(
@@ -249,79 +276,6 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamOutputs[T]):
         payload = dumps_members("KeyBy", {"key_selector": selector})
         edges = self._partitioned_edges(PartitionerKind.HASH, payload)
         return KeyedStream(self, edges, selector)
-
-    def shuffle(self) -> DataStream[T]:
-        """Send each record to a subtask at random."""
-        return self._partitioned(PartitionerKind.SHUFFLE)
-
-    def rebalance(self) -> DataStream[T]:
-        """Send the records to all subtasks round-robin."""
-        return self._partitioned(PartitionerKind.REBALANCE)
-
-    def rescale(self) -> DataStream[T]:
-        """Send the records of each subtask round-robin to a subset of the downstream subtasks."""
-        return self._partitioned(PartitionerKind.RESCALE)
-
-    def forward(self) -> DataStream[T]:
-        """Send the records of each subtask to the downstream subtask of the same index.
-
-        The next operator must have the same parallelism, else the job is refused.
-        """
-        return self._partitioned(PartitionerKind.FORWARD)
-
-    @overload
-    def broadcast(self) -> DataStream[T]: ...
-
-    @overload
-    def broadcast(
-        self,
-        broadcast_state_descriptor: MapStateDescriptor,
-        *other_broadcast_state_descriptors: MapStateDescriptor,
-    ) -> BroadcastStream[T]: ...
-
-    def broadcast(
-        self,
-        broadcast_state_descriptor: MapStateDescriptor | None = None,
-        *other_broadcast_state_descriptors: MapStateDescriptor,
-    ) -> DataStream[T] | BroadcastStream[T]:
-        """Send each record to every subtask; with descriptors, the records fill broadcast maps.
-
-        Args:
-            broadcast_state_descriptor: A map that the records fill, in the function after ``connect``; none for a
-                stream of records.
-            *other_broadcast_state_descriptors: Further maps.
-
-        Raises:
-            TypeError: One of them is no MapStateDescriptor.
-            UnsupportedOperationError: Two of them have one name.
-        """
-        stream = self._partitioned(PartitionerKind.BROADCAST)
-        if broadcast_state_descriptor is None:
-            return stream
-        descriptors = (broadcast_state_descriptor, *other_broadcast_state_descriptors)
-        check_broadcast_descriptors(descriptors)
-        return BroadcastStream(stream, descriptors)
-
-    def partition_custom(
-        self,
-        partitioner: Partitioner[K] | Callable[[K, int], int],
-        key_selector: KeySelector[T, K] | Callable[[T], K],
-    ) -> DataStream[T]:
-        """Send each record to the subtask that a function chooses.
-
-        Args:
-            partitioner: Takes a record's key and the number of subtasks, and returns the subtask, counted from 0;
-                anything else fails the job.
-            key_selector: Returns a record's key.
-
-        Raises:
-            TypeError: One of the two is neither a function object of its kind nor a callable.
-            UnpicklableFunctionError: One of the two captured something that cannot be pickled.
-        """
-        check_function("partitioner", partitioner, Partitioner)
-        check_function("key_selector", key_selector, KeySelector)
-        members = {"partitioner": partitioner, "key_selector": key_selector}
-        return self._partitioned(PartitionerKind.CUSTOM, dumps_members("partition_custom", members))
 
     # ----------------------------------------------------------------------------------------------------- machinery
 
@@ -473,6 +427,15 @@ class KeyedStream(
 
     # ------------------------------------------------------------------------------- what a keyed stream does not have
 
+    def cache(self) -> Never:
+        """Refuse, as in Flink.
+
+        Raises:
+            UnsupportedOperationError: Always.
+        """
+        self._operator_for("cache")
+        raise AssertionError
+
     def broadcast(self, *args: object) -> Never:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Refuse, as all partitioning of a keyed stream.
 
@@ -494,4 +457,31 @@ class KeyedStream(
         )
 
 
-show("penstock.datastream.data_stream", DataStream, KeyedStream)
+class CachedDataStream(DataStream[T]):
+    """A stream whose records are kept for later jobs, see :meth:`DataStream.cache`.
+
+    Source: org.apache.flink.streaming.api.datastream.CachedDataStream, FLIP-205.
+
+    Args:
+        origin: The stream that is cached.
+        cached: What is known of it.
+    """
+
+    def __init__(self, origin: DataStream[T], cached: CachedStream) -> None:
+        super().__init__(origin._environment, origin._pipeline, (StreamEdge(cached.node),), origin._type_info)
+        self._cached = cached
+
+    def invalidate(self) -> None:
+        """Delete what is kept; the next job that uses the stream computes it anew. A job that reads it now fails."""
+        self._cached.invalidate()
+
+    def cache(self) -> CachedDataStream[T]:
+        """Return this stream, which is cached."""
+        return self
+
+    def _operator_for(self, method: str) -> StreamNode:
+        operation = f"{_SETTINGS[method]} for CachedDataStream"
+        raise UnsupportedOperationError(operation, "call it on the stream before cache()")
+
+
+show("penstock.datastream.data_stream", CachedDataStream, DataStream, KeyedStream)

@@ -26,6 +26,8 @@ from penstock.common.task_options import LOCAL_SLOTS, PYTHON_EXECUTABLE
 from penstock.errors import CheckpointStorageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock._engine.gateway.job_view import JobView
     from penstock._engine.graph.job_graph import JobGraph
     from penstock.common.configuration import Configuration
@@ -35,13 +37,19 @@ __all__ = ["JobHandle", "submit"]
 _log = hiding(logging.getLogger(__name__))
 
 
-def submit(job_graph: JobGraph, configuration: Configuration, main_classes: bytes | None) -> JobHandle:
+def submit(
+    job_graph: JobGraph,
+    configuration: Configuration,
+    main_classes: bytes | None,
+    on_end: Callable[[JobView], None] | None = None,
+) -> JobHandle:
     """Start a job on Spark, and return while it runs.
 
     Args:
         job_graph: The job.
         configuration: Its effective configuration.
         main_classes: The pickled classes of the main script, for the tasks; None without any.
+        on_end: Called when the job has ended, before its result is set.
 
     Raises:
         ConfigurationError: A key has an invalid value.
@@ -83,6 +91,8 @@ def submit(job_graph: JobGraph, configuration: Configuration, main_classes: byte
     if server is not None:
         server.start(spark.slots, None if is_local(spark) else executors_of(spark))
     driver, loop = assemble(job_graph, configuration, main_classes, environment)
+    if on_end is not None:
+        driver.watch.on_end.append(on_end)
     if noted is not None:
         loop.add_listener(noted.follow(driver))
     archive_directory = configuration.get(option_table.ARCHIVE_DIRECTORY)

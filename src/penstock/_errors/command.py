@@ -54,12 +54,11 @@ class JobUnreachableError(CommandError):
 
     address: str  #: where it was asked
     reason: str  #: what happened, a clause without a full stop
+    #: what to do, a sentence
+    way_out: str = "Check that it still runs (penstock list) and that the address and the port are right."
 
     def __str__(self) -> str:
-        return (
-            f"The job at {self.address} cannot be reached: {self.reason}. Check that it still runs (penstock list) and "
-            "that the address and the port are right."
-        )
+        return f"The job at {self.address} cannot be reached: {self.reason}. {self.way_out}"
 
 
 @declared

@@ -22,8 +22,10 @@ import yaml
 from penstock.common.config_check import Setting, check_together, checked, nearest_key
 from penstock.common.config_values import MAP, flow_yaml, load_yaml
 from penstock.common.configuration import Configuration
+from penstock.common.file_modes import warn_of_readers
 from penstock.common.option_table import KNOWN_KEYS
 from penstock.common.paths import absolute_path
+from penstock.common.redaction import Redaction
 from penstock.errors import ConfigurationFileError
 
 if TYPE_CHECKING:
@@ -37,6 +39,8 @@ RESUME_VARIABLE = "PENSTOCK_RESUME_FILE"
 FILE_NAME = "config.yaml"
 _PREFIX = "PENSTOCK_"
 _NO_KEYS = (CONF_DIR_VARIABLE, OPTIONS_VARIABLE, RESUME_VARIABLE)
+#: Of `penstock.rest.token`: the only value of such a key that anybody may know.
+_NOBODYS = "none"
 _UNSET = ("", "~", "null")
 
 
@@ -81,11 +85,21 @@ def outer_settings(script_dir: Path | None, environ: Mapping[str, str]) -> tuple
         ConfigurationFileError: There is a file, but it cannot be read.
     """
     path = _find_file(script_dir, environ)
+    of_file = {} if path is None else file_settings(path)
+    if path is not None and (secret := _secrets(of_file)):
+        warn_of_readers(str(path), " and ".join(secret))
     return (
-        {} if path is None else file_settings(path),
+        of_file,
         environment_settings(environ),
         command_line_settings(environ),
     )
+
+
+def _secrets(settings: Mapping[str, Setting]) -> list[str]:
+    """Return the keys whose values nobody else is to know."""
+    values = {key: setting.value for key, setting in settings.items()}
+    redaction = Redaction.of(values)
+    return [key for key, value in values.items() if value != _NOBODYS and redaction.value(key, value) != value]
 
 
 def _find_file(script_dir: Path | None, environ: Mapping[str, str]) -> Path | None:

@@ -41,7 +41,13 @@ def report(text: str) -> None:
             stream.write(f"{printable(text)}\n")
             stream.flush()
         else:
-            _write(descriptor, f"{printable(text)}\n".encode(stream.encoding or "utf-8", "backslashreplace"))
+            line = f"{_take_line(stream)}{printable(text)}\n"
+            _write(descriptor, line.encode(stream.encoding or "utf-8", "backslashreplace"))
+
+
+def _take_line(stream: object) -> str:
+    """Return what clears the line of a progress bar, which is drawn again below; rich stands before the stream then."""
+    return "\r\x1b[2K" if type(stream).__module__ == "rich.file_proxy" else ""
 
 
 def is_on_terminal() -> bool:

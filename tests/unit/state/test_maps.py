@@ -219,6 +219,7 @@ def test_an_entry_that_an_epoch_puts_and_removes_leaves_nothing(tmp_path: Path) 
     maps.commit()
     maps.of("a").put("brief", 2)
     maps.of("a").remove("brief")
+    assert list(maps.store.table("carts").pane().hot) == [("a", (), "kept")]
     assert maps.commit() is None
     maps.of("a").remove("kept")
     assert maps.commit() is not None

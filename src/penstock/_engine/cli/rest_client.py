@@ -7,6 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self, cast
 
+from penstock._engine.cli.unreachable import unreachable
+from penstock._engine.gateway.registry import default_directory
 from penstock.errors import CommandTimeoutError, JobNotFoundError, JobRequestError, JobUnreachableError
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ _PATIENCE_S = 20.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 #: The lease in milliseconds after which a driver no longer stays for this command, which asks each second.
 _LEASE_MS = 10_000
-_NOT_FOUND = 404
+_NO_TOKEN, _NOT_FOUND = 401, 404
 #: Statuses after which nothing more happens to a job.
 ENDED = frozenset({"FINISHED", "CANCELED", "FAILED"})
 
@@ -85,6 +87,7 @@ class RestClient:
 
         self.address = full_address(address)
         known = credentials or Credentials()
+        self._has_token, self._is_pinned = bool(known.token), known.certificate is not None
         headers = {"Authorization": f"Bearer {known.token}"} if known.token else {}
         base = f"{self.address}/v1"
         try:
@@ -200,7 +203,7 @@ class RestClient:
 
     def _read(self, answer: httpx.Response) -> dict[str, Any]:
         if (content := _content(answer)) is None or not answer.is_success:
-            raise JobRequestError(self.address, _refusal(answer.status_code, content))
+            raise JobRequestError(self.address, _refusal(answer.status_code, content, has_token=self._has_token))
         return content
 
     def _answer(self, method: str, path: str, body: dict[str, object] | None = None) -> httpx.Response:
@@ -211,7 +214,7 @@ class RestClient:
         except httpx.TimeoutException as error:
             raise JobUnreachableError(self.address, f"it does not answer within {_PATIENCE_S:.0f} s") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise JobUnreachableError(self.address, str(error).rstrip(".") or type(error).__name__) from error
+            raise unreachable(self.address, error, is_pinned=self._is_pinned) from error
 
 
 class Poller:
@@ -260,13 +263,18 @@ def _content(answer: httpx.Response) -> dict[str, Any] | None:
     return cast("dict[str, Any]", content) if isinstance(content, dict) else None
 
 
-def _refusal(status: int, content: dict[str, Any] | None) -> str:
+def _refusal(status: int, content: dict[str, Any] | None, *, has_token: bool) -> str:
+    if status == _NO_TOKEN:
+        wrong = "This is not the server's token" if has_token else "The server wants a token"
+        place = default_directory() / "<job's id>-….json"
+        return (
+            f"{wrong}: give it with --token or PENSTOCK_TOKEN. It is what penstock.rest.token was set to; where it was "
+            f'not set, it is "token" in the job\'s entry, for the user who started the job: {place}.'
+        )
     if content is not None:
         errors: object = content.get("errors")
         if isinstance(errors, list) and errors:
             return str(cast("list[object]", errors)[-1]).strip().splitlines()[0]
-    if status in (401, 403):
-        return "The server wants another token: give it with --token or PENSTOCK_TOKEN."
     return f"The answer is no job's (HTTP {status}): is this the address of a Penstock driver?"
 
 

@@ -13,27 +13,34 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock._api.windows.time_windows import AlignedWindows, TumblingEventTimeWindows, checked_timestamp
 from penstock._engine.operators.batch import RowBatch
+from penstock._engine.operators.column_aggregates import GROUP, STAMP
 from penstock._engine.operators.record_columns import DeclaredColumns, with_columns
 from penstock._engine.operators.side_outputs import SideOutputs
+from penstock._engine.operators.waiting_columns import WaitingColumns
 from penstock._engine.operators.windows.sliding_windows import SlidingWindowOperator
 from penstock._engine.operators.windows.window import WindowOperator
 from penstock._engine.operators.windows.window_function import WindowResults
 from penstock._engine.operators.windows.window_strategy import AggregatePanes
-from penstock._engine.protocol.rows import NO_TIMESTAMP
+from penstock._engine.protocol.rows import MAX_WATERMARK, NO_TIMESTAMP
+from penstock._engine.state.table import ABSENT, MISSING
 from penstock.common.columns import RecordLayout, int64_column, record_maker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from penstock._api.windows.window import Window
-    from penstock._engine.operators.base import Output
+    from penstock._engine.operators.base import EpochContext, Output
     from penstock._engine.operators.column_aggregates import ColumnAggregates
     from penstock._engine.operators.columns import ColumnBatch
     from penstock._engine.operators.windows.window_function import Entry
+    from penstock._engine.protocol.keys import NormalKey
+    from penstock._engine.state.table import Pane
     from penstock.common.typeinfo import TypeInformation
 
 #: Times within which NumPy's numbers of 64 bits do not overflow when slices are computed.
 _PLAIN_TIMES: Final = range(-(2**61), 2**61)
+#: More slices than this among records are sorted, fewer are counted.
+_MOST_SLICES_COUNTED: Final = 1 << 12
 #: The columns of a result beside its key and its aggregates.
 WINDOW_COLUMNS: Final = ("window_start", "window_end")
 
@@ -67,13 +74,34 @@ class ColumnPanes(AggregatePanes):
 
     kind = "window-columns"
 
+    def add_all(self, pane: Pane, keys: list[NormalKey], records: Iterator[Any]) -> None:
+        hot, load, merge = pane.hot, pane.load, self.function.merge
+        for key, row in zip(keys, records, strict=False):
+            held = hot.get(key, MISSING)
+            if held is MISSING:
+                held = load(key)
+            hot[key] = row[1:] if held is ABSENT else merge(held, row[1:])
+        pane.dirty.update(keys)
+
 
 class _ColumnWindows(WindowOperator):
-    """What both kinds of windows do with columns."""
+    """What both kinds of windows do with columns.
+
+    A record waits as columns if the watermark has reached none of its windows: until it is about to reach the first of
+    them, the epoch ends, or many records wait. Nothing depends on it before that.
+    """
 
     takes_columns = True
     aggregates: ColumnAggregates
     given: DeclaredColumns | None
+
+    def begin_epoch(self, epoch: EpochContext) -> None:
+        super().begin_epoch(epoch)
+        #: Whether each record has a window; those in gaps are late by their own timestamps.
+        self._are_gapless = self.assigner.slide_ms <= self.assigner.size_ms
+        self._new = WaitingColumns()
+        #: The watermark that reaches the first window of a record that waits.
+        self._due = MAX_WATERMARK
 
     def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         if not batch.records:
@@ -84,19 +112,66 @@ class _ColumnWindows(WindowOperator):
         out = SideOutputs(with_timestamps=True, object_reuse=self.object_reuse)
         for start, stop, watermark in batch.segments():
             if start < stop:
-                self._add_columns(batch.slice(start, stop), out)
+                self._take(batch if (start, stop) == (0, len(batch)) else batch.slice(start, stop), out)
             if watermark is not None:
                 self._advance(watermark, out)
                 out.watermark(watermark)
         return out.outputs()
 
-    def _add_columns(self, batch: ColumnBatch, out: SideOutputs) -> None:
-        """Add the records of a batch without regard to its watermarks."""
+    def prepare_snapshot(self) -> Iterable[Output]:
+        out = SideOutputs(with_timestamps=True, object_reuse=self.object_reuse)
+        self._add_waiting(out)
+        return (*super().prepare_snapshot(), *out.outputs())
+
+    def finish(self) -> Iterable[Output]:
+        return (*self.prepare_snapshot(), *super().finish())
+
+    def _advance(self, watermark: int, out: SideOutputs) -> None:
+        if watermark >= self._due:
+            self._add_waiting(out)
+        super()._advance(watermark, out)
+
+    def _take(self, batch: ColumnBatch, out: SideOutputs) -> None:
+        """Let records wait, or add them at once if the watermark has reached one of their windows."""
         import pyarrow.compute as pc
 
         functions: Any = pc
-        if batch.timestamps is None or functions.min(batch.timestamps).as_py() == NO_TIMESTAMP:
+        if batch.timestamps is None:
             checked_timestamp(NO_TIMESTAMP)  # raises
+        extremes: Any = functions.min_max(batch.timestamps).as_py()
+        oldest, newest = checked_timestamp(extremes["min"]), extremes["max"]
+        reached = self._first_end(self.watermark + 1) - self.assigner.slide_ms
+        if newest < reached or self._first_end(newest) - 1 > MAX_WATERMARK or not self._are_gapless:
+            self._add_at_once(batch, out)
+            return
+        if oldest < reached:
+            is_late = functions.less(batch.timestamps, reached)
+            self._add_at_once(batch.take(functions.indices_nonzero(is_late)), out)
+            batch = batch.take(functions.indices_nonzero(functions.invert(is_late)))
+        self._due = min(self._due, self._first_end(max(oldest, reached)) - 1)
+        for table in self._new.add(self.aggregates.columns_of(batch.columns, batch.timestamps)):
+            self._add_table(table, out)
+
+    def _first_end(self, stamp: int) -> int:
+        """Return the first end of a window after a timestamp."""
+        size, slide, offset = self.assigner.size_ms, self.assigner.slide_ms, self.assigner.offset_ms
+        return stamp + 1 + (offset + size - stamp - 1) % slide
+
+    def _add_waiting(self, out: SideOutputs) -> None:
+        self._due = MAX_WATERMARK
+        for table in self._new.take():
+            self._add_table(table, out)
+
+    def _add_table(self, table: Any, out: SideOutputs) -> None:
+        """Add records that are not late, a table of `ColumnAggregates.columns_of`."""
+        groups, firsts = self._slices_of(table.column(STAMP))
+        self._add_groups(table.drop_columns([STAMP]), groups, firsts, out)
+
+    def _add_at_once(self, batch: ColumnBatch, out: SideOutputs) -> None:
+        """Add the records of a batch, among which there may be late ones."""
+        import pyarrow.compute as pc
+
+        functions: Any = pc
         groups, firsts = self._slices_of(batch.timestamps)
         closed = [group for group, stamp in enumerate(firsts) if self._takes_none(stamp)]
         if closed:
@@ -106,25 +181,36 @@ class _ColumnWindows(WindowOperator):
             batch, groups = batch.take(kept), groups.take(kept)
             if not len(batch):
                 return
-        table: Any = self.aggregates.partials(batch.columns, None, groups).sort_by("group")
-        of_rows: list[int] = table.column("group").to_pylist()
-        stamps = [firsts[group] for group in of_rows]
+        self._add_groups(self.aggregates.columns_of(batch.columns), groups, firsts, out)
+
+    def _add_groups(self, table: Any, groups: Any, firsts: list[int], out: SideOutputs) -> None:
+        if len(firsts) > 1:
+            table = self.aggregates.partials(table.append_column(GROUP, groups)).sort_by(GROUP)
+            stamps: list[int] = [firsts[group] for group in table.column(GROUP).to_pylist()]
+        else:
+            table = self.aggregates.partials(table)
+            stamps = firsts * table.num_rows
         self._add(RowBatch(self.aggregates.rows(table), stamps), 0, len(stamps), out)
 
     def _slices_of(self, timestamps: Any) -> tuple[Any, list[int]]:
         """Return a column with the number of each record's slice, and a timestamp in each slice, in order of time."""
         import numpy as np
 
-        assigner = self.assigner
-        slide, offset = assigner.slide_ms, assigner.offset_ms
-        cut = assigner.size_ms % slide
+        slide, offset = self.assigner.slide_ms, self.assigner.offset_ms
+        cut = self.assigner.size_ms % slide
         stamps = timestamps.to_numpy()
         if int(stamps.min()) not in _PLAIN_TIMES or int(stamps.max()) not in _PLAIN_TIMES:
             stamps = stamps.astype(object)
-        since, number = (stamps - offset) % slide, (stamps - offset) // slide
-        pieces = number * 2 + (since >= cut)
-        _, first, numbers = np.unique(pieces, return_index=True, return_inverse=True)
-        return int64_column_of(numbers), [int(stamp) for stamp in stamps[first]]
+        since_offset = stamps - offset
+        pieces = since_offset // slide
+        if cut:
+            pieces = pieces * 2 + (since_offset - pieces * slide >= cut)
+        first, count = pieces.min(), int(pieces.max() - pieces.min()) + 1
+        if count > _MOST_SLICES_COUNTED:
+            _, at, numbers = np.unique(pieces, return_index=True, return_inverse=True)
+        else:
+            at, numbers = _places_of(np.asarray(pieces - first, np.int64), count)
+        return int64_column_of(numbers), [int(stamp) for stamp in stamps[at]]
 
     @abstractmethod
     def _takes_none(self, stamp: int) -> bool:
@@ -149,6 +235,21 @@ class _ColumnWindows(WindowOperator):
     def _counts_as_late(self, is_late: Any, batch: ColumnBatch) -> Any:
         del batch
         return is_late
+
+
+def _places_of(numbers: Any, count: int) -> tuple[Any, Any]:
+    """Return a place of each number that there is, in order, and of all numbers the rank among these.
+
+    Args:
+        numbers: An array of numbers from 0.
+        count: Is greater than all of them.
+    """
+    import numpy as np
+
+    at = np.full(count, -1)
+    at[numbers] = np.arange(len(numbers))
+    there = at >= 0
+    return at[there], numbers if there.all() else (np.cumsum(there) - 1)[numbers]
 
 
 def int64_column_of(numbers: Any) -> Any:

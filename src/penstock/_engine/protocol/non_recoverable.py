@@ -8,7 +8,7 @@ once, without the restart strategy:
   cannot be pickled, or are too large, for a checkpoint; and missing names: an attribute of an object of Penstock, or a
   module;
 - state whose classes have changed, damaged checkpoints, and files of a checkpoint, or temporary ones, that are gone;
-- input files that have changed since the job found them;
+- input files that have changed since the job found them, and files of cached streams that are gone;
 - a note that a supervised program's next process would need, and cannot be written;
 - bugs that Penstock finds in itself, and a JVM that is gone.
 
@@ -26,6 +26,7 @@ from penstock.errors import (
     DriverCodeError,
     InternalError,
     JobGraphError,
+    KeptStreamError,
     LostCommittableError,
     MissingTimestampError,
     PartitionError,
@@ -47,6 +48,7 @@ _NON_RECOVERABLE: Final = (
     CorruptCheckpointError,
     InternalError,
     JobGraphError,
+    KeptStreamError,
     LostCommittableError,
     MissingTimestampError,
     PartitionError,

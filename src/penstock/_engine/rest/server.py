@@ -26,6 +26,7 @@ from penstock._engine.rest.jobs import Jobs
 from penstock._engine.rest.local_executor import local_executor
 from penstock._engine.rest.operations import Operations
 from penstock.common import option_table
+from penstock.common.job_status import JobStatus
 from penstock.common.process import at_exit, is_on_terminal, report
 from penstock.errors import ConfigurationError
 
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from penstock._engine.rest.directories import JobPlaces
     from penstock._engine.rest.settings import RestSettings
     from penstock.common.configuration import Configuration
-    from penstock.common.job_status import JobStatus
 
 _log = logging.getLogger(__name__)
 
@@ -72,6 +72,7 @@ class RestServer:
         self._server: uvicorn.Server | None = None
         self._closing = False
         self._lingers = True
+        self._has_said = False
         self._thread: threading.Thread | None = None
         self._at_exit: Callable[[], None] | None = None
         self._registry = JobRegistry(settings.registry_directory)
@@ -108,7 +109,8 @@ class RestServer:
         self._thread = threading.Thread(target=self._run, args=(context,), name="penstock-rest", daemon=True)
         self._thread.start()
         self._at_exit = at_exit(self.close)
-        self._say_where()
+        if self._settings.access.token is None:
+            _log.warning("REST asks for no token (%s): every user of this machine can steer the jobs", _OPEN)
 
     def _running_tasks(self, slots: int) -> int:
         return slots if any(not control.view.is_over for control in self.jobs.all()) else 0
@@ -116,9 +118,7 @@ class RestServer:
     def _say_where(self) -> None:
         """Tell the user the server's address; a link with a code goes to a terminal only, because others read logs."""
         link = self.address
-        if self._settings.access.token is None:
-            _log.warning("REST asks for no token (%s): every user of this machine can steer the jobs", _OPEN)
-        elif is_on_terminal():
+        if self._settings.access.token is not None and is_on_terminal():
             link = f"{self.address}/#code={self._codes.new()}"
         report(f"Penstock dashboard and REST API: {link}")
         if self._metrics_socket is not None:
@@ -145,7 +145,10 @@ class RestServer:
         self._registry.add(self._entry(job))
 
     def on_status(self, status: JobStatus) -> None:
-        """Leave it to `job_named` and `job_ended`."""
+        """Say where the server is once its first job is there, which is after its takeover; else there is its error."""
+        if status is JobStatus.CREATED and not self._has_said:
+            self._has_said = True
+            self._say_where()
 
     def on_progress(self, progress: JobProgress) -> None:
         """List the job again after each epoch if its entry in the registry was deleted."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.common import option_table
+from penstock.common.file_modes import warn_of_readers
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ def read_tls(configuration: Configuration) -> Tls | None:
             f"{option_table.REST_TLS_PRIVATE_KEY.key}, its password in {option_table.REST_TLS_KEY_PASSWORD.key}"
         )
         raise ConfigurationError(named.key, key or keystore, reason) from None
+    if "ENCRYPTED" not in _text(option_table.REST_TLS_PRIVATE_KEY, key or keystore):
+        warn_of_readers(key or keystore, "the private key of the REST server")
     is_mutual = configuration.get(option_table.REST_TLS_AUTHENTICATION)
     if is_mutual:
         _ask_for_certificates(context, configuration)

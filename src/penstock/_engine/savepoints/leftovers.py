@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from penstock._engine.protocol import clocks
 from penstock._engine.protocol.paths import METADATA, checkpoint_path, shared_directory
 from penstock._engine.savepoints.chains import JobChain, read_chains, same_place
+from penstock._engine.savepoints.kept_leftovers import kept_leftovers, remove_kept
 from penstock._engine.savepoints.local_leftovers import dead_local_directories, remove_local_directory
 from penstock._engine.savepoints.staged_leftovers import UNREADABLE, StagedFiles
 from penstock._engine.savepoints.survey import Leftover, LeftoverKind, LeftoverPlaces, Removal, Survey, UnclearLeftover
@@ -69,6 +70,8 @@ def _remove(leftover: Leftover, options: Mapping[str, str] | None) -> str | None
     """Delete a leftover; return the reason if that failed, else None."""
     if leftover.kind is LeftoverKind.LOCAL_DIRECTORY:
         return remove_local_directory(Path(leftover.path))
+    if leftover.kind is LeftoverKind.KEPT_STREAM:
+        return remove_kept(open_storage(leftover.root, options), leftover.name)
     if leftover.kind is LeftoverKind.STAGED_FILE:
         from penstock._connectors.files.opening import filesystem_of
 
@@ -97,6 +100,7 @@ class _Search:
             storage = self._places.open(directory)
             self._chains += read_chains(storage)
             found += self._temporary_files(storage)
+            found += kept_leftovers(storage, self._oldest_ms, self._unclear)
         for directory in self._places.savepoint_directories:
             storage = self._places.open(directory)
             self._savepoints += [(storage, name) for name in storage.names("") if not name.startswith(".")]

@@ -1,4 +1,4 @@
-"""Finds directories of dead processes on the local disk: Spark's files, temporary checkpoints, and keyed state.
+"""Finds directories of dead processes on the local disk: Spark's, temporary checkpoints, kept streams, keyed state.
 
 Keyed state on the local disk is a cache of checkpoints; a job without it restores from checkpoints.
 
@@ -18,6 +18,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from penstock._engine.kept.place import TEMPORARY
 from penstock._engine.savepoints.reading import SCRATCH
 from penstock._engine.savepoints.survey import UnclearLeftover
 from penstock._engine.state.environment import is_in_use
@@ -71,7 +72,7 @@ def _candidates(unclear: list[UnclearLeftover]) -> Iterator[tuple[Path, str]]:
     if sys.platform == "win32":
         return  # without flock a dead owner cannot be told from a live one
     temporary = Path(tempfile.gettempdir())
-    for prefix in ("penstock-checkpoints-", SCRATCH):
+    for prefix in ("penstock-checkpoints-", TEMPORARY, SCRATCH):
         for path in sorted(temporary.glob(f"{prefix}*")):
             if _is_own(path):  # else another user's, or a file
                 yield path, "the process that made it has ended"

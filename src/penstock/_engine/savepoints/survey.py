@@ -23,6 +23,7 @@ class LeftoverKind(StrEnum):
     TEMPORARY_FILE = "temporary file"
     UNFINISHED_SAVEPOINT = "unfinished savepoint"
     LOCAL_DIRECTORY = "local directory"
+    KEPT_STREAM = "kept stream"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,10 @@ import re
 import stat
 import sys
 import tempfile
-from functools import cache
 from pathlib import Path
 from typing import Final
+
+from penstock.common.file_modes import others_can_write
 
 _ROOT: Final = 0
 #: The directory of a user below a temporary one; see `levels_of_user`.
@@ -70,13 +71,6 @@ def foreign_link(path: str) -> str | None:
     return None if owner in {os.geteuid(), _ROOT} else f"it is a link of user {owner}"
 
 
-def others_can_write(status: os.stat_result) -> bool:
-    """Return whether anyone but the owner can write; a group with one user does not count."""
-    if status.st_mode & stat.S_IWOTH:
-        return True
-    return bool(status.st_mode & stat.S_IWGRP) and not _is_group_of_one(status.st_gid, status.st_uid)
-
-
 def levels_of_user(path: Path) -> list[Path]:
     """Return the levels of a path, from the directory that Penstock made for this user down to the path.
 
@@ -88,18 +82,3 @@ def levels_of_user(path: Path) -> list[Path]:
     levels = [path, *path.parents]
     own = next((place for place, level in enumerate(levels) if _USERS_OWN.fullmatch(level.name)), 0)
     return levels[own::-1]
-
-
-@cache
-def _is_group_of_one(group: int, user: int) -> bool:
-    """Tell whether a group is the private group of one user, as on systems with the umask 002."""
-    if sys.platform == "win32":  # pragma: no cover
-        return True
-    import grp
-    import pwd
-
-    try:
-        name, members = pwd.getpwuid(user).pw_name, grp.getgrgid(group)
-    except KeyError:  # users of containers may have no names
-        return group == user
-    return members.gr_name == name and set(members.gr_mem) <= {name}

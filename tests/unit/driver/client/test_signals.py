@@ -37,7 +37,7 @@ class Driver:
     def __init__(self, directory: str | None, checkpoint: str | None = None) -> None:
         self.savepoint_directory, self.checkpoint = directory, checkpoint
         self.stops: list[Future[str]] = []
-        #: A stop that somebody else has asked for.
+        #: A stop that another client has requested.
         self.stopping: tuple[str, Future[str]] | None = None
         self.cancelled = 0
         self.now_s = 0.0
