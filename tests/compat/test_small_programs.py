@@ -5,8 +5,7 @@ Where it gives something else, the expected records follow Flink's rules, as its
 
 - ``continuous``: a timer that a trigger sets while a watermark fires others comes too late in PyFlink's worker;
 - ``custom_partitions``: PyFlink asks the partitioner for a part of -1 subtasks;
-- timers in batch mode (``keyed_co_process_with_timers``, ``broadcast_with_keys_and_timers``,
-  ``timers_that_set_timers``): in PyFlink's worker they may fire with the state of the next key.
+- what fires in batch mode, timers and windows: in PyFlink's worker it may meet the state of the next key, or is lost.
 """
 
 from __future__ import annotations

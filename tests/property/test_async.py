@@ -15,7 +15,6 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 import pytest
-from tests.kit.virtual_loop import VirtualLoop
 
 from penstock._engine.operators.async_wait import AsyncWaitOperator
 from penstock._engine.operators.batch import RowBatch
@@ -23,6 +22,7 @@ from penstock._engine.protocol.key_groups import key_group_range
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 from penstock.datastream.async_retry_strategies import FixedDelayRetryStrategy, NoRetryStrategy
 from penstock.datastream.functions import AsyncFunction
+from penstock.testing._virtual_loop import VirtualLoop
 from penstock.testing.harness import OperatorHarness, StreamRecord, Watermark
 from penstock.testing.operator_snapshot import OperatorSnapshot, restored_subtask
 

@@ -3,6 +3,8 @@
 ========================  ==============================================================================================
 ``harness``               one operator with records, watermarks and time in the hands of a test
 ``two_inputs``            the same for an operator of two connected streams
+``joins``                 the same for joins and co-groups in windows
+``async_harness``         the same for async functions, whose time a test moves
 ``operator_snapshot``     the state of one subtask of it
 ``sources``               a source that is a list, with an end or a crash written into it
 ``clock``                 a clock that a test turns by hand
@@ -22,6 +24,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from penstock.testing.async_harness import AsyncHarness as AsyncHarness
     from penstock.testing.clock import ManualClock as ManualClock
     from penstock.testing.connector_contexts import AsyncCall as AsyncCall
     from penstock.testing.connector_contexts import RecordingOutput as RecordingOutput
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from penstock.testing.harness import OperatorHarness as OperatorHarness
     from penstock.testing.in_process import Chaos as Chaos
     from penstock.testing.in_process import InProcessEpochRunner as InProcessEpochRunner
+    from penstock.testing.joins import JoinHarness as JoinHarness
     from penstock.testing.operator_snapshot import OperatorSnapshot as OperatorSnapshot
     from penstock.testing.sink_contract import SinkCheckpoint as SinkCheckpoint
     from penstock.testing.sink_contract import SinkContract as SinkContract
@@ -53,6 +57,7 @@ if TYPE_CHECKING:
     from penstock.testing.two_inputs import TwoInputHarness as TwoInputHarness
 
 _NAMES_OF_MODULES = {
+    "async_harness": ("AsyncHarness",),
     "clock": ("ManualClock",),
     "connector_contexts": (
         *("AsyncCall", "RecordingOutput", "TestBatchContext", "TestCommitRequest", "TestCommitterContext"),
@@ -61,6 +66,7 @@ _NAMES_OF_MODULES = {
     "failing_storage": ("FailingStorage",),
     "harness": ("OperatorHarness",),
     "in_process": ("Chaos", "InProcessEpochRunner"),
+    "joins": ("JoinHarness",),
     "operator_snapshot": ("OperatorSnapshot",),
     "sink_contract": ("SinkCheckpoint", "SinkContract", "SinkRun", "SinkUnderTest"),
     "source_contract": ("SourceCheckpoint", "SourceContract", "SourceRun"),

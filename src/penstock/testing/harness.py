@@ -12,10 +12,6 @@ from penstock._engine.operators.base import EpochContext, Operator, OperatorCont
 from penstock._engine.operators.batch import RowBatch, watermark_only
 from penstock._engine.operators.clocks import InputClock, TaskClock
 from penstock._engine.operators.keyed import KeyedOperator
-from penstock._engine.operators.process import KeyedProcessOperator, ProcessOperator
-from penstock._engine.operators.reduce import ReduceOperator
-from penstock._engine.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
-from penstock._engine.operators.windows.window_choice import window_operator
 from penstock._engine.protocol.control import OperatorRestore
 from penstock._engine.protocol.key_groups import key_group, key_group_range
 from penstock._engine.protocol.keys import normal_key
@@ -24,33 +20,21 @@ from penstock._engine.state.memory_store import MemoryStore
 from penstock._engine.state.operator_state import describe
 from penstock.metrics.in_memory import InMemoryMetricGroup
 from penstock.testing._inline_state import inline_data, saved_state
+from penstock.testing._one_input_makers import OneInputMakers
 from penstock.testing.clock import ManualClock
 from penstock.testing.operator_snapshot import OperatorSnapshot, restored_subtask
 from penstock.testing.stream_records import StreamRecord, Watermark, record_outputs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
-    from penstock._api.functions.basic import (
-        AggregateFunction,
-        FilterFunction,
-        FlatMapFunction,
-        KeySelector,
-        MapFunction,
-        ReduceFunction,
-    )
-    from penstock._api.functions.process import KeyedProcessFunction, ProcessFunction
-    from penstock._api.functions.windows import ProcessWindowFunction, WindowFunction
     from penstock._api.output_tag import OutputTag
-    from penstock._api.windows.evictors import Evictor
-    from penstock._api.windows.triggers import Trigger
-    from penstock._api.windows.window import WindowAssigner
     from penstock._engine.operators.base import Output
 
 __all__ = ["OperatorHarness"]
 
 
-class OperatorHarness:
+class OperatorHarness(OneInputMakers):
     """One subtask of one operator, made by one of the ``for_`` methods.
 
     The function is opened at the first use, and closed by :meth:`close`, or at the end of a ``with`` block.
@@ -103,118 +87,6 @@ class OperatorHarness:
         self._watermark = MIN_WATERMARK
         self._output: list[StreamRecord | Watermark] = []
         self._sides: dict[str, list[StreamRecord]] = {}
-
-    # ----------------------------------------------------------------------------------------------------- makers
-
-    @classmethod
-    def for_map(cls, function: MapFunction[Any, Any] | Callable[[Any], Any], **subtask: int) -> OperatorHarness:
-        """Return a harness for the function of ``DataStream.map``.
-
-        Args:
-            function: The function.
-            **subtask: ``subtask_index``, ``parallelism`` and ``max_parallelism``, here and below.
-        """
-        return cls(MapOperator(function), **subtask)
-
-    @classmethod
-    def for_flat_map(
-        cls, function: FlatMapFunction[Any, Any] | Callable[[Any], Any], **subtask: int
-    ) -> OperatorHarness:
-        """Return a harness for the function of ``DataStream.flat_map``."""
-        return cls(FlatMapOperator(function), **subtask)
-
-    @classmethod
-    def for_filter(cls, function: FilterFunction[Any] | Callable[[Any], bool], **subtask: int) -> OperatorHarness:
-        """Return a harness for the function of ``DataStream.filter``."""
-        return cls(FilterOperator(function), **subtask)
-
-    @classmethod
-    def for_process(cls, function: ProcessFunction[Any, Any], **subtask: int) -> OperatorHarness:
-        """Return a harness for the function of ``DataStream.process``."""
-        return cls(ProcessOperator(function), **subtask)
-
-    @classmethod
-    def for_keyed_process(
-        cls,
-        function: KeyedProcessFunction[Any, Any, Any],
-        key_selector: KeySelector[Any, Any] | Callable[[Any], Any],
-        **subtask: int,
-    ) -> OperatorHarness:
-        """Return a harness for the function of ``KeyedStream.process``."""
-        return cls(KeyedProcessOperator(function, key_selector), **subtask)
-
-    @classmethod
-    def for_reduce(
-        cls,
-        function: ReduceFunction[Any] | Callable[[Any, Any], Any],
-        key_selector: KeySelector[Any, Any] | Callable[[Any], Any],
-        **subtask: int,
-    ) -> OperatorHarness:
-        """Return a harness for the function of ``KeyedStream.reduce``."""
-        return cls(ReduceOperator(function, key_selector), **subtask)
-
-    @classmethod
-    def for_window(
-        cls,
-        key_selector: KeySelector[Any, Any] | Callable[[Any], Any],
-        window_assigner: WindowAssigner[Any, Any],
-        *,
-        reduce: ReduceFunction[Any] | Callable[[Any, Any], Any] | None = None,
-        aggregate: AggregateFunction[Any, Any, Any] | None = None,
-        function: WindowFunction[Any, Any, Any, Any] | ProcessWindowFunction[Any, Any, Any, Any] | None = None,
-        allowed_lateness_ms: int = 0,
-        side_output_late_data: OutputTag | None = None,
-        trigger: Trigger[Any, Any] | None = None,
-        evictor: Evictor[Any, Any] | None = None,
-        **subtask: int,
-    ) -> OperatorHarness:
-        """Return a harness for the functions of a ``WindowedStream``.
-
-        Args:
-            key_selector: Of the keyed stream.
-            window_assigner: The windows.
-            reduce: The function of ``reduce``.
-            aggregate: The function of ``aggregate``, in its place.
-            function: The function of ``apply`` or ``process``, or the window function beside one of those two.
-            allowed_lateness_ms: As ``WindowedStream.allowed_lateness`` sets it, in milliseconds.
-            side_output_late_data: As ``WindowedStream.side_output_late_data`` sets it.
-            trigger: As ``WindowedStream.trigger`` sets it.
-            evictor: As ``WindowedStream.evictor`` sets it.
-            **subtask: ``subtask_index``, ``parallelism`` and ``max_parallelism``.
-
-        Raises:
-            ValueError: Both reduce and aggregate are given, or no function at all.
-
-        Example:
-            >>> from penstock.common.time import Time
-            >>> from penstock.datastream.window import TumblingEventTimeWindows
-            >>> minutes = TumblingEventTimeWindows.of(Time.minutes(1))
-            >>> with OperatorHarness.for_window(lambda pair: pair[0], minutes, reduce=max) as harness:
-            ...     harness.process_element(("a", 7), 10_000)
-            ...     harness.process_element(("a", 9), 20_000)
-            ...     harness.process_watermark(59_999)
-            ...     harness.output()
-            [StreamRecord(value=('a', 9), timestamp=59999), Watermark(timestamp=59999)]
-        """
-        if reduce is not None and aggregate is not None:
-            msg = "A window has either a reduce or an aggregate function, not both."
-            raise ValueError(msg)
-        if reduce is None and aggregate is None and function is None:
-            msg = "A window needs a function: reduce, aggregate, or one for all records of a window."
-            raise ValueError(msg)
-        strategy = "reduce" if reduce is not None else "aggregate" if aggregate is not None else "elements"
-        operator = window_operator(
-            key_selector,
-            window_assigner,
-            allowed_lateness_ms=allowed_lateness_ms,
-            late_tag=None if side_output_late_data is None else side_output_late_data.tag_id,
-            strategy=strategy,
-            function=aggregate if reduce is None else reduce,
-            window_function=function,
-            trigger=trigger,
-            evictor=evictor,
-        )
-        return cls(operator, **subtask)
 
     # ----------------------------------------------------------------------------------------------------- input
 

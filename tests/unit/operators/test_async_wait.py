@@ -6,7 +6,6 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.kit.virtual_loop import VirtualLoop
 
 from penstock._engine.operators import async_wait
 from penstock._engine.operators.async_wait import REPEATED_CALLS, AsyncWaitOperator
@@ -20,6 +19,7 @@ from penstock.datastream.async_retry_predicates import (
 )
 from penstock.datastream.async_retry_strategies import ExponentialBackoffDelayRetryStrategy, NoRetryStrategy
 from penstock.datastream.functions import AsyncFunction, AsyncRetryStrategy
+from penstock.testing._virtual_loop import VirtualLoop
 from penstock.testing.harness import OperatorHarness, StreamRecord, Watermark
 
 if TYPE_CHECKING:

@@ -1,0 +1,194 @@
+"""How a harness for each kind of function of one stream is made; ``OperatorHarness`` has these methods."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from penstock._builders.keyed_functions import KeyedFilter, KeyedFlatMap, KeyedMap
+from penstock._engine.operators.map_batches import MapBatchesOperator
+from penstock._engine.operators.process import KeyedProcessOperator, ProcessOperator
+from penstock._engine.operators.reduce import ReduceOperator
+from penstock._engine.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
+from penstock._engine.operators.windows.window_choice import window_operator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock._api.functions.basic import (
+        AggregateFunction,
+        FilterFunction,
+        FlatMapFunction,
+        KeySelector,
+        MapFunction,
+        ReduceFunction,
+    )
+    from penstock._api.functions.process import KeyedProcessFunction, ProcessFunction
+    from penstock._api.functions.windows import ProcessWindowFunction, WindowFunction
+    from penstock._api.output_tag import OutputTag
+    from penstock._api.windows.evictors import Evictor
+    from penstock._api.windows.triggers import Trigger
+    from penstock._api.windows.window import WindowAssigner
+    from penstock._engine.operators.base import Operator
+    from penstock.common.typeinfo import TypeInformation
+
+
+class OneInputMakers:
+    """The ``for_`` methods for functions of one stream."""
+
+    def __init__(
+        self, operator: Operator, *, subtask_index: int = 0, parallelism: int = 1, max_parallelism: int = 128
+    ) -> None:
+        raise NotImplementedError
+
+    @classmethod
+    def for_map(
+        cls,
+        function: MapFunction[Any, Any] | Callable[[Any], Any],
+        key_selector: KeySelector[Any, Any] | Callable[[Any], Any] | None = None,
+        **subtask: int,
+    ) -> Self:
+        """Return a harness for the function of ``DataStream.map``, or of ``KeyedStream.map``.
+
+        Args:
+            function: The function.
+            key_selector: Of the keyed stream, on which ``open`` may get state; here and in the next two.
+            **subtask: ``subtask_index``, ``parallelism`` and ``max_parallelism``, here and below.
+        """
+        return cls(_one(MapOperator, KeyedMap, function, key_selector), **subtask)
+
+    @classmethod
+    def for_flat_map(
+        cls,
+        function: FlatMapFunction[Any, Any] | Callable[[Any], Any],
+        key_selector: KeySelector[Any, Any] | Callable[[Any], Any] | None = None,
+        **subtask: int,
+    ) -> Self:
+        """Return a harness for the function of ``DataStream.flat_map``."""
+        return cls(_one(FlatMapOperator, KeyedFlatMap, function, key_selector), **subtask)
+
+    @classmethod
+    def for_filter(
+        cls,
+        function: FilterFunction[Any] | Callable[[Any], bool],
+        key_selector: KeySelector[Any, Any] | Callable[[Any], Any] | None = None,
+        **subtask: int,
+    ) -> Self:
+        """Return a harness for the function of ``DataStream.filter``."""
+        return cls(_one(FilterOperator, KeyedFilter, function, key_selector), **subtask)
+
+    @classmethod
+    def for_map_batches(
+        cls,
+        function: Callable[[Any], Any] | MapFunction[Any, Any],
+        batch_format: Literal["pyarrow", "pandas", "polars"] = "pyarrow",
+        *,
+        input_type: TypeInformation | None = None,
+        output_type: TypeInformation | None = None,
+        **subtask: int,
+    ) -> Self:
+        """Return a harness for the function of ``DataStream.map_batches``; records go in and come out.
+
+        Args:
+            function: The function.
+            batch_format: The form of the batches that it takes.
+            input_type: The type of the stream before it; None without one.
+            output_type: The declared type of the rows that it returns.
+            **subtask: ``subtask_index``, ``parallelism`` and ``max_parallelism``.
+        """
+        return cls(MapBatchesOperator(function, batch_format, input_type, output_type), **subtask)
+
+    @classmethod
+    def for_process(cls, function: ProcessFunction[Any, Any], **subtask: int) -> Self:
+        """Return a harness for the function of ``DataStream.process``."""
+        return cls(ProcessOperator(function), **subtask)
+
+    @classmethod
+    def for_keyed_process(
+        cls,
+        function: KeyedProcessFunction[Any, Any, Any],
+        key_selector: KeySelector[Any, Any] | Callable[[Any], Any],
+        **subtask: int,
+    ) -> Self:
+        """Return a harness for the function of ``KeyedStream.process``."""
+        return cls(KeyedProcessOperator(function, key_selector), **subtask)
+
+    @classmethod
+    def for_reduce(
+        cls,
+        function: ReduceFunction[Any] | Callable[[Any, Any], Any],
+        key_selector: KeySelector[Any, Any] | Callable[[Any], Any],
+        **subtask: int,
+    ) -> Self:
+        """Return a harness for the function of ``KeyedStream.reduce``."""
+        return cls(ReduceOperator(function, key_selector), **subtask)
+
+    @classmethod
+    def for_window(
+        cls,
+        key_selector: KeySelector[Any, Any] | Callable[[Any], Any],
+        window_assigner: WindowAssigner[Any, Any],
+        *,
+        reduce: ReduceFunction[Any] | Callable[[Any, Any], Any] | None = None,
+        aggregate: AggregateFunction[Any, Any, Any] | None = None,
+        function: WindowFunction[Any, Any, Any, Any] | ProcessWindowFunction[Any, Any, Any, Any] | None = None,
+        allowed_lateness_ms: int = 0,
+        side_output_late_data: OutputTag | None = None,
+        trigger: Trigger[Any, Any] | None = None,
+        evictor: Evictor[Any, Any] | None = None,
+        **subtask: int,
+    ) -> Self:
+        """Return a harness for the functions of a ``WindowedStream``.
+
+        Args:
+            key_selector: Of the keyed stream.
+            window_assigner: The windows.
+            reduce: The function of ``reduce``.
+            aggregate: The function of ``aggregate``, in its place.
+            function: The function of ``apply`` or ``process``, or the window function beside one of those two.
+            allowed_lateness_ms: As ``WindowedStream.allowed_lateness`` sets it, in milliseconds.
+            side_output_late_data: As ``WindowedStream.side_output_late_data`` sets it.
+            trigger: As ``WindowedStream.trigger`` sets it.
+            evictor: As ``WindowedStream.evictor`` sets it.
+            **subtask: ``subtask_index``, ``parallelism`` and ``max_parallelism``.
+
+        Raises:
+            ValueError: Both reduce and aggregate are given, or no function at all.
+
+        Example:
+            >>> from penstock.common.time import Time
+            >>> from penstock.datastream.window import TumblingEventTimeWindows
+            >>> from penstock.testing import OperatorHarness
+            >>> minutes = TumblingEventTimeWindows.of(Time.minutes(1))
+            >>> with OperatorHarness.for_window(lambda pair: pair[0], minutes, reduce=max) as harness:
+            ...     harness.process_element(("a", 7), 10_000)
+            ...     harness.process_element(("a", 9), 20_000)
+            ...     harness.process_watermark(59_999)
+            ...     harness.output()
+            [StreamRecord(value=('a', 9), timestamp=59999), Watermark(timestamp=59999)]
+        """
+        if reduce is not None and aggregate is not None:
+            msg = "A window has either a reduce or an aggregate function, not both."
+            raise ValueError(msg)
+        if reduce is None and aggregate is None and function is None:
+            msg = "A window needs a function: reduce, aggregate, or one for all records of a window."
+            raise ValueError(msg)
+        strategy = "reduce" if reduce is not None else "aggregate" if aggregate is not None else "elements"
+        operator = window_operator(
+            key_selector,
+            window_assigner,
+            allowed_lateness_ms=allowed_lateness_ms,
+            late_tag=None if side_output_late_data is None else side_output_late_data.tag_id,
+            strategy=strategy,
+            function=aggregate if reduce is None else reduce,
+            window_function=function,
+            trigger=trigger,
+            evictor=evictor,
+        )
+        return cls(operator, **subtask)
+
+
+def _one(plain: Callable[[Any], Operator], wrapper: Callable[[Any], Any], function: Any, key_selector: Any) -> Operator:
+    """Return the operator of a function, which has keyed state where there is a selector."""
+    if key_selector is None:
+        return plain(function)
+    return KeyedProcessOperator(wrapper(function), key_selector)

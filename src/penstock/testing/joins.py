@@ -1,0 +1,86 @@
+"""A harness for the functions of joins and co-groups in windows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock._builders.windows.joined_functions import KeyOfTagged, grouping, joining
+from penstock._engine.operators.windows.window_choice import window_operator
+from penstock._engine.protocol.rows import MAX_WATERMARK
+from penstock.testing.two_inputs import TwoInputHarness
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock._api.functions.basic import KeySelector
+    from penstock._api.functions.joins import CoGroupFunction, FlatJoinFunction, JoinFunction
+    from penstock._api.windows.window import WindowAssigner
+    from penstock._builders.windows.joined_functions import OfBoth
+
+__all__ = ["JoinHarness"]
+
+
+class JoinHarness(TwoInputHarness):
+    """One subtask of a window join or a co-group, made by one of the ``for_`` methods below.
+
+    Example:
+        >>> from penstock.common.time import Time
+        >>> from penstock.datastream.window import TumblingEventTimeWindows
+        >>> key, seconds = (lambda pair: pair[0]), TumblingEventTimeWindows.of(Time.seconds(1))
+        >>> with JoinHarness.for_window_join(lambda one, other: one + other[1:], key, key, seconds) as harness:
+        ...     harness.process_element(("a", 1), 100)
+        ...     harness.process_elements2([("a", 2), ("a", 3)], 200)
+        ...     harness.process_watermark(999)
+        ...     harness.process_watermark2(999)
+        ...     harness.values()
+        [('a', 1, 2), ('a', 1, 3)]
+    """
+
+    @classmethod
+    def for_window_join(
+        cls,
+        function: JoinFunction[Any, Any, Any] | FlatJoinFunction[Any, Any, Any] | Callable[[Any, Any], Any],
+        key_selector1: KeySelector[Any, Any] | Callable[[Any], Any],
+        key_selector2: KeySelector[Any, Any] | Callable[[Any], Any],
+        window_assigner: WindowAssigner[Any, Any],
+        **subtask: int,
+    ) -> JoinHarness:
+        """Return a harness for the function of ``DataStream.join``."""
+        return cls._for_both(joining(function), key_selector1, key_selector2, window_assigner, subtask)
+
+    @classmethod
+    def for_co_group(
+        cls,
+        function: CoGroupFunction[Any, Any, Any],
+        key_selector1: KeySelector[Any, Any] | Callable[[Any], Any],
+        key_selector2: KeySelector[Any, Any] | Callable[[Any], Any],
+        window_assigner: WindowAssigner[Any, Any],
+        **subtask: int,
+    ) -> JoinHarness:
+        """Return a harness for the function of ``DataStream.co_group``."""
+        return cls._for_both(grouping(function), key_selector1, key_selector2, window_assigner, subtask)
+
+    @classmethod
+    def _for_both(
+        cls, function: OfBoth, one: Any, other: Any, windows: WindowAssigner[Any, Any], subtask: dict[str, int]
+    ) -> JoinHarness:
+        operator = window_operator(
+            KeyOfTagged(one, other),
+            windows,
+            allowed_lateness_ms=0,
+            late_tag=None,
+            strategy="elements",
+            function=None,
+            window_function=function,
+        )
+        return cls(operator, **subtask)
+
+    def end_input(self) -> None:
+        """End both inputs, as bounded sources do."""
+        self.process_watermark(MAX_WATERMARK)
+        self.process_watermark2(MAX_WATERMARK)
+        self._take(self._operator.end_input(0))
+        self._finish()
+
+    def _process(self, records: list[Any], timestamp: int | None, input_index: int) -> None:
+        super()._process([(input_index, record) for record in records], timestamp, 0)
