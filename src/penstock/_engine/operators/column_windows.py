@@ -11,7 +11,7 @@ from abc import abstractmethod
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock._api.windows.time_windows import AlignedWindows, TumblingEventTimeWindows, checked_timestamp
+from penstock._api.windows.time_windows import AlignedWindows, TumblingEventTimeWindows
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.record_columns import DeclaredColumns, with_columns
 from penstock._engine.operators.side_outputs import SideOutputs
@@ -21,6 +21,7 @@ from penstock._engine.operators.windows.window_function import WindowResults
 from penstock._engine.operators.windows.window_strategy import AggregatePanes
 from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock.common.columns import RecordLayout, int64_column, record_maker
+from penstock.errors import MissingTimestampError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -96,7 +97,7 @@ class _ColumnWindows(WindowOperator):
 
         functions: Any = pc
         if batch.timestamps is None or functions.min(batch.timestamps).as_py() == NO_TIMESTAMP:
-            checked_timestamp(NO_TIMESTAMP)  # raises
+            raise MissingTimestampError(self.context.operator_name, "of a batch of columns")
         groups, firsts = self._slices_of(batch.timestamps)
         closed = [group for group, stamp in enumerate(firsts) if self._takes_none(stamp)]
         if closed:
