@@ -46,7 +46,7 @@ class Gap(SessionWindowTimeGapExtractor):
         return 5_000
 
 
-class Total(AggregateFunction):
+class Total(AggregateFunction[Any, Any, Any]):
     """A count and a sum."""
 
     def create_accumulator(self) -> Any:
@@ -76,7 +76,7 @@ KINDS: dict[str, Callable[[], tuple[Any, Any]]] = {
     "tumbling, continuous": lambda: (TumblingEventTimeWindows.of(GAP), ContinuousEventTimeTrigger.of(Time.seconds(1))),
     "tumbling, processing time": lambda: (TumblingProcessingTimeWindows.of(GAP), None),
     "sliding, processing time": lambda: (SlidingProcessingTimeWindows.of(GAP, Time.seconds(1)), None),
-    "count windows": lambda: (GlobalWindows.create(), PurgingTrigger.of(CountTrigger.of(10))),
+    "count windows": lambda: (GlobalWindows.create(), PurgingTrigger[Any, Any](CountTrigger.of(10))),
 }
 
 
@@ -105,7 +105,7 @@ def run(kind: str, batches: list[tuple[list[Any], list[int]]]) -> float:
         harness.clock.set(max(last, harness.clock.now_ms()))
         batch = RowBatch(values, stamps, [(BATCH, last - 500)])
         for outputs in (operator.on_processing_time(last), operator.process(batch, 0)):
-            fired += sum(len(out.records) for _, out in outputs)
+            fired += sum(len(out) for _, out in outputs)
     took = time.process_time() - start
     assert fired
     return took / (len(batches) * BATCH) * 1e6

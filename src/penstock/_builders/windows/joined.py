@@ -158,7 +158,7 @@ class _TwoStreams(Generic[IN1, IN2, V]):
     """Two streams whose records are brought together by key and window."""
 
     #: The class of the windows.
-    _kind: type[V]
+    _kind: ClassVar[type[Any]]
 
     def __init__(self, stream1: DataStream[IN1], stream2: DataStream[IN2]) -> None:
         self._streams = stream1, stream2
@@ -193,7 +193,7 @@ class JoinedStreams(_TwoStreams[IN1, IN2, "JoinedWindows[IN1, IN2]"], Generic[IN
         'Window Join'
     """
 
-    _kind = JoinedWindows
+    _kind: ClassVar[type[Any]] = JoinedWindows
 
 
 class CoGroupedStreams(_TwoStreams[IN1, IN2, "CoGroupedWindows[IN1, IN2]"], Generic[IN1, IN2]):
@@ -215,7 +215,7 @@ class CoGroupedStreams(_TwoStreams[IN1, IN2, "CoGroupedWindows[IN1, IN2]"], Gene
         'Co-Group'
     """
 
-    _kind = CoGroupedWindows
+    _kind: ClassVar[type[Any]] = CoGroupedWindows
 
 
 def _tagged(stream: DataStream[Any], side: int) -> DataStream[Any]:

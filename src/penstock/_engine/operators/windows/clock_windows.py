@@ -17,6 +17,7 @@ from penstock.common.copies import own
 if TYPE_CHECKING:
     from penstock._engine.operators.side_outputs import SideOutputs
     from penstock._engine.protocol.keys import NormalKey
+    from penstock._engine.state.rows import Composite
 
 
 class ClockWindowOperator(KeyedWindowOperator):
@@ -30,7 +31,7 @@ class ClockWindowOperator(KeyedWindowOperator):
         windows = self._assigned(records[0], stamps[0])
         for window in windows:
             namespace, last = self.namespaces.of(window), window.max_timestamp()
-            addresses = [(normal, namespace, None) for normal in normals]
+            addresses: list[Composite] = [(normal, namespace, None) for normal in normals]
             for address, key in zip(addresses, keys, strict=True):
                 # A window that this epoch has written, and not fired since, has its timer.
                 if address not in dirty or hot.get(address) is ABSENT:

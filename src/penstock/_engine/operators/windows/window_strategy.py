@@ -167,9 +167,8 @@ class ElementPanes(PaneStrategy):
         pane.dirty.update(keys)
 
     def add(self, pane: Pane, key: Any, value: Any) -> None:
-        elements = _held(pane, key)
-        if elements is ABSENT:
-            elements = []
+        before = _held(pane, key)
+        elements: list[Any] = [] if before is ABSENT else before
         elements.append(value)
         pane.hot[key] = elements
         pane.dirty.add(key)
