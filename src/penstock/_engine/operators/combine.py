@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock._engine.operators.base import NOTHING
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.context import EngineRuntimeContext
-from penstock._engine.operators.keyed import KeyedOperator
+from penstock._engine.operators.keyed import KeyedOperator, refuse_unstable_key
 from penstock._engine.operators.loops import Loops
 from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock._engine.state import pickles
@@ -53,6 +53,7 @@ class CombineOperator(KeyedOperator):
     def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         if not batch.records:
             return ((None, batch),)
+        refuse_unstable_key(self.selects[0], batch.records[0], self.context.operator_name)
         keys, normals = self.keys_of(batch.records)
         if not self.combines(batch):
             return self._passed_on(keys, batch)
