@@ -1,4 +1,4 @@
-"""Says why a name of PyFlink's is not here, and what to use instead: one table, ``absent_names.txt``.
+"""Explains missing names of PyFlink, with the alternatives in the table ``absent_names.txt``.
 
 A public module calls :func:`explain` at its end. Then
 
@@ -6,8 +6,8 @@ A public module calls :func:`explain` at its end. Then
   :class:`~penstock.errors.AbsentImportError`, by a finder that comes after all others,
 - ``window.Missing`` and ``Class.missing_method`` raise an :class:`~penstock.errors.AbsentAttributeError`.
 
-The one is an ImportError and the other an AttributeError, so that ``try`` and ``hasattr`` in programs, in pickle and in
-tools work as ever. Python asks finders about a name of a module only if the module has a ``__path__``.
+The one is an ImportError and the other an AttributeError, so that ``try`` and ``hasattr`` work as usual in programs, in
+pickle and in tools. Python asks finders about a name of a module only if the module has a ``__path__``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ALL: Final = "*"
 
 @cache
 def table() -> dict[tuple[str, str], str]:
-    """Return the reason of each absent name, by module below ``penstock`` and name there; ``*`` is all of a module."""
+    """Return the reason for each absent name, by module below ``penstock`` and name; ``*`` is a whole module."""
     text = (files(_PACKAGE) / "absent_names.txt").read_text(encoding="utf-8")
     found: dict[tuple[str, str], str] = {}
     reason = ""
@@ -43,7 +43,7 @@ def table() -> dict[tuple[str, str], str]:
 
 
 def reason_of(module: str, name: str = "") -> str | None:
-    """Return why a name of a module, or a module itself, is not here; None when the table does not say.
+    """Return why a name of a module, or the module itself, is absent; None if the table does not have it.
 
     Args:
         module: The module's name below ``penstock``.
@@ -76,7 +76,7 @@ def absent(module: str, name: str) -> AttributeError:
 
 
 def explain(module: str) -> None:
-    """Have a public module say why names are not in it that PyFlink has there.
+    """Let a public module explain the names that it lacks in comparison to PyFlink's.
 
     Args:
         module: The full name of the module, which has been executed.
@@ -96,7 +96,7 @@ def explain(module: str) -> None:
 
 
 def _explain_member(public: Any, name: str, error: AbsentAttributeError) -> None:
-    """Put an explanation in the place of a method of a class."""
+    """Replace a missing method of a class by an explanation."""
     *classes, member = name.split(".")
     owner: Any = public
     for part in classes:
@@ -105,7 +105,7 @@ def _explain_member(public: Any, name: str, error: AbsentAttributeError) -> None
 
 
 class _AbsentMember:
-    """A member of a class that is not here: to have it raises."""
+    """A missing member of a class; access raises."""
 
     def __init__(self, error: AbsentAttributeError) -> None:
         self._error = error
@@ -115,7 +115,7 @@ class _AbsentMember:
 
 
 class _Explainer(MetaPathFinder):
-    """Finds nothing, and says why where the table knows it."""
+    """A finder that finds nothing, and raises for names in the table."""
 
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
         """Raise for a module or a name that the table explains."""
@@ -130,6 +130,6 @@ class _Explainer(MetaPathFinder):
 
 
 def install() -> None:
-    """Let imports of what is absent be explained, in this process."""
+    """Explain imports of absent names in this process from now on."""
     if not any(isinstance(finder, _Explainer) for finder in sys.meta_path):
         sys.meta_path.append(_Explainer())

@@ -1,8 +1,8 @@
-"""Where a public name is shown.
+"""Sets the public module of classes that are defined in private modules.
 
-What is public is defined in private modules, which may move, and shown by thin public ones: a class says the public
-module as its own, so that pickles, messages and documentation name that. It is said where the class is defined, because
-tasks load the definition alone. A pickle that is read loads the public module by itself.
+Public classes are defined in private modules, which may move, and shown by thin public modules. A class reports the
+public module as its own, so that pickles, messages and documentation name it. The defining module sets this, because
+tasks load only the definition. Reading a pickle loads the public module.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ _shown: set[str] = set()
 
 
 def show(module: str, *classes: type) -> None:
-    """Have classes name the public module that shows them as their own.
+    """Let classes report the public module that shows them.
 
     Args:
         module: The public module.
-        *classes: What it shows; a class within one of them moves with it.
+        *classes: The shown classes; nested classes are included.
     """
     _shown.add(module)
     for one in classes:
@@ -32,8 +32,8 @@ def show(module: str, *classes: type) -> None:
 def load_shown() -> None:
     """Import the public modules of all classes that are defined so far.
 
-    Call it before cloudpickle, which would take a class by value where the module that it names was not imported: the
-    task would have another class of the same name.
+    Call it before cloudpickle, which would pickle a class by value if the class's module was not imported: the task
+    would then have another class of the same name.
     """
     for module in [module for module in _shown if module not in sys.modules]:
         import_module(module)

@@ -3,30 +3,30 @@
     PenstockError
     ├── JobGraphError                   fix the program: known before the job starts
     │   ├── AccumulatorTypeError            accumulators of two classes under one name
-    │   ├── ConfigurationError              a configuration key has a value that it cannot have
-    │   │   └── UnknownKeyError                 a key that is nearly one that is read
+    │   ├── ConfigurationError              a configuration key has an invalid value
+    │   │   └── UnknownKeyError                 a key that is probably misspelt
     │   ├── ConfigurationFileError          a config.yaml that cannot be read
     │   ├── DeclaredTypeError               a value that does not fit the type declared for it
     │   ├── DuplicateUidError               two operators carry the same uid
     │   ├── EmptyJobError                   nothing to execute
     │   ├── ForwardParallelismError         forward() between different parallelisms
     │   ├── KeyEncodingError                a key without a canonical encoding
-    │   ├── KeyRequiredError                a stream without keys is asked for what belongs to a key
-    │   ├── PathError                       a path or URL cannot be, or is probably not the one that was meant
+    │   ├── KeyRequiredError                an operation on a stream without keys that needs keys
+    │   ├── PathError                       a path or URL is invalid, or probably a mistake
     │   ├── StateDescriptorError            a state declared as another kind than it was written as
     │   ├── UncopyableRecordError           a record that can neither be pickled nor copied
     │   ├── UnpicklableFunctionError        a function that cannot travel to the tasks
     │   └── UnsupportedOperationError       a PyFlink call that has no meaning here
-    │       ├── AbsentAttributeError            an attribute of PyFlink's that is not here; also an AttributeError
-    │       └── AbsentImportError               a name of PyFlink's that is not here; also an ImportError
+    │       ├── AbsentAttributeError            an attribute of PyFlink that Penstock lacks; also an AttributeError
+    │       └── AbsentImportError               a name of PyFlink that Penstock lacks; also an ImportError
     ├── RestoreError                    fix the start: the state to start from
-    │   ├── CheckpointClaimedError          what a job was to claim is another one's
+    │   ├── CheckpointClaimedError          a checkpoint that another job has claimed
     │   ├── CheckpointStorageError          the checkpoint directory cannot be used
     │   ├── CorruptCheckpointError          a file of a checkpoint is damaged or gone
     │   │   ├── SignatureError                  it is not signed with the key that is configured
     │   │   └── UnsupportedFormatError          it is in a format of another version of Penstock
-    │   ├── ExposedCheckpointError          other users can change what the job was to go on from
-    │   ├── FinishedOperatorError           something that runs stands before what has finished
+    │   ├── ExposedCheckpointError          other users can change the files that the job starts from
+    │   ├── FinishedOperatorError           an operator before a finished one may still send records
     │   ├── LocalStateError                 the local directory for keyed state cannot be used
     │   ├── MaxParallelismError             keyed state was written with another number of key groups
     │   ├── MixedChainError                 operators that run as one have finished to different extents
@@ -34,61 +34,63 @@
     │   ├── NoCheckpointError               nothing to continue from
     │   ├── ParallelismLimitError           more subtasks than keyed state has key groups
     │   ├── SavepointChangeError            a savepoint that cannot be written, changed or deleted
-    │   ├── StateClassError                 state of a class that is gone or has changed
+    │   ├── StateClassError                 state of a class that was removed or has changed
     │   ├── SupervisionNoteError            the note of a supervised program's jobs is gone or damaged
     │   ├── TemporaryCheckpointsError       the temporary checkpoints of a running job were removed
     │   ├── UnclaimedStateError             state of an operator that the job does not have
     │   ├── UnknownStateError               state that a savepoint does not have
-    │   └── UntrustedClassError             a savepoint that is looked into has values of a class that was not named
+    │   └── UntrustedClassError             a savepoint has values of a class that the reader did not allow
     ├── SparkSetupError                 fix the machine: Spark cannot start here
     │   ├── LocalDirectoryError             a local directory cannot be used, or its disk is full
     │   ├── LoopbackError                   processes of this machine cannot reach each other
-    │   ├── PySparkVersionError             the PySpark or the Spark found is not one that works
+    │   ├── PySparkVersionError             PySpark or Spark has an unsupported version
     │   ├── SparkLaunchError                the JVM ended while it was starting
     │   └── UnsupportedJavaError            no Java that this Spark runs on
     ├── JobRunError                     look into the run: the job was under way
     │   ├── AccumulatorSizeError            accumulators too large for the checkpoints that hold them
     │   ├── AggregationError                a field that sum, min or max cannot take
-    │   ├── BatchColumnsError               a batch of columns that is not what it was given as
+    │   ├── BatchColumnsError               a batch of columns does not match its declaration
     │   ├── CheckpointExpiredError          the tasks of a checkpoint made no progress for too long
-    │   ├── CheckpointRequestError          a checkpoint that was asked for could not be made
-    │   ├── DamagedBlockError               what one task sent to another cannot be read
+    │   ├── CheckpointRequestError          a requested checkpoint could not be made
+    │   ├── DamagedBlockError               a block from another task cannot be read
     │   ├── DriverCodeError                 an enumerator or a committer failed on the driver
     │   ├── EpochCancelledError             an epoch was interrupted on purpose
     │   ├── EpochInfrastructureError        Spark lost an epoch; it is run again
     │   ├── FencedError                     another driver has taken the job over
     │   ├── JobCancelledError               the job was cancelled
     │   ├── JobExecutionError               the job failed, mostly in a user's function
-    │   ├── LostCommittableError            what a sink staged is gone before its first commit
+    │   ├── KeptStreamError                 what a program kept of a stream is gone or damaged
+    │   ├── LostCommittableError            staged data of a sink is missing at its first commit
     │   ├── MessageFormatError              a message that is not what its schema describes
     │   ├── MissingTimestampError           a record without a timestamp in an operator of event time
     │   ├── PartitionError                  a custom partitioner named a subtask that does not exist
     │   ├── RecordFieldError                a record has a field that its file has no column for
-    │   ├── RecordValueError                a record has a value that its column cannot hold as it is
-    │   ├── SavepointError                  a savepoint that was asked for could not be written
-    │   │   ├── StopIncompleteError             it was written, and the job failed after that
+    │   ├── RecordValueError                a record has a value that its column cannot hold unchanged
+    │   ├── SavepointError                  a requested savepoint could not be written
+    │   │   ├── StopIncompleteError             the savepoint was written, and the job failed after it
     │   │   └── StopTimeoutError                the job did not stop in time, and was cancelled
     │   ├── SinkFileError                   an output file cannot be written or published
-    │   │   ├── BucketNameError                 a bucket has a name that no folder can have
-    │   │   └── StagedFileError             a checkpoint continues an unfinished one that is gone
+    │   │   ├── BucketNameError                 a bucket has an invalid name
+    │   │   └── StagedFileError             an unfinished file of a checkpoint is missing
     │   ├── SourceFileError                 an input file is gone or cannot be read
-    │   │   ├── SourceFileChangedError          it has changed since the job found it
-    │   │   └── SourceFileGoneError             it is not there any more
-    │   ├── SortSpillError                  a sort of a batch job finds no room on the local disk
+    │   │   ├── SourceFileChangedError          the file has changed since the job found it
+    │   │   └── SourceFileGoneError             the file no longer exists
+    │   ├── SortSpillError                  the local disk has no room for a sort of a batch job
     │   ├── SparkGoneError                  Spark's JVM has ended; only another start helps
     │   ├── SplitFetchError                 a source's reader could not fetch
     │   ├── StaleAttemptError               a task that outlived its attempt stopped itself
-    │   ├── TimestampError                  a timestamp, a watermark or a timer that is no time of 64 bits
+    │   ├── TimestampError                  a timestamp, a watermark or a timer is no integer of 64 bits
     │   ├── UnpicklableAccumulatorError     an accumulator that cannot be written to a checkpoint
     │   ├── UnpicklableStateError           a value in keyed state that cannot be written to a checkpoint
-    │   ├── UnreadableOutputError           what was printed or collected cannot be read back
-    │   └── WindowResultError               a window assigner, a trigger or an evictor returned what it cannot
-    ├── CommandError                    fix the call: the command penstock could not do it
-    │   ├── CommandTimeoutError             what was asked for takes longer, and continues
+    │   ├── UnreadableOutputError           printed or collected output cannot be read back
+    │   ├── UnstableKeyError                a key selector gave two keys for one record
+    │   └── WindowResultError               a window assigner, a trigger or an evictor returned an invalid result
+    ├── CommandError                    fix the call: the command penstock failed
+    │   ├── CommandTimeoutError             the operation takes longer than the timeout, and continues
     │   ├── JobRestartingError        a supervised job has no process at this moment
-    │   ├── JobNotFoundError                no running job, or more than one, is called that
-    │   ├── JobRequestError                 a running job refused, or failed to do it
-    │   └── JobUnreachableError             nothing answers where a job should be
+    │   ├── JobNotFoundError                no running job, or more than one, matches
+    │   ├── JobRequestError                 a running job refused the request, or failed to perform it
+    │   └── JobUnreachableError             no server answers at a job's address
     ├── RetryableError                  wait: the same call may succeed later
     └── InternalError                   report: a bug in Penstock
 
@@ -109,6 +111,7 @@ from penstock._errors.command import (
 )
 from penstock._errors.files import (
     BucketNameError,
+    KeptStreamError,
     LostCommittableError,
     RecordFieldError,
     RecordValueError,
@@ -179,6 +182,7 @@ from penstock._errors.run import (
     UnpicklableAccumulatorError,
     UnpicklableStateError,
     UnreadableOutputError,
+    UnstableKeyError,
 )
 from penstock._errors.start import (
     CheckpointClaimedError,
@@ -242,6 +246,7 @@ __all__ = [
     "JobRestartingError",
     "JobRunError",
     "JobUnreachableError",
+    "KeptStreamError",
     "KeyEncodingError",
     "KeyRequiredError",
     "LocalDirectoryError",
@@ -292,6 +297,7 @@ __all__ = [
     "UnpicklableFunctionError",
     "UnpicklableStateError",
     "UnreadableOutputError",
+    "UnstableKeyError",
     "UnsupportedFormatError",
     "UnsupportedJavaError",
     "UnsupportedOperationError",

@@ -28,6 +28,7 @@ from penstock._connectors.files.staging import segment_name, sink_name
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.epochs import execution as epochs
+from penstock._engine.kept.place import KEPT, kept_place
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.metadata import ChainEntryKind, decode_chain_entry
 from penstock._engine.protocol.paths import MARK, START_ORDER, shared_path
@@ -71,6 +72,8 @@ def kind_of(place: Path, path: Path) -> str | None:
             found = "the mark, and the start order"
         case ("checkpoints", _, "shared", name):
             found = "undelivered output" if name.endswith(".out") else "state files"
+        case ("checkpoints", ".kept", *_, name) if name != "lock":
+            found = "kept streams"
         case ("checkpoints", _, "blobs", *_):
             found = "programs"
         case ("checkpoints", _, _, "_metadata"):
@@ -265,6 +268,13 @@ class Experiment:
         assert self.cancelled.driver.checkpoint is not None
         [self.savepoint] = (place / "savepoints").glob(f"savepoint-{self.cancelled.driver.job_id[:6]}-*")
         self.orphans = self._leave(self.cancelled) | self._leave(self.original.job)
+        #: What a program keeps that lives, and what one that is dead has left.
+        self.kept = kept_place(str(place / "checkpoints"), {})
+        self.kept.storage.put("writing/0", b"kept")
+        self.dead = place / "checkpoints" / KEPT / f"{Path(self.kept.storage.full_path('')).name}dead"
+        self.dead.mkdir()
+        (self.dead / "lock").touch()
+        (self.dead / "0").write_text("left")
         self.watch = Watch(place)
         #: The steps that count; all of them where none are named.
         self.steps: frozenset[str] | None = None
@@ -372,7 +382,7 @@ def clean(it: Experiment) -> None:
     it.watch.look("clean")
     job_id = it.cancelled.driver.job_id
     ended = (path for path in it.watch.before if job_id in str(path) or "d" * 32 in str(path))
-    it.taken = {str(path.relative_to(it.place)) for path in ended}
+    it.taken = {str(path.relative_to(it.place)) for path in ended} | {str((it.dead / "0").relative_to(it.place))}
 
 
 def disposal(it: Experiment) -> None:
@@ -412,6 +422,7 @@ def experiments() -> Iterator[dict[str, Experiment]]:
     patch.undo()
     for it in done.values():
         it.original.finish()
+        it.kept.remove()
     shutil.rmtree(root)
 
 

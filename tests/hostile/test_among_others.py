@@ -10,11 +10,15 @@ import subprocess
 import sys
 import textwrap
 import time
+from contextlib import redirect_stderr
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import msgspec
 import pytest
+from rich.console import Console
+from rich.file_proxy import FileProxy
+from rich.progress import Progress
 from tests.compat.flink_cli.live_job import Cluster, numbers
 from tests.unit.rest.fakes import JOB, OTHER, Api, FakeControl, job
 
@@ -242,6 +246,15 @@ def test_a_standard_output_that_takes_nothing_ends_a_command_plainly(
 def test_a_report_is_printable(capfd: pytest.CaptureFixture[str]) -> None:
     report("a\x1b[2J\ud800b")
     assert capfd.readouterr().err == "a\\x1b[2J\\ud800b\n"
+
+
+def test_a_report_takes_the_line_of_a_progress_bar(tmp_path: Path) -> None:
+    with (tmp_path / "terminal").open("w+", encoding="utf-8") as terminal:
+        console = Console(file=terminal, force_terminal=True)
+        with Progress(console=console) as progress, redirect_stderr(FileProxy(console, terminal)):
+            progress.add_task("the bar")
+            report("a line")
+    assert b"\r\x1b[2Ka line\n" in (tmp_path / "terminal").read_bytes()
 
 
 def test_a_log_that_grew_too_large_is_the_one_before(tmp_path: Path) -> None:

@@ -10,11 +10,14 @@ from penstock._engine.driver.client.job_client import JobHandle
 from penstock.testing.in_process import Chaos, InProcessEpochRunner
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     import pytest
 
+    from penstock._engine.driver.driver import JobDriver
     from penstock._engine.driver.loop import JobLoop
+    from penstock._engine.gateway.job_view import JobView
     from penstock._engine.graph.job_graph import JobGraph
     from penstock.common.configuration import Configuration
 
@@ -32,14 +35,24 @@ class Cluster:
     def __init__(self, place: Path, *, workers: int = 2, chaos: Chaos | None = None, seed: int = 0) -> None:
         self.place = place
         self.runner = InProcessEpochRunner(workers=workers, chaos=chaos, seed=seed)
-        #: The loops of the jobs, in their order.
+        #: The loops of the jobs, and their drivers, in their order.
         self.loops: list[JobLoop] = []
+        self.drivers: list[JobDriver] = []
 
-    def submit(self, graph: JobGraph, configuration: Configuration, main_classes: bytes | None) -> JobHandle:
+    def submit(
+        self,
+        graph: JobGraph,
+        configuration: Configuration,
+        main_classes: bytes | None,
+        on_end: Callable[[JobView], None] | None = None,
+    ) -> JobHandle:
         """Start a job, as `launch.submit` does."""
         environment = RuntimeEnvironment(self.runner, 2, self.place / "state")
         driver, loop = assemble(graph, configuration, main_classes, environment)
+        if on_end is not None:
+            driver.watch.on_end.append(on_end)
         self.loops.append(loop)
+        self.drivers.append(driver)
         self.watch(loop)
         driver.start(loop)
         return JobHandle(driver)

@@ -32,10 +32,10 @@ class FileSystemCheckpointStorage(CheckpointStorage):
     Args:
         checkpoint_path: The path or URL.
         file_state_size_threshold: State up to this number of bytes is stored in the checkpoint's metadata.
-        write_buffer_size: The bytes that a file is written in; without effect.
+        write_buffer_size: The size of the write buffer in bytes; without effect.
 
     Raises:
-        PathError: It is a path or URL that cannot be.
+        PathError: The path or URL is invalid.
 
     Example:
         >>> print(FileSystemCheckpointStorage("file:///data/checkpoints", 4096).to_configuration())
@@ -60,7 +60,7 @@ class FileSystemCheckpointStorage(CheckpointStorage):
         return None
 
     def get_min_file_size_threshold(self) -> int:
-        """Return up to how many bytes state is stored in the checkpoint's metadata."""
+        """Return the size in bytes up to which state is stored in the checkpoint's metadata."""
         default = option_table.CHECKPOINT_INLINE_THRESHOLD.default
         return default if self._threshold is None else self._threshold
 

@@ -17,7 +17,7 @@ __all__ = ["EmbeddedRocksDBStateBackend", "HashMapStateBackend", "PredefinedOpti
 
 
 class StateBackend(ABC):
-    """What holds keyed state while a job runs; two of one kind with the same settings are equal."""
+    """The store of keyed state of a running job; backends of one kind with equal settings are equal."""
 
     #: The value of ``state.backend.type`` that stands for it.
     kind: ClassVar[str]

@@ -28,11 +28,11 @@ class TimerService(ABC):
 
     @abstractmethod
     def register_processing_time_timer(self, timestamp: int) -> None:
-        """Have ``on_timer`` called once the clock reaches a time."""
+        """Set a timer: ``on_timer`` is called once the clock reaches the time."""
 
     @abstractmethod
     def register_event_time_timer(self, timestamp: int) -> None:
-        """Have ``on_timer`` called once the watermark reaches a time."""
+        """Set a timer: ``on_timer`` is called once the watermark reaches the time."""
 
     @abstractmethod
     def delete_processing_time_timer(self, timestamp: int) -> None:

@@ -1,1 +1,1 @@
-"""The parts of :mod:`penstock.datastream.data_stream`."""
+"""Streams and the environment: the classes that :mod:`penstock.datastream.data_stream` and its siblings show."""

@@ -47,7 +47,7 @@ class _FieldAggregate(ReduceFunction[Any]):
         return field
 
     def refusal(self, one: Any, other: Any) -> AggregationError:
-        """Return the error for two values that this aggregation cannot take together."""
+        """Return the error for two values that this aggregation cannot combine."""
         return AggregationError(self.call, repr(self._position), (short_repr(one), short_repr(other)))
 
     def _index(self, names: list[str] | None) -> int:
@@ -74,7 +74,7 @@ class Sum(_FieldAggregate):
 
 
 class _Extreme(_FieldAggregate):
-    """Orders values as Python does, and NaN, which has no place in that, behind all others, as Java does."""
+    """Orders values as Python does; NaN, which Python does not order, is the greatest value, as in Java."""
 
     def comes_before(self, one: Any, other: Any) -> bool:
         """Tell whether a value is less than another one."""
@@ -82,7 +82,7 @@ class _Extreme(_FieldAggregate):
             if one < other:
                 return True
             return bool(other != other and one == one)  # noqa: PLR0124 - only NaN differs from itself
-        except ArithmeticError:  # as decimals compare with a NaN
+        except ArithmeticError:  # a comparison of decimals with NaN raises
             return _is_nan(other) and not _is_nan(one)
         except (TypeError, ValueError):
             raise self.refusal(one, other) from None

@@ -24,16 +24,16 @@ _Mode = AsyncFunctionDescriptor.OutputMode
 class AsyncDataStream:
     """Adds an :class:`AsyncFunction` to a stream.
 
-    In all four forms:
+    Parameters of all four methods:
 
     Args:
         data_stream: The stream.
         async_function: The function.
-        timeout: How long a call may take, with all of its retries; then ``AsyncFunction.timeout`` gives the result.
-            0 for any time, where there are no retries.
-        capacity: How many records of a subtask may be asked for and not yet passed on at the same time.
-        output_type: The type of the results; they are held to it.
-        async_retry_strategy: When a call is tried again.
+        timeout: The longest time of a call with all of its retries; after it, ``AsyncFunction.timeout`` gives the
+            result. 0 means no limit, and is allowed without retries only.
+        capacity: The maximum number of pending calls of a subtask.
+        output_type: The type of the results, to which they are converted.
+        async_retry_strategy: Decides when a call is tried again.
 
     Raises:
         TypeError: The stream, the function or a setting is of another type, or ``async_invoke`` is not ``async def``.
@@ -62,7 +62,7 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: TypeInformation | None = None,
     ) -> DataStream[OUT]:
-        """Pass results on as they come; none comes over a watermark."""
+        """Emit results in the order in which calls end; no result passes a watermark."""
         descriptor = _described(async_function, timeout, capacity, NO_RETRY_STRATEGY, _Mode.UNORDERED)
         return _add(data_stream, descriptor, output_type)
 
@@ -75,7 +75,7 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: TypeInformation | None = None,
     ) -> DataStream[OUT]:
-        """Pass results on as they come; calls are tried again."""
+        """Emit results in the order in which calls end, with retries of failed calls."""
         descriptor = _described(async_function, timeout, capacity, async_retry_strategy, _Mode.UNORDERED)
         return _add(data_stream, descriptor, output_type)
 
@@ -87,7 +87,7 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: TypeInformation | None = None,
     ) -> DataStream[OUT]:
-        """Pass results on in the order of the records."""
+        """Emit results in the order of the records."""
         descriptor = _described(async_function, timeout, capacity, NO_RETRY_STRATEGY, _Mode.ORDERED)
         return _add(data_stream, descriptor, output_type)
 
@@ -100,7 +100,7 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: TypeInformation | None = None,
     ) -> DataStream[OUT]:
-        """Pass results on in the order of the records; calls are tried again."""
+        """Emit results in the order of the records, with retries of failed calls."""
         descriptor = _described(async_function, timeout, capacity, async_retry_strategy, _Mode.ORDERED)
         return _add(data_stream, descriptor, output_type)
 

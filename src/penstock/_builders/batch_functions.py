@@ -40,22 +40,22 @@ class BatchFunctions(Generic[T]):
     ) -> DataStream[Any]:
         """Make columns out of batches of columns, without a Python object for each record; ours.
 
-        What stands before it may be columns, as of Parquet files, or records: these become columns by the declared type
-        of their stream, else by what they are. What follows may be a function of records: it gets dicts, or what the
-        output type says. Where records have timestamps, a row of the result has that of the record in its place;
-        watermarks come after the results of their batch.
+        The input may be columns, such as those of Parquet files, or records, which become columns by the declared type
+        of their stream or by their values. A following function of records gets dicts, or records of the output type.
+        If records have timestamps, a result row has the timestamp of the input row at the same position. Watermarks
+        follow the results of their batch.
 
         Args:
-            func: Gets a ``pyarrow.RecordBatch``, or a data frame, and returns a batch, a table or a data frame; several
-                of them as a list or by ``yield``; or None for no rows. A function that holds something open is a
-                MapFunction.
-            output_type: The type of the rows: of a row type the names and types of the columns. A batch with other
+            func: Takes a ``pyarrow.RecordBatch`` or a data frame, and returns a batch, a table or a data frame; several
+                of them as a list or by ``yield``; or None for no rows. Use a MapFunction for a function with resources
+                to open and close.
+            output_type: The type of the rows; a row type has the names and types of the columns. A batch with other
                 columns ends the job.
-            batch_format: What the function gets: "arrow", "pandas" or "polars".
+            batch_format: The form of the function's input: "arrow", "pandas" or "polars".
 
         Raises:
             TypeError: The function is neither a MapFunction nor a callable.
-            ValueError: There is no such format.
+            ValueError: The format is unknown.
             UnpicklableFunctionError: The function captured something that cannot be pickled.
             UnsupportedOperationError: The package of the format is not installed.
 
@@ -92,18 +92,18 @@ class KeyedBatchAggregates(Generic[T]):
     def aggregate_batches(self, aggregates: Mapping[str, str | Sequence[str]]) -> DataStream[Any]:
         """Aggregate columns by key, without a Python object for each record; ours.
 
-        In streaming mode, the end of each epoch gives the totals so far of the keys that it has changed; in batch mode
-        each key has one result. Records are aggregated before they are sent to the subtask of their key, too. Nulls are
-        left out, as in SQL. A result has the key's column and one for each aggregate, such as ``price_sum``; it has the
-        timestamp of the newest record of its key in the epoch.
+        In streaming mode, the end of each epoch emits the current totals of all keys that the epoch has changed; in
+        batch mode each key has one result. Senders aggregate records before the shuffle as well. Nulls are ignored, as
+        in SQL. A result has the key's column and one column for each aggregate, such as ``price_sum``; its timestamp is
+        that of the key's newest record in the epoch.
 
         Args:
-            aggregates: For each column "sum", "min", "max", "count" or "mean", or several of them.
+            aggregates: By column: "sum", "min", "max", "count" or "mean", or a list of them.
 
         Raises:
             ValueError: There is no such aggregate, or none at all.
-            UnsupportedOperationError: The stream is not keyed by the name of a column, or its declared type does not
-                have a column, or one of another type.
+            UnsupportedOperationError: The stream is not keyed by the name of a column, or a column is missing from its
+                declared type or has an unsupported type.
 
         Example:
             >>> from penstock.datastream import StreamExecutionEnvironment
@@ -126,7 +126,7 @@ class KeyedBatchAggregates(Generic[T]):
 
 
 def column_aggregates(keyed: KeyedStream[Any, Any], aggregates: Mapping[str, str | Sequence[str]]) -> ColumnAggregates:
-    """Return what was asked of ``aggregate_batches``.
+    """Return the aggregates that ``aggregate_batches`` was called with.
 
     Raises:
         ValueError: There is no such aggregate, or none at all.

@@ -1,4 +1,4 @@
-"""Checks of what a program gives to an operator, made at the call so that the error points at its line."""
+"""Checks of operators' arguments, made at the call so that errors point at its line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.errors import UnsupportedOperationError
 def check_function(argument: str, function: object, *kinds: type[Function], or_callable: bool = True) -> None:
     """Raise TypeError unless the argument is a function object of one of the kinds, or a callable where allowed.
 
-    Its `finish`, `end_input` and `close` are checked, too.
+    Its `finish`, `end_input` and `close` are checked as well.
     """
     if isinstance(function, kinds):
         check_endings(function, kinds)
@@ -29,7 +29,7 @@ def check_function(argument: str, function: object, *kinds: type[Function], or_c
 
 
 def check_broadcast_descriptors(descriptors: tuple[object, ...]) -> None:
-    """Raise for what cannot describe broadcast maps."""
+    """Raise unless the arguments are descriptors of broadcast maps."""
     names: set[str] = set()
     for descriptor in descriptors:
         if not isinstance(descriptor, MapStateDescriptor):

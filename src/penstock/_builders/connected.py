@@ -26,9 +26,9 @@ OUT = TypeVar("OUT")
 
 
 class ConnectedStreams(Generic[IN1, IN2]):
-    """Two streams, made by :meth:`DataStream.connect`, whose records meet in one function and keep their types.
+    """Two streams whose records one function reads, and which keep their types; made by :meth:`DataStream.connect`.
 
-    With a key on both sides, a function sees the records of one key in one place and may keep state and timers for it.
+    If both streams have keys, one subtask gets all records of a key, and the function may use keyed state and timers.
 
     Source: org.apache.flink.streaming.api.datastream.ConnectedStreams.
 
@@ -56,12 +56,12 @@ class ConnectedStreams(Generic[IN1, IN2]):
         key_selector2: KeySelector[IN2, Any] | Callable[[IN2], Any],
         key_type: TypeInformation | None = None,
     ) -> ConnectedStreams[IN1, IN2]:
-        """Bring the records of each key of both streams together.
+        """Key both streams, so that one subtask gets all records of a key.
 
         Args:
             key_selector1: Returns the key of a record of the first stream.
             key_selector2: Returns the key of a record of the second stream; equal keys meet.
-            key_type: The type that the keys are held to.
+            key_type: The type that the keys are converted to.
 
         Raises:
             TypeError: One of the selectors is neither a KeySelector nor a callable.
@@ -76,7 +76,7 @@ class ConnectedStreams(Generic[IN1, IN2]):
 
         Args:
             func: The function; its ``open`` may take keyed state when both streams have a key.
-            output_type: The type of what it returns; records are held to it.
+            output_type: The type of what it returns; records are converted to it.
 
         Raises:
             TypeError: The function is no CoMapFunction.
@@ -94,7 +94,7 @@ class ConnectedStreams(Generic[IN1, IN2]):
 
         Args:
             func: The function; its ``open`` may take keyed state when both streams have a key.
-            output_type: The type of the records that it makes; they are held to it.
+            output_type: The type of the records that it makes; they are converted to it.
 
         Raises:
             TypeError: The function is no CoFlatMapFunction.
@@ -114,10 +114,10 @@ class ConnectedStreams(Generic[IN1, IN2]):
 
         Args:
             func: The function; a KeyedCoProcessFunction needs a key on both streams.
-            output_type: The type of what goes to the main output; records are held to it.
+            output_type: The type of what goes to the main output; records are converted to it.
 
         Raises:
-            TypeError: The function is of neither kind, or needs keys that are not there.
+            TypeError: The function is of neither kind, or needs keys that the streams do not have.
             UnpicklableFunctionError: The function captured something that cannot be pickled.
         """
         check_function("func", func, CoProcessFunction, KeyedCoProcessFunction, or_callable=False)
@@ -203,7 +203,7 @@ class BroadcastConnectedStream(Generic[IN1, IN2]):
 
         Args:
             func: A KeyedBroadcastProcessFunction where the other stream has a key, else a BroadcastProcessFunction.
-            output_type: The type of what goes to the main output; records are held to it.
+            output_type: The type of what goes to the main output; records are converted to it.
 
         Raises:
             TypeError: The function is of another kind.

@@ -1,4 +1,4 @@
-"""What functions find where they run: modules, packages, archives, files, and the Python itself."""
+"""The dependencies of functions: modules, packages, archives, files, and the Python interpreter of tasks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Dependencies:
-    """The methods of an environment that bring something to the tasks; they write keys of its configuration."""
+    """The methods of an environment that add dependencies for tasks; they set keys of its configuration."""
 
     _configuration: Configuration
 
@@ -76,7 +76,7 @@ class Dependencies:
     def set_python_executable(self, python_exec: str) -> None:
         """Set the Python that runs tasks in a Spark session that Penstock starts; it needs Penstock and its packages.
 
-        A session that runs keeps its own, and the log says so.
+        A running session keeps its interpreter, and the log says so.
 
         Args:
             python_exec: The path of the interpreter, or its name on PATH.
@@ -92,7 +92,7 @@ class Dependencies:
             executable: Whether tasks may run it.
 
         Raises:
-            PathError: There is no such file, or the name is not one of a file.
+            PathError: The file does not exist, or the name is no file name.
         """
         if name in ("", ".", "..") or set(name) & set("/\\,;"):
             raise PathError(name, "a registered file has the name of a file: no folder, comma or semicolon")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock._api.connectors.source import Boundedness, Source
 from penstock._api.execution_mode import RuntimeExecutionMode
+from penstock._builders.caches import Caches
 from penstock._builders.checks import check_watermark_strategy
 from penstock._builders.dependencies import Dependencies
 from penstock._builders.environment_settings import EnvironmentSettings
@@ -20,6 +21,7 @@ from penstock._engine.graph.combining import with_combiners
 from penstock._engine.graph.explain import explain, plan_json
 from penstock._engine.graph.job_graph import JobType, OperatorKind
 from penstock._engine.graph.pickling import dumps_value, main_classes, script_directory
+from penstock._engine.graph.picture import picture
 from penstock._engine.graph.stream_graph import StreamGraph, StreamNode
 from penstock._engine.graph.uids import assign_uids
 from penstock._formats.file_format import StreamFormat
@@ -31,10 +33,11 @@ from penstock.common.config_loading import effective_configuration
 from penstock.common.configuration import Configuration
 from penstock.common.conversion import conversion
 from penstock.common.job_listener import configured_listeners, tell
+from penstock.common.notebook import message
 from penstock.common.redaction import shown_name
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.common.watermark_strategy import WatermarkStrategy
-from penstock.errors import EmptyJobError, UnsupportedOperationError
+from penstock.errors import EmptyJobError, JobGraphError, UnsupportedOperationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -55,7 +58,7 @@ _COLLECT_JOB_NAME = "DataStream Collect"
 
 
 class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
-    """Makes streams of sources, and runs the built graph as a job.
+    """Makes streams from sources, and runs the built graph as a job.
 
     Source: org.apache.flink.streaming.api.environment.StreamExecutionEnvironment.
 
@@ -73,6 +76,7 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
     def __init__(self, configuration: Configuration) -> None:
         super().__init__(configuration)
         self._pipeline = Pipeline()
+        self._caches = Caches()
         self._job_listeners: list[JobListener] = configured_listeners(configuration)
         watch_program()
 
@@ -80,8 +84,8 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
     def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
         """Make an environment.
 
-        Its settings are the program's own over those of the environment variables over those of ``config.yaml`` over
-        the defaults; see :mod:`penstock.common.config_loading`.
+        The program's own settings override environment variables, which override ``config.yaml``, which overrides the
+        defaults; see :mod:`penstock.common.config_loading`.
 
         Args:
             configuration: The program's own settings.
@@ -109,8 +113,8 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
         """Make a bounded stream of the records of a collection, with one subtask.
 
         Args:
-            collection: The records; they travel with the job, so let them be few.
-            type_info: The type of the records; they are held to it now.
+            collection: The records; they are part of the job, so there should be few.
+            type_info: The type of the records, to which they are converted now.
 
         Raises:
             DeclaredTypeError: A record does not fit the type.
@@ -135,9 +139,9 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
 
         Args:
             source: Where the records come from.
-            watermark_strategy: Gives them timestamps and the stream watermarks.
+            watermark_strategy: Assigns timestamps to records, and watermarks to the stream.
             source_name: The name of the operator.
-            type_info: The type that the records are held to; the source's own type when left out.
+            type_info: The type that the records are converted to; the source's own type when left out.
 
         Raises:
             TypeError: The source is no Source, or the strategy no WatermarkStrategy.
@@ -152,7 +156,7 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
         return self._source(source, watermark_strategy, source_name, type_info, conform=conform)
 
     def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> DataStream[str]:
-        """Make a bounded stream of the lines of text files, without what ends them.
+        """Make a bounded stream of the lines of text files, without line ends.
 
         Args:
             file_path: A file, a folder or a glob, local or in an object store.
@@ -160,7 +164,7 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
 
         Raises:
             LookupError: There is no such charset.
-            PathError: It is a path or URL that cannot be.
+            PathError: The path or URL is invalid.
         """
         lines = StreamFormat.text_line_format(charset_name)
         source = FileSource.for_record_stream_format(lines, file_path).process_static_file_set().build()
@@ -182,10 +186,10 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
 
         Args:
             input_format: The files and their format.
-            type_info: The type that the records are held to; the format's own type when left out.
+            type_info: The type that the records are converted to; the format's own type when left out.
 
         Raises:
-            UnsupportedOperationError: It is another one: these are Java objects.
+            UnsupportedOperationError: It is another input format, which would be a Java object.
         """
         if not isinstance(input_format, InputFormat):
             _needs_jvm("create_input(...)", "use from_source(...) with a Source")
@@ -229,15 +233,15 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
         return self._submit(self._stream_graph(job_name)).client
 
     def register_job_listener(self, job_listener: JobListener) -> None:
-        """Tell a listener of this environment's jobs from now on; as in Flink's Java API."""
+        """Notify a listener of this environment's jobs from now on; as in Flink's Java API."""
         self._job_listeners.append(job_listener)
 
     def clear_job_listeners(self) -> None:
-        """Tell the listeners that were registered nothing more."""
+        """Remove all registered listeners."""
         self._job_listeners.clear()
 
     def explain(self) -> str:
-        """Return what the next execution will run, as text for people: levels, vertices, operators, edges, uids.
+        """Return the plan of the next execution as readable text: levels, vertices, operators, edges, uids.
 
         Ours; ``get_execution_plan`` has Flink's form.
 
@@ -247,7 +251,7 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
         return explain(build_job_graph(self._stream_graph(None)))
 
     def get_execution_plan(self) -> str:
-        """Return what the next execution will run, as JSON in the form of Flink's plans.
+        """Return the plan of the next execution as JSON in the form of Flink's plans.
 
         Raises:
             JobGraphError: It cannot be run.
@@ -257,9 +261,17 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
         descriptions = {uids[node.id]: node.description for node in graph.nodes if node.description is not None}
         return plan_json(build_job_graph(graph), descriptions)
 
+    def _repr_html_(self) -> str:
+        """Return what the next execution will run as a picture, for notebooks."""
+        try:
+            return picture(build_job_graph(self._stream_graph(None)))
+        except JobGraphError as error:
+            return message(error)
+
     def close(self) -> None:
-        """Forget the operators that were not executed."""
+        """Forget the operators that were not executed, and delete what is kept of cached streams."""
         self._pipeline.clear()
+        self._caches.invalidate()
 
     # ----------------------------------------------------------------------------------------------------- machinery
 
@@ -273,6 +285,7 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
         configured_name = config.get(option_table.JOB_NAME)
         if job_name is None or (job_name == _JOB_NAME and configured_name is not None):
             job_name = configured_name or _JOB_NAME
+        self._caches.prepare()
         nodes = self._pipeline.nodes()
         if not nodes:
             raise EmptyJobError(job_name)
@@ -290,14 +303,16 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
     def _submit(self, graph: StreamGraph) -> JobHandle:
         from penstock._engine import launch
 
+        ended = self._caches.write(graph, self._configuration)
         try:
             job_graph: JobGraph = build_job_graph(graph)
             if graph.job_type is JobType.BATCH:
                 _check_batch(self._configuration, graph)
                 job_graph = with_combiners(job_graph) if self._configuration.get(BATCH_COMBINE) else job_graph
             self._pipeline.execute()
-            handle = launch.submit(job_graph, Configuration(self._configuration), main_classes())
+            handle = launch.submit(job_graph, Configuration(self._configuration), main_classes(), ended)
         except Exception as error:
+            ended(None)
             failure = error  # Python forgets the other name at the end of this block
             tell(self._job_listeners, lambda listener: listener.on_job_submitted(None, failure))
             raise

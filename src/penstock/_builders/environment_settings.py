@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class EnvironmentSettings:
-    """What an environment offers to set and to ask."""
+    """The settings of an environment."""
 
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
@@ -38,19 +38,19 @@ class EnvironmentSettings:
     # ------------------------------------------------------------------------------------------------------ settings
 
     def get_config(self) -> ExecutionConfig:
-        """Return the settings of execution under names; setting one there sets it here."""
+        """Return the execution settings; setting one there sets it here."""
         return ExecutionConfig(self._configuration)
 
     def get_checkpoint_config(self) -> CheckpointConfig:
-        """Return the settings of checkpoints under names; setting one there sets it here."""
+        """Return the checkpoint settings; setting one there sets it here."""
         return CheckpointConfig(self._configuration)
 
     def get_parallelism(self) -> int:
-        """Return the number of subtasks of an operator that does not say how many."""
+        """Return the default number of subtasks of an operator."""
         return self.get_config().get_parallelism()
 
     def set_parallelism(self, parallelism: int) -> Self:
-        """Set the number of subtasks of an operator that does not say how many.
+        """Set the default number of subtasks of an operator.
 
         Raises:
             ConfigurationError: It is not a positive number.
@@ -103,11 +103,11 @@ class EnvironmentSettings:
         return self.get_checkpointing_mode()
 
     def set_default_savepoint_directory(self, directory: str) -> Self:
-        """Set where savepoints go that name no directory."""
+        """Set the directory of savepoints for requests that name none."""
         return self._set(option_table.SAVEPOINT_DIRECTORY, directory)
 
     def get_default_savepoint_directory(self) -> str | None:
-        """Return where savepoints go that name no directory; None when that was not set."""
+        """Return the directory of savepoints for requests that name none; None if it was not set."""
         return self._configuration.get(option_table.SAVEPOINT_DIRECTORY)
 
     def disable_operator_chaining(self) -> Self:

@@ -1,4 +1,4 @@
-"""Interval joins: two keyed streams, bounds of time, and the function of the pairs."""
+"""Interval joins: two keyed streams, the bounds of the interval, and the function for pairs."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class IntervalJoining(Generic[T, K]):
     """Interval joins of keyed streams."""
 
     def interval_join(self, other_stream: KeyedStream[U, K]) -> IntervalJoin[T, U]:
-        """Pair the records of each key of this stream and another one whose timestamps are close; PyFlink has no such.
+        """Join this stream with another one by key and by bounds on the difference of timestamps; not in PyFlink.
 
         Args:
-            other_stream: The second stream, which has a key, too; equal keys meet.
+            other_stream: The second stream, which must have a key as well; records with equal keys are joined.
 
         Raises:
             TypeError: It is no stream.
@@ -45,7 +45,7 @@ class IntervalJoining(Generic[T, K]):
 
 
 class IntervalJoin(Generic[IN1, IN2]):
-    """Two keyed streams, made by :meth:`KeyedStream.interval_join`, for which :meth:`between` says what meets.
+    """Two keyed streams, made by :meth:`KeyedStream.interval_join`; :meth:`between` sets the interval.
 
     Raises:
         KeyRequiredError: The second stream has no key.
@@ -61,7 +61,7 @@ class IntervalJoin(Generic[IN1, IN2]):
         self._streams = stream1, stream2
 
     def in_event_time(self) -> Self:
-        """Join by the timestamps of the records, as it is anyway."""
+        """Join by the timestamps of the records, which is the default."""
         return self
 
     def in_processing_time(self) -> NoReturn:
@@ -77,8 +77,9 @@ class IntervalJoin(Generic[IN1, IN2]):
         """Pair each record of the first stream with those of the second one that are in an interval around it.
 
         Args:
-            lower_bound: The interval begins so long after the record; a negative time is one before it.
-            upper_bound: The interval ends so long after the record. Both bounds belong to the interval.
+            lower_bound: The start of the interval, relative to the record's timestamp; it may be negative.
+            upper_bound: The end of the interval, relative to the record's timestamp. Both bounds belong to the
+                interval.
 
         Raises:
             TypeError: One of the bounds is neither a Time nor a Duration.
@@ -117,7 +118,7 @@ class IntervalJoined(Generic[IN1, IN2]):
         self._bounds()
 
     def lower_bound_exclusive(self) -> Self:
-        """Take the lower bound itself out of the interval.
+        """Exclude the lower bound from the interval.
 
         Raises:
             ValueError: Nothing is left of it.
@@ -127,7 +128,7 @@ class IntervalJoined(Generic[IN1, IN2]):
         return self
 
     def upper_bound_exclusive(self) -> Self:
-        """Take the upper bound itself out of the interval.
+        """Exclude the upper bound from the interval.
 
         Raises:
             ValueError: Nothing is left of it.
@@ -161,11 +162,11 @@ class IntervalJoined(Generic[IN1, IN2]):
     def process(
         self, process_join_function: ProcessJoinFunction[IN1, IN2, OUT], output_type: TypeInformation | None = None
     ) -> DataStream[OUT]:
-        """Hand each pair to a function; what it makes of it has the later timestamp of the two.
+        """Call a function for each pair; its results have the later timestamp of the two.
 
         Args:
             process_join_function: The function.
-            output_type: The type of what goes to the main output; records are held to it.
+            output_type: The type of what goes to the main output; records are converted to it.
 
         Raises:
             TypeError: The function is no ProcessJoinFunction.

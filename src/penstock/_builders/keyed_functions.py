@@ -1,46 +1,31 @@
-"""Functions of other kinds as keyed process functions, so that their ``open`` may take keyed state.
+"""Wraps functions of other kinds as keyed process functions, so that their ``open`` may use keyed state.
 
 Tasks load this module.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from penstock._api.functions.basic import FilterFunction, FlatMapFunction, Function, MapFunction
 from penstock._api.functions.co import CoFlatMapFunction, CoMapFunction, CoProcessFunction, KeyedCoProcessFunction
 from penstock._api.functions.process import KeyedProcessFunction
+from penstock._api.functions.wrapping import WrappingFunction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from penstock._api.functions.basic import RuntimeContext
 
 
 F = TypeVar("F", bound=Function)
 
 
-class Wrapping(Function, Generic[F]):
-    """A function that a function of another kind stands for."""
+class Wrapping(WrappingFunction[F]):
+    """A wrapper around a function of another kind."""
 
-    #: Whether a pair of a tag and a value that comes out of it always means a side output, as with process functions.
+    #: Whether a yielded pair of an OutputTag and a value always goes to a side output, as in process functions.
     parts_tagged: ClassVar[bool] = False
-    #: Whether the function yields records, and does not return one.
+    #: Whether the function yields records instead of returning one.
     yields: ClassVar[bool] = False
-
-    def __init__(self, function: F) -> None:
-        self.function = function
-
-    @property
-    def wrapped_function(self) -> F:
-        """The function that may keep operator state."""
-        return self.function
-
-    def open(self, runtime_context: RuntimeContext) -> None:
-        self.function.open(runtime_context)
-
-    def close(self) -> None:
-        self.function.close()
 
 
 class KeyedMap(Wrapping[MapFunction[Any, Any]], KeyedProcessFunction[Any, Any, Any]):

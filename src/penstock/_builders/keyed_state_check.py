@@ -1,7 +1,7 @@
-"""Refuses functions that are certain to use keyed state without a key, before any task runs them.
+"""Finds functions that certainly use keyed state without a key, before any task runs them.
 
-Nothing is run. What is certain from a function's code are the calls that its ``open`` makes before the first branch,
-whatever happens. A call after a branch is found in the task, and ends the job there.
+The check reads code and runs nothing. Only calls of ``open`` before its first branch are certain; a call after a branch
+fails in the task and ends the job.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ def _check_calls(kind: OperatorKind, function: Function) -> None:
 
 
 def _parameter(opening: types.FunctionType) -> str:
-    """Return what a function calls its runtime context."""
+    """Return the name of a function's parameter for the runtime context."""
     names = opening.__code__.co_varnames
     return names[1] if opening.__code__.co_argcount > 1 else ""
 
 
 def _certain_calls(function: types.FunctionType) -> Iterator[tuple[str, str]]:
-    """Yield the attributes that a function asks for in any case, each with the local variable that it asks, or ""."""
+    """Yield the attributes that a function certainly reads, each with the name of the local variable, or ""."""
     if function.__code__.co_exceptiontable:
         return  # it may be about what raises
     receiver = ""

@@ -1,4 +1,4 @@
-"""Settings of one operator: what a stream that comes out of an operator and a sink have in common."""
+"""The settings of one operator, which streams and sinks share."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class OperatorSettings:
     """Sets the name, the uid and the parallelism of the operator of a stream or sink."""
 
     def _operator_for(self, method: str) -> StreamNode:
-        """Return the operator that a setting is for; raises where there is none."""
+        """Return the operator that a setting applies to; raise if there is none."""
         raise AssertionError(method)
 
     def name(self, name: str) -> Self:
@@ -41,7 +41,7 @@ class OperatorSettings:
         return self
 
     def set_uid_hash(self, uid_hash: str) -> Self:
-        """Refuse: there are no operators of older versions to be found by their hash.
+        """Refuse: operators are not identified by hashes of older versions.
 
         Raises:
             UnsupportedOperationError: Always.
@@ -83,7 +83,7 @@ class OperatorSettings:
 
 
 class StreamSettings(OperatorSettings):
-    """Adds what only operators with an output have."""
+    """Adds the settings of operators with an output."""
 
     def get_name(self) -> str:
         """Return the operator's name."""
@@ -100,7 +100,7 @@ class StreamSettings(OperatorSettings):
         return self
 
     def force_non_parallel(self) -> Self:
-        """Give the operator one subtask for good."""
+        """Fix the operator's parallelism at 1."""
         operator = self._operator_for("force_non_parallel")
         operator.non_parallel = True
         operator.parallelism = operator.max_parallelism = 1
@@ -113,6 +113,6 @@ class StreamSettings(OperatorSettings):
         return self
 
     def start_new_chain(self) -> Self:
-        """Let the operator run apart from the one before it."""
+        """Do not chain the operator with the one before it."""
         self._operator_for("start_new_chain").chaining = Chaining.HEAD
         return self

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class StreamOutputs(StreamSettings, Generic[T]):
-    """A stream without the operators that make further streams of it."""
+    """The common base of streams: their settings and outputs."""
 
     def __init__(
         self,
@@ -76,13 +76,14 @@ class StreamOutputs(StreamSettings, Generic[T]):
     def print(self, sink_identifier: str | None = None) -> DataStreamSink:
         """Write a line for each record to the standard output of the program.
 
-        Lines come once their checkpoint is complete. Restarts of the job neither repeat nor drop any, unless standard
-        output itself fails: then the lines that were being written come again. A program that is killed may not have
-        printed the lines of its last checkpoint; the one that continues from there does not print them.
+        The lines of an epoch are printed once its checkpoint has completed. Restarts of the job neither repeat nor drop
+        lines, unless standard output itself fails: then the lines that were being written are written again. A killed
+        program may not have printed the lines of its last checkpoint; a program that continues from it does not print
+        them.
 
         Args:
-            sink_identifier: Put before each line with ``> ``. At a parallelism above 1 the number of the subtask,
-                counted from 1, is there too.
+            sink_identifier: The prefix of each line, followed by ``> ``. At a parallelism above 1 it includes the
+                number of the subtask, from 1.
         """
         members = {"type_info": self._declared_type(), "as_text": True, "prefix": sink_identifier}
         return DataStreamSink(self._add(OperatorKind.COLLECT, "Print to Std. Out", members))
@@ -110,15 +111,15 @@ class StreamOutputs(StreamSettings, Generic[T]):
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None
     ) -> CloseableIterator[T] | list[T]:
-        """Run everything that the environment has so far, and bring the records of this stream back.
+        """Execute the job, and return the records of this stream.
 
-        Each record comes once, after the checkpoint that has it is complete, whatever restarts the job. Where the job
-        cannot hand over a record, the iterator raises. What a program has got is gone when it is killed: the one that
-        continues from the checkpoint gets what comes after it. Use a sink for what has to outlive the program.
+        Each record is returned once, after its checkpoint has completed, also if the job restarts. If the job cannot
+        deliver a record, the iterator raises. A killed program loses the records that it got: a program that continues
+        from the checkpoint gets later records only. Use a sink for records that must outlive the program.
 
         Args:
             job_execution_name: The name of the job.
-            limit: How many records to take at most; the job is cancelled when it has more.
+            limit: The maximum number of records; a job with more is cancelled.
 
         Returns:
             Without a limit, the records as they become final; close the iterator, or use ``with``. With a limit, a

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from penstock.common.typeinfo import TypeInformation
 
 
-#: Pipelines of this process with operators that wait for an execution, and whether there was any execution.
+#: The pipelines of this process with unexecuted operators, and whether anything was executed.
 _waiting: set[int] = set()
 _executed = False
 
 
 def never_executed() -> bool:
-    """Tell whether this process has built operators and executed none: most likely the call was forgotten."""
+    """Tell whether this process has built operators and executed none, which is probably a mistake."""
     return bool(_waiting) and not _executed
 
 
@@ -53,7 +53,7 @@ class Pipeline:
         *,
         sized_like: StreamNode | None = None,
     ) -> StreamNode:
-        """Add an operator; it runs with the next execution, whether anything reads from it or not.
+        """Add an operator; it runs with the next execution, even if nothing reads from it.
 
         Raises:
             UnpicklableFunctionError: One of the members cannot be pickled.
@@ -66,16 +66,16 @@ class Pipeline:
     def output(
         self, operator: StreamNode, type_info: TypeInformation, tag: str | None = None, *, conform: bool = True
     ) -> StreamEdge:
-        """Return an output of an operator, its records held to the declared type.
+        """Return an output of an operator, with its records converted to the declared type.
 
         Args:
             operator: The operator.
             type_info: The type of its records.
             tag: The side output; None for the main output.
-            conform: False when the records are of the type already.
+            conform: False if the records have the type already.
 
         Raises:
-            UnsupportedOperationError: The side output was asked for before with another type.
+            UnsupportedOperationError: The side output was requested before with another type.
         """
         if tag is not None and self._side_types.setdefault((operator.id, tag), type_info) != type_info:
             operation = f"side output {tag!r} of {operator} with the type {type_info!r}"
@@ -92,14 +92,18 @@ class Pipeline:
         return StreamEdge(shaper)
 
     def attached(self, kind: OperatorKind, name: str, members: Mapping[str, object], edge: StreamEdge) -> StreamEdge:
-        """Return the output of a new operator that belongs to the one at which an edge begins, in the same vertex."""
+        """Return the output of a new operator that is attached to the sender of an edge, in the same vertex."""
         source = edge.source
         given = StreamEdge(source, edge.tag)
         node = self._node(kind, name, members, (given,), sized_like=source, owner=source.operator())
         return StreamEdge(node, input_index=edge.input_index)
 
+    def add_cache(self, edge: StreamEdge) -> StreamNode:
+        """Add a node that reads an edge and stands for it in later jobs; it runs once something reads from it."""
+        return self._node(OperatorKind.CACHE, "CacheWrite", {"sink": None}, (edge,), sized_like=edge.source)
+
     def nodes(self) -> list[StreamNode]:
-        """Return what the next execution runs: the operators added since the last one, and all that they read from."""
+        """Return the nodes of the next execution: operators added since the last one, and all operators upstream."""
         return with_ancestors(self._pending)
 
     def clear(self) -> None:

@@ -47,14 +47,14 @@ class Program:
         return Program(file.name, silent=any(map(file.is_relative_to, tools)))
 
     def on_error(self, kind: type[BaseException], error: BaseException, _: TracebackType | None) -> None:
-        """Show an error that ends the program as it was shown before, without lines of ours; those go to the log."""
+        """Show an error that ends the program as usual, but without Penstock's frames, which go to the log."""
         self._failed = True
         _log.debug("The program has failed", exc_info=error)
         with without_library_lines(error):
             self._show(kind, error, error.__traceback__)
 
     def on_exit(self) -> None:
-        """Say so where operators were built and nothing was executed."""
+        """Warn if operators were built and nothing was executed."""
         if self._failed or self.is_silent or os.getpid() != self._process or not never_executed():
             return
         if (processes := sys.modules.get("multiprocessing.process")) and processes.parent_process() is not None:

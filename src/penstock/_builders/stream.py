@@ -10,7 +10,6 @@ from penstock._api.functions.basic import (
     FlatMapFunction,
     KeySelector,
     MapFunction,
-    Partitioner,
     ReduceFunction,
 )
 from penstock._api.functions.field_key import FieldKey
@@ -18,25 +17,27 @@ from penstock._api.functions.process import KeyedProcessFunction, ProcessFunctio
 from penstock._api.output_tag import OutputTag
 from penstock._builders.aggregations import Projection
 from penstock._builders.batch_functions import BatchFunctions, KeyedBatchAggregates
-from penstock._builders.checks import check_broadcast_descriptors, check_function, check_watermark_strategy
+from penstock._builders.caches import CachedStream
+from penstock._builders.checks import check_function, check_watermark_strategy
 from penstock._builders.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
 from penstock._builders.field_aggregations import FieldAggregations
 from penstock._builders.interval_join import IntervalJoining
 from penstock._builders.keyed_functions import KeyedFilter, KeyedFlatMap, KeyedMap
 from penstock._builders.outputs import StreamOutputs
+from penstock._builders.partitioning import StreamPartitioning
 from penstock._builders.typed_functions import typed_key, typed_reduce
 from penstock._builders.windows.windowing import AllWindowing, KeyedWindowing
 from penstock._engine.graph.job_graph import OperatorKind, PartitionerKind
 from penstock._engine.graph.pickling import dumps_members
 from penstock._engine.graph.stream_graph import Partitioning, StreamEdge, StreamNode
 from penstock._shelf import show
+from penstock.common.config_check import say_without_effect
 from penstock.common.typeinfo import TupleTypeInfo, TypeInformation, Types
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from penstock._api.state.descriptors import MapStateDescriptor
     from penstock.common.watermark_strategy import WatermarkStrategy
 
 T = TypeVar("T")
@@ -57,10 +58,11 @@ _SETTINGS = {
     "slot_sharing_group": "Setting slot sharing group",
     "set_description": "Set description",
     "get_side_output": "Get side output",
+    "cache": "Cache",
 }
 
 
-class DataStream(AllWindowing[T], BatchFunctions[T], StreamOutputs[T]):
+class DataStream(AllWindowing[T], BatchFunctions[T], StreamPartitioning[T], StreamOutputs[T]):
     """A stream of records, made by the environment or out of another stream.
 
     Every method that takes a function takes a Function object or a plain callable. The function is pickled at the call,
@@ -85,7 +87,7 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamOutputs[T]):
 
         Args:
             func: The function.
-            output_type: The type of what it returns; records are held to it.
+            output_type: The type of what it returns; records are converted to it.
 
         Raises:
             TypeError: The function is neither a MapFunction nor a callable.
@@ -103,7 +105,7 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamOutputs[T]):
 
         Args:
             func: The function; it returns an iterable, or None for no record.
-            output_type: The type of the records that it makes; they are held to it.
+            output_type: The type of the records that it makes; they are converted to it.
 
         Raises:
             TypeError: The function is neither a FlatMapFunction nor a callable.
@@ -130,7 +132,7 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamOutputs[T]):
 
         Args:
             func: The function; state and timers need ``key_by`` first.
-            output_type: The type of what goes to the main output; records are held to it.
+            output_type: The type of what goes to the main output; records are converted to it.
 
         Raises:
             TypeError: The function is no ProcessFunction.
@@ -158,12 +160,15 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamOutputs[T]):
         """Assign timestamps and watermarks, which replace existing ones.
 
         Args:
-            watermark_strategy: Without a timestamp assigner, the records keep their timestamps.
+            watermark_strategy: Without a timestamp assigner, the records keep their timestamps. An alignment has no
+                effect here: only sources can pause, so it belongs to ``from_source``.
 
         Raises:
             TypeError: The strategy is no WatermarkStrategy.
         """
         check_watermark_strategy(watermark_strategy)
+        if watermark_strategy.alignment is not None:
+            say_without_effect("An alignment in assign_timestamps_and_watermarks", "only sources can pause")
         members = {"watermark_strategy": watermark_strategy}
         return self._transform(
             OperatorKind.WATERMARKS, "Timestamps/Watermarks", members, self._type_info, conform=False, keep_size=True
@@ -172,7 +177,7 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamOutputs[T]):
     # ------------------------------------------------------------------------------- several streams, several outputs
 
     def union(self, *streams: DataStream[T]) -> DataStream[T]:
-        """Put the records of several streams into one; a stream that is given twice comes twice.
+        """Merge the records of several streams; a stream that is given twice is merged twice.
 
         Raises:
             TypeError: One of them is no stream.
@@ -193,7 +198,7 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamOutputs[T]):
     def connect(
         self, ds: DataStream[U] | BroadcastStream[U]
     ) -> ConnectedStreams[T, U] | BroadcastConnectedStream[T, U]:
-        """Feed this stream and another one to one function that tells their records apart.
+        """Connect this stream with another one, so that one function reads both and tells their records apart.
 
         Args:
             ds: The second stream; its records may be of another type, and they may be broadcast.
@@ -209,14 +214,14 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamOutputs[T]):
         return ConnectedStreams(self, ds)
 
     def get_side_output(self, output_tag: OutputTag) -> DataStream[Any]:
-        """Return what the operator emits to a side output.
+        """Return a side output of the operator.
 
         Args:
-            output_tag: Finds the output by its id; the records are held to its type, if it has one.
+            output_tag: Identifies the output by its id; its type, if it has one, is that of the records.
 
         Raises:
             TypeError: The tag is no OutputTag.
-            UnsupportedOperationError: This stream does not come right out of an operator.
+            UnsupportedOperationError: This stream is not the direct output of an operator.
         """
         if not isinstance(output_tag, OutputTag):  # pyright: ignore[reportUnnecessaryIsInstance]
             msg = f"output_tag must be an OutputTag, not {output_tag!r}."
@@ -225,18 +230,45 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamOutputs[T]):
         edge = self._pipeline.output(operator, output_tag.type_info, output_tag.tag_id)
         return self._rewired((edge,), output_tag.type_info)
 
+    def cache(self) -> CachedDataStream[T]:
+        """Keep the records of this stream for the program's later jobs, once a job in batch mode has computed them.
+
+        The first job that uses the returned stream writes its records below the checkpoint directory, or else to a
+        temporary one; later jobs read them, and run nothing that is before them. What is kept goes with the program,
+        with ``invalidate()`` and with the environment's ``close()``. In streaming mode it keeps nothing.
+
+        Raises:
+            UnsupportedOperationError: The stream is neither that of an operator nor a side output.
+
+        Example:
+            >>> from penstock.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
+            >>> env = StreamExecutionEnvironment.get_execution_environment()
+            >>> _ = env.set_runtime_mode(RuntimeExecutionMode.BATCH)
+            >>> squares = env.from_collection([1, 2, 3]).map(lambda number: number * number).cache()
+            >>> type(squares).__name__
+            'CachedDataStream'
+        """
+        if len(self._edges) != 1 or self._edges[0].partitioning is not None:
+            self._operator_for("cache")
+        (edge,) = self._edges
+        node = self._pipeline.add_cache(edge)
+        cached = CachedStream(node, self._declared_type())
+        self._environment._caches.add(cached)
+        return CachedDataStream(self, cached)
+
     # -------------------------------------------------------------------------------------------------- partitioning
 
     def key_by(
         self, key_selector: KeySelector[T, K] | Callable[[T], K] | str, key_type: TypeInformation | None = None
     ) -> KeyedStream[T, K]:
-        """Bring the records of each key together; functions after it may keep state by key.
+        """Partition the stream by key: one subtask gets all records of a key, and functions may use keyed state.
 
         Args:
             key_selector: Returns a record's key: None, numbers, str, bytes, dates and times, tuples, Rows, frozen
-                dataclasses, enums and more; keys that are equal in Python are one key. A text is the name of a field,
-                in dicts and in Rows; batches of columns are then spread by that column as they are. Ours.
-            key_type: The type that the keys are held to.
+                dataclasses, enums and more; keys that are equal in Python are one key. A text is the name of a field of
+                dicts and Rows; batches of columns are then partitioned by that column without conversion to rows (not
+                in Flink).
+            key_type: The type that the keys are converted to.
 
         Raises:
             TypeError: The selector is neither a KeySelector nor a callable.
@@ -248,79 +280,6 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamOutputs[T]):
         payload = dumps_members("KeyBy", {"key_selector": selector})
         edges = self._partitioned_edges(PartitionerKind.HASH, payload)
         return KeyedStream(self, edges, selector)
-
-    def shuffle(self) -> DataStream[T]:
-        """Send each record to a subtask at random."""
-        return self._partitioned(PartitionerKind.SHUFFLE)
-
-    def rebalance(self) -> DataStream[T]:
-        """Send the records to all subtasks in turn."""
-        return self._partitioned(PartitionerKind.REBALANCE)
-
-    def rescale(self) -> DataStream[T]:
-        """Send the records of each subtask in turn to a few subtasks that are its own."""
-        return self._partitioned(PartitionerKind.RESCALE)
-
-    def forward(self) -> DataStream[T]:
-        """Send the records of each subtask to the one of the same index.
-
-        The next operator must have the same parallelism, else the job is refused.
-        """
-        return self._partitioned(PartitionerKind.FORWARD)
-
-    @overload
-    def broadcast(self) -> DataStream[T]: ...
-
-    @overload
-    def broadcast(
-        self,
-        broadcast_state_descriptor: MapStateDescriptor,
-        *other_broadcast_state_descriptors: MapStateDescriptor,
-    ) -> BroadcastStream[T]: ...
-
-    def broadcast(
-        self,
-        broadcast_state_descriptor: MapStateDescriptor | None = None,
-        *other_broadcast_state_descriptors: MapStateDescriptor,
-    ) -> DataStream[T] | BroadcastStream[T]:
-        """Send each record to every subtask, or fill maps with them that every subtask has.
-
-        Args:
-            broadcast_state_descriptor: A map that the records fill, in the function after ``connect``; none for a
-                stream of records.
-            *other_broadcast_state_descriptors: Further maps.
-
-        Raises:
-            TypeError: One of them is no MapStateDescriptor.
-            UnsupportedOperationError: Two of them have one name.
-        """
-        stream = self._partitioned(PartitionerKind.BROADCAST)
-        if broadcast_state_descriptor is None:
-            return stream
-        descriptors = (broadcast_state_descriptor, *other_broadcast_state_descriptors)
-        check_broadcast_descriptors(descriptors)
-        return BroadcastStream(stream, descriptors)
-
-    def partition_custom(
-        self,
-        partitioner: Partitioner[K] | Callable[[K, int], int],
-        key_selector: KeySelector[T, K] | Callable[[T], K],
-    ) -> DataStream[T]:
-        """Send each record to the subtask that a function chooses.
-
-        Args:
-            partitioner: Takes a record's key and the number of subtasks, and returns the subtask, counted from 0;
-                anything else fails the job.
-            key_selector: Returns a record's key.
-
-        Raises:
-            TypeError: One of the two is neither a function object of its kind nor a callable.
-            UnpicklableFunctionError: One of the two captured something that cannot be pickled.
-        """
-        check_function("partitioner", partitioner, Partitioner)
-        check_function("key_selector", key_selector, KeySelector)
-        members = {"partitioner": partitioner, "key_selector": key_selector}
-        return self._partitioned(PartitionerKind.CUSTOM, dumps_members("partition_custom", members))
 
     # ----------------------------------------------------------------------------------------------------- machinery
 
@@ -375,7 +334,7 @@ class KeyedStream(
     DataStream[T],
     Generic[T, K],
 ):
-    """A stream that ``key_by`` made: records of one key are together, and functions may keep state for each key.
+    """A stream that is partitioned by key, made by ``key_by``; functions may keep state for each key.
 
     Source: org.apache.flink.streaming.api.datastream.KeyedStream.
 
@@ -397,7 +356,7 @@ class KeyedStream(
     def key_by(
         self, key_selector: KeySelector[T, K2] | Callable[[T], K2] | str, key_type: TypeInformation | None = None
     ) -> KeyedStream[T, K2]:
-        """Bring the records together by another key, in place of this one."""
+        """Partition the stream by another key."""
         return self._origin.key_by(key_selector, key_type)
 
     # --------------------------------------------------------------------------------------------- record by record
@@ -436,7 +395,7 @@ class KeyedStream(
 
         Args:
             func: The function.
-            output_type: The type of what goes to the main output; records are held to it.
+            output_type: The type of what goes to the main output; records are converted to it.
 
         Raises:
             TypeError: The function is no KeyedProcessFunction.
@@ -454,7 +413,7 @@ class KeyedStream(
     # --------------------------------------------------------------------------------------------------- aggregation
 
     def reduce(self, func: ReduceFunction[T] | Callable[[T, T], T]) -> DataStream[T]:
-        """Fold the records of each key into one; every record gives the result so far.
+        """Reduce the records of each key; each record emits the current result.
 
         Args:
             func: Takes the result so far and the next record; the first record of a key is its first result.
@@ -471,6 +430,15 @@ class KeyedStream(
         return self._transform(OperatorKind.REDUCE, name, members, self._type_info, conform=False)
 
     # ------------------------------------------------------------------------------- what a keyed stream does not have
+
+    def cache(self) -> Never:
+        """Refuse, as in Flink.
+
+        Raises:
+            UnsupportedOperationError: Always.
+        """
+        self._operator_for("cache")
+        raise AssertionError
 
     def broadcast(self, *args: object) -> Never:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Refuse, as all partitioning of a keyed stream.
@@ -493,4 +461,31 @@ class KeyedStream(
         )
 
 
-show("penstock.datastream.data_stream", DataStream, KeyedStream)
+class CachedDataStream(DataStream[T]):
+    """A stream whose records are kept for later jobs, see :meth:`DataStream.cache`.
+
+    Source: org.apache.flink.streaming.api.datastream.CachedDataStream, FLIP-205.
+
+    Args:
+        origin: The stream that is cached.
+        cached: What is known of it.
+    """
+
+    def __init__(self, origin: DataStream[T], cached: CachedStream) -> None:
+        super().__init__(origin._environment, origin._pipeline, (StreamEdge(cached.node),), origin._type_info)
+        self._cached = cached
+
+    def invalidate(self) -> None:
+        """Delete what is kept; the next job that uses the stream computes it anew. A job that reads it now fails."""
+        self._cached.invalidate()
+
+    def cache(self) -> CachedDataStream[T]:
+        """Return this stream, which is cached."""
+        return self
+
+    def _operator_for(self, method: str) -> StreamNode:
+        operation = f"{_SETTINGS[method]} for CachedDataStream"
+        raise UnsupportedOperationError(operation, "call it on the stream before cache()")
+
+
+show("penstock.datastream.data_stream", CachedDataStream, DataStream, KeyedStream)

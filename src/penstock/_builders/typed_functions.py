@@ -1,14 +1,15 @@
-"""Functions whose results are kept under a declared type: a reduce, an accumulator, a key. Tasks load this module.
+"""Converts results of reduce functions, accumulators and keys to their declared types. Tasks load this module.
 
-What an operator puts out is held to its type behind the operator. These results are also used before that, as state or
-to find the receiver, so they are held where the function returns them. PyFlink encodes them there.
+Records are converted to their declared type after their operator. These results are used before that, as state or for
+routing, so they are converted when the function returns them. PyFlink encodes them at the same place.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from penstock._api.functions.basic import AggregateFunction, Function, KeySelector, ReduceFunction
+from penstock._api.functions.basic import AggregateFunction, KeySelector, ReduceFunction
+from penstock._api.functions.wrapping import WrappingFunction
 from penstock.common.conversion import Conversion, conversion
 
 if TYPE_CHECKING:
@@ -18,34 +19,24 @@ if TYPE_CHECKING:
 F = TypeVar("F")
 
 
-class _Held(Function, Generic[F]):
+class _Held(WrappingFunction[F]):
     #: The name of its result, for errors.
     result = "The result"
 
     def __init__(self, function: F, type_info: TypeInformation) -> None:
-        self.function = function
+        super().__init__(function)
         self._type_info = type_info
         self._held: Conversion
-
-    @property
-    def wrapped_function(self) -> F:
-        """The function of the program's."""
-        return self.function
 
     def open(self, runtime_context: RuntimeContext) -> None:
         held = conversion(self._type_info, f"{self.result} in {runtime_context.get_task_name()!r}")
         assert held is not None
         self._held = held
-        if isinstance(self.function, Function):
-            self.function.open(runtime_context)
-
-    def close(self) -> None:
-        if isinstance(self.function, Function):
-            self.function.close()
+        super().open(runtime_context)
 
 
 class HeldReduce(_Held[Any], ReduceFunction[Any]):
-    """A reduce function."""
+    """A reduce function with a type for its results."""
 
     result = "The result of reduce"
 
@@ -89,17 +80,17 @@ class HeldKey(_Held[Any], KeySelector[Any, Any]):
 
 
 def typed_reduce(function: Any, type_info: TypeInformation | None) -> Any:
-    """Return a reduce function whose results are held to a type, if there is one."""
+    """Return a reduce function whose results are converted to a type, if there is one."""
     return function if conversion(type_info, "") is None or type_info is None else HeldReduce(function, type_info)
 
 
 def typed_aggregate(
     function: AggregateFunction[Any, Any, Any], type_info: TypeInformation | None
 ) -> AggregateFunction[Any, Any, Any]:
-    """Return an aggregate function whose accumulators are held to a type, if there is one."""
+    """Return an aggregate function whose accumulators are converted to a type, if there is one."""
     return function if conversion(type_info, "") is None or type_info is None else HeldAggregate(function, type_info)
 
 
 def typed_key(key_selector: Any, type_info: TypeInformation | None) -> Any:
-    """Return a key selector whose keys are held to a type, if there is one."""
+    """Return a key selector whose keys are converted to a type, if there is one."""
     return key_selector if conversion(type_info, "") is None or type_info is None else HeldKey(key_selector, type_info)

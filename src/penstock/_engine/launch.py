@@ -1,4 +1,4 @@
-"""Starts a job: the one place that knows the driver and Spark at the same time."""
+"""Starts a job: the only module that imports both the driver and Spark."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ from penstock.common.task_options import LOCAL_SLOTS, PYTHON_EXECUTABLE
 from penstock.errors import CheckpointStorageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock._engine.gateway.job_view import JobView
     from penstock._engine.graph.job_graph import JobGraph
     from penstock.common.configuration import Configuration
@@ -35,16 +37,22 @@ __all__ = ["JobHandle", "submit"]
 _log = hiding(logging.getLogger(__name__))
 
 
-def submit(job_graph: JobGraph, configuration: Configuration, main_classes: bytes | None) -> JobHandle:
+def submit(
+    job_graph: JobGraph,
+    configuration: Configuration,
+    main_classes: bytes | None,
+    on_end: Callable[[JobView], None] | None = None,
+) -> JobHandle:
     """Start a job on Spark, and return while it runs.
 
     Args:
         job_graph: The job.
         configuration: Its effective configuration.
         main_classes: The pickled classes of the main script, for the tasks; None without any.
+        on_end: Called when the job has ended, before its result is set.
 
     Raises:
-        ConfigurationError: A key has a value that it cannot have.
+        ConfigurationError: A key has an invalid value.
         CheckpointStorageError: The checkpoint directory cannot be used.
         SparkSetupError: Spark cannot start on this machine.
     """
@@ -53,7 +61,7 @@ def submit(job_graph: JobGraph, configuration: Configuration, main_classes: byte
     noted = None
     if (supervised := resumption()) is not None:
         configuration, noted = supervised.next_job(job_graph.name, configuration)
-    check_settings(job_graph, configuration)  # what cannot be is said before Spark takes its seconds
+    check_settings(job_graph, configuration)  # invalid settings are reported before Spark starts, which takes seconds
     server = _rest_server(configuration)
 
     # Imported here: a program that only builds jobs never loads Spark.
@@ -83,6 +91,8 @@ def submit(job_graph: JobGraph, configuration: Configuration, main_classes: byte
     if server is not None:
         server.start(spark.slots, None if is_local(spark) else executors_of(spark))
     driver, loop = assemble(job_graph, configuration, main_classes, environment)
+    if on_end is not None:
+        driver.watch.on_end.append(on_end)
     if noted is not None:
         loop.add_listener(noted.follow(driver))
     archive_directory = configuration.get(option_table.ARCHIVE_DIRECTORY)
@@ -103,7 +113,7 @@ _server_lock = threading.Lock()
 
 
 def _rest_server(configuration: Configuration) -> RestServer | None:
-    """Return the REST server of this process; None for a job that is not to have one."""
+    """Return the REST server of this process; None if the job switches it off."""
     if not configuration.get(option_table.REST_ENABLED):
         if metrics_are_wanted(configuration):
             _log.warning("There is no port for metrics: %s is false", option_table.REST_ENABLED.key)
@@ -118,7 +128,7 @@ def _rest_server(configuration: Configuration) -> RestServer | None:
 
 
 def _archive(directory: str, options: dict[str, str], job: JobView) -> None:
-    """Write a job that has ended where Flink's history server looks for it; a failure is logged."""
+    """Write the archive of an ended job for Flink's history server; a failure is logged."""
     from penstock._engine.rest.archive import archive
 
     try:
@@ -128,7 +138,7 @@ def _archive(directory: str, options: dict[str, str], job: JobView) -> None:
 
 
 def _user_folders() -> tuple[str, ...]:
-    """Return the folders that the program imports its own modules from: its script's, and what it added itself."""
+    """Return the folders of the program's own modules: its script's folder, and those that it added to sys.path."""
     installed = tuple(Path(prefix).resolve() for prefix in {sys.prefix, sys.base_prefix})
     script = script_directory()
     folders = {str(script): None} if script is not None else {}

@@ -11,7 +11,7 @@ class CommandError(PenstockError):
 
 @declared
 class JobRestartingError(CommandError):
-    """A job of a supervised program has no process at this moment, because the last one crashed."""
+    """A job of a supervised program is between two processes, because the last one crashed."""
 
     job: str  #: the job, by name and id
     supervisor: int  #: the process id of its supervisor
@@ -50,16 +50,15 @@ class JobRequestError(CommandError):
 
 @declared
 class JobUnreachableError(CommandError):
-    """Nothing answers where a job should be."""
+    """No server answers at the address of a job."""
 
     address: str  #: where it was asked
     reason: str  #: what happened, a clause without a full stop
+    #: what to do, a sentence
+    way_out: str = "Check that it still runs (penstock list) and that the address and the port are right."
 
     def __str__(self) -> str:
-        return (
-            f"The job at {self.address} cannot be reached: {self.reason}. Check that it still runs (penstock list) and "
-            "that the address and the port are right."
-        )
+        return f"The job at {self.address} cannot be reached: {self.reason}. {self.way_out}"
 
 
 @declared

@@ -98,6 +98,20 @@ class StagedFileError(SinkFileError):
 
 
 @declared
+class KeptStreamError(JobRunError):
+    """A file of a cached stream, or of a DataFrame that was handed in, is gone or has changed."""
+
+    path: str  #: the file
+    reason: str  #: what is wrong with it, a clause without a full stop
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path} has records that this program keeps, and {self.reason}. Execute the job again: what is "
+            "missing of a cached stream is then computed anew."
+        )
+
+
+@declared
 class LostCommittableError(JobRunError):
     """Staged data of a sink is missing at its first commit, so it cannot be published.
 

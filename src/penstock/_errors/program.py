@@ -157,7 +157,7 @@ class DeclaredTypeError(JobGraphError, ValueError, TypeError):
 
 @declared
 class UncopyableRecordError(JobGraphError, TypeError):
-    """A record that leaves a function can neither be pickled nor copied, so that its receiver has none of its own."""
+    """A record that leaves a function can neither be pickled nor copied, so its receiver cannot own a copy."""
 
     record_type: str  #: the record's class, such as ``builtins.generator``
     reason: str  #: what copying it said
@@ -220,7 +220,7 @@ class AbsentAttributeError(UnsupportedOperationError, AttributeError):
 
 @declared
 class KeyRequiredError(JobGraphError, AttributeError):
-    """The program asks a stream without keys for something that belongs to the records of a key."""
+    """The program uses an operation that needs keys on a stream without keys."""
 
     call: str  #: what was asked for, such as ``window``
     stream: str  #: the operator that the stream comes from

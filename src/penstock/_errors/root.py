@@ -34,7 +34,7 @@ class PenstockError(Exception):
 
     def __post_init__(self) -> None:
         if is_dataclass(self):
-            # What an exception is pickled and copied by: its arguments, in the order of the constructor.
+            # An exception is pickled and copied by its arguments, in the order of the constructor.
             self.args: tuple[Any, ...] = tuple(getattr(self, one.name) for one in fields(self) if one.init)
 
 
@@ -48,9 +48,9 @@ def _printable(text: Callable[[Any], str]) -> Callable[[Any], str]:
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
 def declared(error: type[ErrorT]) -> type[ErrorT]:
-    """Make the constructor of an error class out of its declared fields; its text is what ``__str__`` makes of them.
+    """Make the constructor of an error class from its declared fields; ``__str__`` makes the text.
 
-    A class that declares none has that of its parent; a group takes a text.
+    A class without fields has its parent's constructor; a group takes a text.
     """
     return dataclass(eq=False, repr=False)(error)
 

@@ -13,7 +13,7 @@ class JobRunError(PenstockError):
 
 @declared
 class FencedError(JobRunError):
-    """Another driver has taken this job over, so this one must not commit anything more."""
+    """Another driver has taken the job over, so this driver must not commit anything."""
 
     job_id: str  #: the job, 32 hexadecimal digits
     checkpoint_id: int  #: the checkpoint that this driver wanted to complete and the other one already holds
@@ -91,7 +91,7 @@ class JobExecutionError(JobRunError):
 
 @declared
 class SavepointError(JobRunError):
-    """A savepoint that was asked for could not be made; the job keeps running unless it ends for another reason."""
+    """A requested savepoint could not be made; the job continues unless it ends for another reason."""
 
     path: str  #: the savepoint
     reason: str  #: what happened
@@ -161,9 +161,9 @@ class SplitFetchError(JobRunError):
 
 @declared
 class StaleAttemptError(JobRunError):
-    """A task found that a newer attempt has already moved its state on, and stopped before writing anything.
+    """A task stopped before writing anything, because a newer attempt has already advanced its state.
 
-    Spark lets replaced tasks live on for some seconds; this error ends them and harms nothing.
+    Spark lets replaced tasks run for some more seconds; this error ends them and is harmless.
     """
 
     operator_uid: str  #: the operator whose state it is
@@ -239,8 +239,25 @@ class PartitionError(JobRunError):
 
 
 @declared
+class UnstableKeyError(JobRunError):
+    """A key selector gave two keys for one record."""
+
+    operator: str  #: the name of the operator whose stream is keyed
+    record: str  #: the record, shortened
+    keys: tuple[str, str]  #: the keys, shortened
+
+    def __str__(self) -> str:
+        first, second = self.keys
+        return (
+            f"The key selector of {self.operator!r} gave the key {first} for the record {self.record}, and {second} "
+            "when it was asked again. Records of one key would not meet. Make the key of the record alone: without "
+            "random numbers, the clock, counters, or the order of a set."
+        )
+
+
+@declared
 class BatchColumnsError(JobRunError):
-    """A batch of columns that cannot be what it was given as, such as one whose columns are not records."""
+    """A batch of columns does not match its declaration, for example because its columns are not records."""
 
     columns: tuple[str, ...]  #: the names of its columns
     reason: str  #: what is wrong with it, a clause without a full stop
@@ -282,7 +299,7 @@ class SortSpillError(JobRunError):
 
 @declared
 class DriverCodeError(JobRunError):
-    """User code that runs on the driver raised: an enumerator or a committer."""
+    """User code on the driver raised: an enumerator or a committer."""
 
     where: str  #: what ran, such as ``the enumerator of 'orders'``
     reason: str  #: type and text of the exception, which is the ``__cause__``
@@ -333,7 +350,7 @@ class CheckpointExpiredError(JobRunError):
 
 @declared
 class CheckpointRequestError(JobRunError):
-    """A checkpoint that was asked for could not be made; the job keeps running unless it ends for another reason."""
+    """A requested checkpoint could not be made; the job continues unless it ends for another reason."""
 
     reason: str  #: what happened
 

@@ -112,7 +112,7 @@ class LocalStateError(RestoreError):
 
 @declared
 class CheckpointClaimedError(RestoreError):
-    """A checkpoint or savepoint that a job was to claim is another job's, which is not known to have ended."""
+    """A checkpoint or savepoint that a job was to claim belongs to another job, which may still run."""
 
     path: str  #: the checkpoint or savepoint
     job_id: str  #: the job that has claimed it, 32 hexadecimal digits
@@ -188,7 +188,7 @@ class StateClassError(RestoreError):
 
 @declared
 class UntrustedClassError(RestoreError):
-    """A savepoint or data frame has a value of a class that was not named: making the value would run code."""
+    """A savepoint or data frame has a value of a class that was not allowed; creating the value would run code."""
 
     name: str  #: what its pickle names, with the module
     state: str | None = None  #: the state, where it is known

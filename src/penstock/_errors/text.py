@@ -1,4 +1,4 @@
-"""Text that comes from outside, such as names in a file or an answer, on its way to a person's terminal or log."""
+"""Makes text from outside, such as names in a file or an answer, safe for terminals and logs."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 from typing import Final
 
 _BEYOND_ASCII: Final = "\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff"
-#: What moves a terminal's cursor, colours it or asks it for something, what turns the order of letters around, and
-#: halves of characters, which no encoding takes. Lines and tabs stay.
+#: Control characters of terminals, characters that change the direction of text, and lone surrogates. Line ends and
+#: tabs stay.
 _UNSAFE: Final = re.compile(f"[\x00-\x08\x0b-\x1f{_BEYOND_ASCII}]")
-#: The same, and what breaks lines.
+#: The same, and line ends and tabs.
 _UNSAFE_IN_NAME: Final = re.compile(f"[\x00-\x1f\u2028\u2029{_BEYOND_ASCII}]")
 _LONGEST_NAME: Final = 500
 

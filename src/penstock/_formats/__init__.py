@@ -1,1 +1,1 @@
-"""Formats: how the bytes of files become records, and records bytes."""
+"""Formats: they convert bytes of files to records, and records to bytes."""

@@ -1,4 +1,4 @@
-"""Arrow's types for ours, as far as columnar files need them."""
+"""Converts our types to Arrow's, for columnar files."""
 
 from __future__ import annotations
 
@@ -96,11 +96,11 @@ def _single_type(type_info: TypeInformation, name: str) -> Any:
 
 
 def arrow_array(values: Sequence[Any], arrow_type: Any) -> Any:
-    """Return values as an array of a type, each as it is.
+    """Return values as an array of a type, without changing any.
 
     Raises:
-        ArrowException: A value does not fit, or would be changed, also inside of lists, maps and structs: 1.5 in a
-            column of integers, a time in one of dates, one without a zone in a column with a zone.
+        ArrowException: A value does not fit or would be changed, also inside lists, maps and structs: such as 1.5 in a
+            column of integers, a time in a column of dates, or a time without a zone in a column with one.
     """
     import pyarrow as pa
 
@@ -117,7 +117,7 @@ def arrow_array(values: Sequence[Any], arrow_type: Any) -> Any:
 
 
 def _exact_array(values: Sequence[Any], arrow_type: Any) -> Any:
-    """Return values as integers, dates or times; made for the type at once, they would be cut without a word."""
+    """Return values as integers, dates or times; a direct conversion to the type would truncate them silently."""
     import pyarrow as pa
 
     types: Any = pa.types
@@ -133,13 +133,13 @@ def _exact_array(values: Sequence[Any], arrow_type: Any) -> Any:
     if not is_of_kind:
         raise pa.ArrowInvalid(f"it is {found.type}, which is not read as {arrow_type}")
     made: Any = found.cast(arrow_type)
-    if types.is_date(arrow_type) and not made.cast(found.type).equals(found):  # the one cast that cuts nevertheless
+    if types.is_date(arrow_type) and not made.cast(found.type).equals(found):  # the only cast that truncates silently
         raise pa.ArrowInvalid("a time of day in a column of dates would be lost")
     return made
 
 
 def _check_zones(values: Sequence[Any], *, has_zone: bool) -> None:
-    """Refuse times with a zone for columns without one, and the other way round: Arrow takes all for UTC."""
+    """Refuse times with a zone for columns without one, and the reverse, because Arrow takes all for UTC."""
     import pyarrow as pa
 
     for value in values:
@@ -159,7 +159,7 @@ def _check_finite(values: Sequence[Any], made: Any) -> None:
 
 
 def _check_items(values: Sequence[Any], arrow_type: Any) -> None:
-    """Refuse values in which something inside would be changed."""
+    """Refuse values with a part that would be changed."""
     import pyarrow as pa
 
     kind: Any = pa.types
@@ -180,7 +180,7 @@ def _of_dict(value: Any, name: str) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return a value with dicts in place of the rows inside of it, which Arrow does not know."""
+    """Return a value with its inner rows replaced by dicts, because Arrow does not know rows."""
     if isinstance(value, Row):
         value = value.as_dict()
     if isinstance(value, dict):

@@ -35,7 +35,7 @@ class AvroFormat(BulkFormat):
     """Records of Avro container files as dicts; ours. A file is read as a whole.
 
     Args:
-        schema: What the records are read as, by Avro's rules for changed schemas; as they were written when left out.
+        schema: The reader's schema, by Avro's rules for schema evolution; by default the schema of the file.
 
     Example:
         >>> from penstock.datastream.connectors.file_system import FileSource
@@ -90,7 +90,7 @@ class AvroInputFormat(InputFormat):
 
 
 class AvroBulkWriters:
-    """Where writers of Avro container files are made.
+    """Makes writers of Avro container files.
 
     Source: ``pyflink.datastream.formats.avro.AvroBulkWriters``.
 
@@ -153,7 +153,7 @@ def _misfit(element: Any, error: Exception) -> RecordValueError:
 
 
 class AvroParquetReaders:
-    """Where formats of Parquet files are made that are read by an Avro schema.
+    """Makes formats of Parquet files that are read by an Avro schema.
 
     Source: ``pyflink.datastream.formats.parquet.AvroParquetReaders``.
     """
@@ -169,7 +169,7 @@ class AvroParquetReaders:
 
 
 class AvroParquetWriters:
-    """Where writers of Parquet files are made that take records of an Avro schema.
+    """Makes writers of Parquet files for records of an Avro schema.
 
     Source: ``pyflink.datastream.formats.parquet.AvroParquetWriters``.
     """

@@ -1,4 +1,4 @@
-"""Batches of columns as tables of a schema, where no record has to be looked at for that."""
+"""Converts batches of columns to tables of a schema, if that needs no look at single records."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ if TYPE_CHECKING:
 
 
 def as_schema(batch: pa.RecordBatch, schema: pa.Schema | None, *, lenient: bool) -> Any:
-    """Return a batch as a table of a schema, with the columns by name; None where its records have to be looked at.
+    """Return a batch as a table of a schema, with the columns by name; None if its records must be checked.
 
     Args:
         batch: The batch.
         schema: The schema; None takes that of the batch.
-        lenient: Leave out columns that are none of the schema's.
+        lenient: Leave out columns that the schema does not have.
     """
     import pyarrow as pa
 
@@ -33,7 +33,7 @@ def as_schema(batch: pa.RecordBatch, schema: pa.Schema | None, *, lenient: bool)
 
 
 def _column(table: Any, field: Any) -> Any:
-    """Return the column of a field; None where a value may not fit, or a null may not be."""
+    """Return the column of a field; None if a value may not fit, or a null is not allowed."""
     import pyarrow as pa
 
     if field.name not in table.schema.names:
@@ -52,7 +52,7 @@ def _column(table: Any, field: Any) -> Any:
 
 
 def _is_wider(found: Any, wanted: Any) -> bool:
-    """Return whether Arrow casts all values of a type to another one as they are, or refuses to."""
+    """Return whether Arrow's cast of a type to another one keeps all values unchanged, or fails."""
     import pyarrow as pa
 
     kinds: Any = pa.types

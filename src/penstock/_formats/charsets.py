@@ -1,4 +1,4 @@
-"""Charsets, and the marks at the beginning of files that say which one they are in."""
+"""Charsets, and the byte order marks at the beginning of files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from penstock._formats.parts import InputFile
 
-# The longer ones first: the mark of UTF-32 begins as that of UTF-16 does.
+# The longer ones first: the mark of UTF-32 begins with that of UTF-16.
 _MARKS: Final = {
     codecs.BOM_UTF32_LE: "UTF-32LE",
     codecs.BOM_UTF32_BE: "UTF-32BE",
@@ -32,9 +32,9 @@ _OWN_MARKS: Final = {
     "utf-32-le": (codecs.BOM_UTF32_LE,),
     "utf-32-be": (codecs.BOM_UTF32_BE,),
 }
-# Their decoders want the mark, and leave it out.
+# Their decoders consume the mark.
 _DECODED_WITH_MARK: Final = {"utf-16", "utf-32", "utf-8-sig"}
-# What was shifted to at the beginning of the file holds in all of its lines.
+# A shift at the beginning of the file applies to all of its lines.
 _WITH_A_HEADER: Final = {"iso2022_kr"}
 _WAY_OUT: Final = (
     "give the file's charset to text_line_format(), such as UTF-16LE or UTF-16BE for files without a mark (CSV is "
@@ -46,7 +46,7 @@ def canonical(charset: str) -> str:
     """Return Python's name of a charset.
 
     Raises:
-        LookupError: There is none of this name, or it is no charset.
+        LookupError: The name is unknown, or is no charset.
     """
     name = codecs.lookup(charset).name
     "\n".encode(name)
@@ -54,12 +54,12 @@ def canonical(charset: str) -> str:
 
 
 def lines_stand_alone(charset: str) -> bool:
-    """Tell whether a line feed is one byte that is in nothing else, and lines can be decoded one by one."""
+    """Tell whether a line feed is one byte that occurs in no other character, so that lines are decoded one by one."""
     return "\r\n".encode(charset) == b"\r\n" and charset not in _WITH_A_HEADER
 
 
 def skip_mark(file: InputFile, charset: str, head: bytes) -> int:
-    """Return how long the byte order mark is that a file begins with, 0 where it has none.
+    """Return the length of a file's byte order mark; 0 without one.
 
     Args:
         file: The file.
@@ -89,7 +89,7 @@ def wrong_charset(file: InputFile, charset: str, error: UnicodeError, offset: in
         file: The file.
         charset: What it should be in.
         error: The decoder's error.
-        offset: Where the bytes begin that it decoded.
+        offset: The position of the decoded bytes in the file.
     """
     if isinstance(error, UnicodeDecodeError):
         return SourceFileError(file.path, f"its bytes from {offset + error.start} on are no {charset}; {_WAY_OUT}")

@@ -10,12 +10,12 @@ from penstock.errors import RecordFieldError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-#: The last way out of writers that can be lenient.
+#: The advice about lenient writers in messages.
 LEFT_OUT: Final = "lenient=True lets what is no column be left out"
 
 
 class Columns:
-    """Takes records apart by the names of columns.
+    """Splits records into the values of named columns.
 
     Args:
         names: The columns in order.

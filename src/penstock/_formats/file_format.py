@@ -1,4 +1,4 @@
-"""How a file becomes records: the formats of the file source.
+"""The formats of the file source, which convert files to records.
 
 A format is a description that is pickled with the job. Reading is a generator of blocks, each with the position after
 it; a restored reader reads the part again from such a position.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class FileFormat(ABC):
-    """How the bytes of a file become records; the base of stream formats and bulk formats.
+    """Converts the bytes of a file to records; the base of stream formats and bulk formats.
 
     Example:
         >>> class Bytes(FileFormat):
@@ -53,23 +53,23 @@ class FileFormat(ABC):
             part_size: How long a part should be, in bytes.
 
         Raises:
-            SourceFileError: The file can be seen to be corrupt.
+            SourceFileError: The file is corrupt.
         """
         del part_size
         return [FilePart(0, file.size, file.size)]
 
     @abstractmethod
     def read(self, file: InputFile, part: FilePart) -> Iterator[tuple[list[Any], int]]:
-        """Read a part, from its position on: blocks of some thousand records, each with the position after it.
+        """Read a part from its position on, in blocks of some thousand records, each with the position after it.
 
         Raises:
             SourceFileError: The file is missing, changed or corrupt; the error says what to do.
         """
 
     def read_batches(self, file: InputFile, part: FilePart) -> Iterator[tuple[pa.RecordBatch, int]]:
-        """Read a part as ``read`` does, in batches of columns; their rows are the records that ``read`` gives.
+        """Read a part in batches of columns, whose rows are the records of ``read``.
 
-        Called where the format ``gives_batches`` and what follows takes them; positions are the same.
+        Called if the format ``gives_batches`` and downstream operators take them; positions are the same.
         """
         raise NotImplementedError(f"{type(self).__name__} does not read columns")
 
@@ -79,19 +79,19 @@ class FileFormat(ABC):
 
     @property
     def holds_produced_type(self) -> bool:
-        """Whether the format makes each record by that type, so that no record has to be held to it once more."""
+        """Whether all records have that type already, so that none has to be converted."""
         return False
 
 
 class StreamFormat(FileFormat):
-    """A format that is read from the beginning to the end, such as lines of text.
+    """A format that is read sequentially, such as lines of text.
 
     Source: ``pyflink.datastream.connectors.file_system.StreamFormat``.
     """
 
     @staticmethod
     def text_line_format(charset_name: str = "UTF-8") -> StreamFormat:
-        r"""Return the format whose records are lines, without the ``\n``, ``\r\n`` or ``\r`` that they end with.
+        r"""Return the format whose records are lines, without their ends ``\n``, ``\r\n`` or ``\r``.
 
         Files that end in ``.gz``, ``.bz2``, ``.xz`` or ``.zst`` are unpacked. The others are read in parallel, in
         parts. A byte order mark at the beginning of a file is no part of its first line.
@@ -106,11 +106,11 @@ class StreamFormat(FileFormat):
 
     @property
     def lines_are_records(self) -> bool:
-        """Whether each line is a record, and ends with a byte that is in nothing else: files may be cut at any line."""
+        """Whether each line is a record and ends with a byte of its own, so that files can be cut at any line."""
         return False
 
     def cut(self, file: InputFile, part_size: int) -> list[FilePart]:
-        """Return byte ranges where lines are records, else the whole file."""
+        """Return byte ranges if lines are records, else the whole file."""
         if is_compressed(file.path) or not self.lines_are_records:
             return super().cut(file, part_size)
         return cut_evenly(0, file.size, part_size)

@@ -1,4 +1,4 @@
-"""What ``create_input`` takes: a path with the format of its files."""
+"""The argument of ``create_input``: a path with the format of its files."""
 
 from __future__ import annotations
 

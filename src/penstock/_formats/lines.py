@@ -1,7 +1,7 @@
 r"""Cuts files into blocks of whole lines.
 
-A line ends with ``\n``, ``\r\n`` or ``\r``, as Python's text files have it and Java's readers. It belongs to the part
-of a file in which its first byte stands; the last one of a part may reach beyond the part's end.
+A line ends with ``\n``, ``\r\n`` or ``\r``, as in Python's text files and Java's readers. It belongs to the part of a
+file with its first byte; the last line of a part may reach beyond the part's end.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LINE_END: Final = re.compile(rb"\r\n?|\n")
 
 
 class Lines(NamedTuple):
-    """A block of whole lines, and the places in the file where it begins and ends; a byte order mark is not in it."""
+    """A block of whole lines without a byte order mark, and its start and end in the file."""
 
     data: bytes
     begin: int
@@ -32,14 +32,14 @@ class Lines(NamedTuple):
 
 
 class RecordBounds(Protocol):
-    """Knows where records end that may have several lines."""
+    """Finds the ends of records that may have several lines."""
 
     def whole(self, data: bytes) -> int:
-        """Return how many bytes of a text that begins with a record are whole records."""
+        """Return the length of the whole records at the beginning of a text, in bytes."""
         ...
 
     def may_end(self, line: bytes) -> bool:
-        """Tell whether a record that began in a line before may end in this one."""
+        """Tell whether a record from an earlier line may end in this one."""
         ...
 
 
@@ -52,7 +52,7 @@ def read_lines(file: InputFile, part: FilePart, charset: str, bounds: RecordBoun
         file: The file.
         part: The part to read, with its position.
         charset: Its charset, in which a line feed is one byte.
-        bounds: Tells where records end, where one may have several lines.
+        bounds: Finds the ends of records, if a record may have several lines.
 
     Raises:
         SourceFileError: The file is gone, changed, cannot be unpacked, or ends within a record.
@@ -87,7 +87,7 @@ def read_lines(file: InputFile, part: FilePart, charset: str, bounds: RecordBoun
 
 
 def read_text(file: InputFile, charset: str, errors: str = "strict") -> Iterator[list[str]]:
-    """Read a whole file in any charset; gives lists of lines without their ends.
+    """Read a whole file in any charset; yields lists of lines without their ends.
 
     Args:
         file: The file.
@@ -112,11 +112,11 @@ def read_text(file: InputFile, charset: str, errors: str = "strict") -> Iterator
 
 
 def end_of_lines(file: InputFile, start: int) -> int:
-    """Return where the last line ends that is complete in a file as long as it was found; ``start`` where none is.
+    """Return the end of the last complete line within the length at which a file was found; ``start`` without one.
 
     Args:
         file: The file, which may be growing.
-        start: Where a line begins; nothing before that is looked at.
+        start: The start of a line, from which the search begins.
     """
     end = file.size
     with file.open() as stream:
@@ -124,7 +124,7 @@ def end_of_lines(file: InputFile, start: int) -> int:
             begin = max(start, end - CHUNK_BYTES)
             stream.seek(begin)
             ahead = _Ahead(stream, begin)
-            # One byte more: whether a carriage return at the end is all of a line's end shows the byte behind it.
+            # One byte more, which shows whether a carriage return at the end is followed by a line feed.
             ahead.fill(min(file.size, end + 1) - begin)
             if size := ahead.whole_lines():
                 return begin + size
@@ -133,7 +133,7 @@ def end_of_lines(file: InputFile, start: int) -> int:
 
 
 class _Ahead:
-    """A stream, and the bytes that were read ahead.
+    """A stream with bytes that were read ahead.
 
     Args:
         stream: The stream.
@@ -142,39 +142,39 @@ class _Ahead:
 
     def __init__(self, stream: BinaryIO, position: int) -> None:
         self._stream = stream
-        #: Of the first byte in waiting.
+        #: The position of the first waiting byte.
         self.position = position
         self.waiting = bytearray()
         self._ended = False
 
     def fill(self, size: int) -> None:
-        """Read until so many bytes wait, or there are no more."""
+        """Read until this many bytes wait, or the stream ends."""
         while len(self.waiting) < size and not self._ended:
             data = self._stream.read(size - len(self.waiting))
             self.waiting += data
             self._ended = not data
 
     def take(self, size: int) -> bytes:
-        """Return the first bytes that wait; they do no longer."""
+        """Remove and return the first waiting bytes."""
         with memoryview(self.waiting) as view:
             data = bytes(view[:size])
         self.drop(size)
         return data
 
     def drop(self, size: int) -> None:
-        """Forget the first bytes that wait."""
+        """Drop the first waiting bytes."""
         del self.waiting[:size]
         self.position += size
 
     def whole_lines(self) -> int:
-        """Return how many bytes are lines whose end is certain, 0 for none."""
+        """Return the number of bytes in lines whose end is certain."""
         feed = self.waiting.rfind(b"\n")
         # A line feed may follow the last byte.
         last = len(self.waiting) if self._ended else len(self.waiting) - 1
         return max(feed, self.waiting.rfind(b"\r", feed + 1, max(last, 0))) + 1
 
     def line_behind(self, place: int) -> int:
-        """Return how many bytes there are up to the end of the first line that ends at a byte or behind it."""
+        """Return the number of bytes up to the end of the first line that ends at or after a byte."""
         while True:
             found = LINE_END.search(self.waiting, place)
             if found is not None and (self._ended or found[0] != b"\r" or found.end() < len(self.waiting)):
@@ -186,9 +186,9 @@ class _Ahead:
 
 
 def _at_first_line(file: InputFile, stream: BinaryIO, part: FilePart, *, compressed: bool) -> _Ahead:
-    """Go to where reading continues, or to the first line that does not begin before the part."""
+    """Go to the position where reading continues, or to the first line that begins in the part."""
     position = part.position or 0
-    if compressed:  # some of these streams can only be read on
+    if compressed:  # some of these streams cannot seek
         ahead = _Ahead(stream, 0)
         while ahead.position < position:
             ahead.fill(min(CHUNK_BYTES, position - ahead.position))
@@ -210,7 +210,7 @@ def _at_first_line(file: InputFile, stream: BinaryIO, part: FilePart, *, compres
 
 
 def _whole_records(file: InputFile, ahead: _Ahead, size: int, bounds: RecordBounds) -> int:
-    """Return how many bytes there are up to the end of the record in the midst of which some lines end."""
+    """Return the number of bytes up to the end of the record that contains the end of some lines."""
     cut = bounds.whole(bytes(ahead.waiting[:size]))
     while size > cut:
         behind = ahead.line_behind(size)

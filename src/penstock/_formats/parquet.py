@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ParquetBulkWriters", "ParquetColumnarRowInputFormat", "ParquetFormat"]
 
-#: As in the other sources: what operators find in the processor's cache when a batch comes to them.
+#: The records of a batch, few enough to stay in the processor's cache, as in other sources.
 _READ_ROWS = 2048
-#: The same for columns, of which no Python object is made for each record.
+#: The same for columns, which need no Python object for each record.
 _READ_COLUMN_ROWS = 16_384
 _WRITE_ROWS = 8192
 _ROW_GROUP_BYTES = 64 * 1024 * 1024
@@ -42,7 +42,7 @@ _BY_FIRST = (
 
 
 class _ParquetInput(BulkFormat):
-    """Reads row groups; a subclass says which columns, and what a record is."""
+    """Reads row groups; a subclass defines the columns and the records."""
 
     emits_new_records = True
     gives_batches = True
@@ -163,7 +163,7 @@ class ParquetColumnarRowInputFormat(_ParquetInput):
 
 
 class ParquetBulkWriters:
-    """Makes what writes the file sink's Parquet files.
+    """Makes writers of Parquet files for the file sink.
 
     Source: ``pyflink.datastream.formats.parquet.ParquetBulkWriters``.
     """
@@ -193,8 +193,8 @@ class ParquetBulkWriters:
         Args:
             schema: Names and types of the columns; by default all fields of the first records of each file, some 64 MB,
                 which then have to be dicts or rows with names.
-            lenient: Let records lose what the schema has no place for: fields that are no column, fractions in columns
-                of integers, fractions of a second that are too fine, time zones. By default they are errors.
+            lenient: Drop parts of records that the schema cannot hold: fields without a column, fractions in columns of
+                integers, fractions of a second that are too fine, time zones. By default they are errors.
 
         A field that a dict lacks is null. When records are written, one that is no column raises RecordFieldError, and
         a value that its column cannot hold as it is RecordValueError.
@@ -216,7 +216,7 @@ class _ParquetWriter(BulkWriter):
     """Collects records into batches and batches into row groups.
 
     Without a schema, the columns are all fields of the records of the first row group, with types that hold all values.
-    From there on the file's columns stand.
+    They are then the columns of the file.
     """
 
     def __init__(self, stream: BinaryIO, schema: pa.Schema | None, *, lenient: bool) -> None:
@@ -241,7 +241,7 @@ class _ParquetWriter(BulkWriter):
     def add_batch(self, batch: pa.RecordBatch, records: Callable[[], list[Any]]) -> None:
         self._make_batch()
         table = as_schema(batch, self._schema, lenient=self._lenient)
-        if table is None:  # then a record does not fit, which is told of the record; or its value can be converted
+        if table is None:  # then a single record does not fit, and is named; or its value can be converted
             self.add_elements(records())
         else:
             self._take(table)
@@ -289,7 +289,7 @@ class _ParquetWriter(BulkWriter):
         """Return one column of some records.
 
         Raises:
-            RecordFieldError: Inside of a value is a field that the column's structs lack.
+            RecordFieldError: A value contains a field that the column's structs lack.
             RecordValueError: The column cannot hold a value unchanged.
         """
         import pyarrow as pa
@@ -361,7 +361,7 @@ def _as_dict(record: Any) -> dict[str, Any]:
 
 
 def _misfits() -> tuple[type[Exception], ...]:
-    """Return what Arrow raises for values that are none of a type; it is not loaded before it is needed."""
+    """Return Arrow's exceptions for values that do not fit a type; Arrow is loaded at the first use."""
     import pyarrow as pa
 
     return pa.ArrowException, TypeError, ValueError, AttributeError, OverflowError
@@ -370,7 +370,7 @@ def _misfits() -> tuple[type[Exception], ...]:
 def _first_misfit(
     records: list[Any], values: Sequence[Any], make: Callable[[Sequence[Any], Any], Any], arrow_type: Any
 ) -> tuple[Any, str] | None:
-    """Return the first record whose value is none of a type by itself, and why; None where only all together are."""
+    """Return the first record whose value does not fit a type, and the reason; None if each value fits by itself."""
     for record, value in zip(records, values, strict=True):
         try:
             make([value], arrow_type)

@@ -10,11 +10,11 @@ from penstock._shelf import show
 
 
 class InputFile(Protocol):
-    """A file to read, wherever it is."""
+    """A file to read, on any file system."""
 
     @property
     def path(self) -> str:
-        """The path, as a person would write it."""
+        """The path, for display."""
         ...
 
     @property
@@ -49,7 +49,7 @@ class FilePart:
 
 
 def cut_evenly(start: int, end: int, part_size: int) -> list[FilePart]:
-    """Cut a range of bytes into parts of about the same size, none larger than wanted; an empty one has none."""
+    """Cut a range of bytes into parts of about the same size, up to a maximum; an empty range has no parts."""
     size = end - start
     parts = -(-size // part_size)
     bounds = [start + size * part // parts for part in range(parts + 1)] if parts else []

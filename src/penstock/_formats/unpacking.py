@@ -1,7 +1,6 @@
-"""Files that are unpacked while they are read, as their names say.
+"""Decompresses files while they are read, if their names say that they are compressed.
 
-An archive may be of several that were put behind each other. One that ends too early is an error, but for a file
-without a single byte, which has no records under any name.
+A file may consist of several concatenated archives. A truncated archive is an error; an empty file has no records.
 """
 
 from __future__ import annotations
@@ -39,13 +38,13 @@ _DECOMPRESSORS: dict[str, Callable[[BinaryIO], Any]] = {
 
 
 def is_compressed(path: str) -> bool:
-    """Tell whether a file is unpacked while it is read, and so cannot be cut."""
+    """Tell whether a file is compressed, so that it cannot be cut."""
     return PurePosixPath(path).suffix.lower() in _DECOMPRESSORS
 
 
 @contextmanager
 def open_unpacked(file: InputFile) -> Generator[BinaryIO]:
-    """Open a file, and unpack it on the way when its name says that it is compressed.
+    """Open a file, and decompress it if its name says that it is compressed.
 
     Raises:
         SourceFileError: The file cannot be opened, or, inside of the block, not be unpacked.
@@ -59,7 +58,7 @@ def open_unpacked(file: InputFile) -> Generator[BinaryIO]:
             with unpack(stream) as unpacked:
                 yield unpacked
         except (EOFError, lzma.LZMAError, zlib.error, OSError) as error:
-            if isinstance(error, OSError) and error.errno is not None:  # the disk's or the network's
+            if isinstance(error, OSError) and error.errno is not None:  # an error of the disk or the network
                 raise
             reason = f"it cannot be unpacked ({error}); repair the file, or give it a name without this suffix"
             raise SourceFileError(file.path, reason) from error

@@ -1,7 +1,7 @@
-"""Accumulators: what a job counts on its way, and has in its result (``org.apache.flink.api.common.accumulators``).
+"""Accumulators: values that functions add to, shown in the job's result (``org.apache.flink.api.common.accumulators``).
 
-A function takes one in ``open`` and adds to it while it works. Each subtask has its own, and the job's value is all of
-them merged. What an epoch adds counts when its checkpoint has completed: once, whatever was restarted in between.
+A function registers an accumulator in ``open``, and adds to it. Each subtask has its own; the job's value is the merge
+of all. The additions of an epoch count when its checkpoint has completed: exactly once, also after restarts.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ ResultT = TypeVar("ResultT")
 
 
 class Accumulator(ABC, Generic[ValueT, ResultT]):
-    """Takes values one by one, and can be merged with what others of its kind have taken.
+    """Adds up values one by one, and can be merged with accumulators of its class.
 
-    An accumulator of your own must be picklable, begin empty, and be merged to the same whatever the order: which
-    subtask took which value, and in which epoch, is up to the engine. ``merge`` runs on the driver.
+    An accumulator of your own must be picklable, begin empty, and have a merge whose order does not matter, because the
+    engine decides which subtask gets which value in which epoch. ``merge`` runs on the driver.
 
     Source: org.apache.flink.api.common.accumulators.Accumulator; it needs no ``clone``, because ours are pickled.
 
@@ -64,7 +64,7 @@ class Accumulator(ABC, Generic[ValueT, ResultT]):
 
     @abstractmethod
     def get_local_value(self) -> ResultT:
-        """Return what the values so far amount to."""
+        """Return the result of the values so far."""
 
     @abstractmethod
     def reset_local(self) -> None:
@@ -83,7 +83,7 @@ class Accumulator(ABC, Generic[ValueT, ResultT]):
 
 
 class _Sum(Accumulator[ValueT, ValueT]):
-    """A sum; its zero says of what."""
+    """A sum; its zero determines the type."""
 
     _zero: ValueT
 
@@ -233,7 +233,7 @@ class AverageAccumulator(Accumulator[float, float]):
 
 
 class Histogram(Accumulator[ValueT, "dict[ValueT, int]"]):
-    """How often each value came, by value in rising order; the values are ints, or others that are hashable and sort.
+    """The number of occurrences of each value, in ascending order; values are ints, or others that hash and sort.
 
     Source: org.apache.flink.api.common.accumulators.Histogram.
 

@@ -1,7 +1,7 @@
 """The records of columns: each row of an Arrow batch is one record.
 
-What a record of columns is follows from the type of its stream. Without one, and for maps, it is a dict; for rows a
-Row; for tuples a tuple; and for any other type the value of the only column.
+The declared type of the stream determines the Python type of the records. Without a type, and for maps, a record is a
+dict; for rows a Row; for tuples a tuple; and for any other type the value of the only column.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class RecordLayout(IntEnum):
 
 
 def layout_of(type_info: TypeInformation | None) -> RecordLayout:
-    """Return what the records of a stream of that type are.
+    """Return the layout of the records of a stream with that type.
 
     Example:
         >>> from penstock.common.typeinfo import Types
@@ -68,7 +68,7 @@ def check_columns(batch: Any, layout: RecordLayout) -> None:
 
 
 def records_of(batch: Any, layout: RecordLayout = RecordLayout.DICTS) -> list[Any]:
-    """Return one record for each row of an Arrow batch, made anew.
+    """Return a new record for each row of an Arrow batch.
 
     Example:
         >>> import pyarrow as pa
@@ -88,7 +88,7 @@ def records_of(batch: Any, layout: RecordLayout = RecordLayout.DICTS) -> list[An
 
 
 def record_maker(names: list[str], layout: RecordLayout) -> Callable[[tuple[Any, ...]], Any]:
-    """Return what makes a record of the values of the columns with these names."""
+    """Return a function from the values of the columns with these names to a record."""
     if layout is RecordLayout.ROWS:
         return lambda values: make_row(names, values, RowKind.INSERT)
     return lambda values: dict(zip(names, values, strict=True))
@@ -109,3 +109,12 @@ def int64_column(values: Sequence[int]) -> Any:
     import pyarrow as pa
 
     return cast("Any", pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(array("q", values))]))
+
+
+def int64_column_of(numbers: Any) -> Any:
+    """Return an array of whole numbers of NumPy's as a column; without a copy, where they are of 64 bits."""
+    import numpy as np
+    import pyarrow as pa
+
+    octets = pa.py_buffer(cast("Any", np.ascontiguousarray(numbers.reshape(-1), np.int64)))
+    return cast("Any", pa.Array.from_buffers(pa.int64(), numbers.size, [None, octets]))

@@ -1,8 +1,8 @@
-"""Checking the keys of one place of configuration against the table.
+"""Checks the keys of one origin of configuration against the table.
 
-Every known key gets its newest name and a value that can be read; what is unknown or without effect here is said once
-per process in the log. An unknown key that is nearly one of Penstock's is refused, because the job would run without
-the intended setting. This module does not know the origin of settings.
+Every known key gets its newest name and a valid value; unknown keys and keys without effect are logged once per
+process. An unknown key that is nearly one of Penstock's is refused, because the job would run without the intended
+setting. This module does not know the origin of settings.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _check_unknown(key: str, setting: Setting) -> None:
 
 
 def say_if_without_effect(option: ConfigOption[Any], value: object, text: str | None = None) -> None:
-    """Say once in the log that a key is set to something and has no effect, if that is so.
+    """Log once that a key is set and has no effect, if it has none.
 
     Args:
         option: The key.
@@ -101,7 +101,7 @@ def say_if_without_effect(option: ConfigOption[Any], value: object, text: str | 
 
 
 def say_without_effect(what: str, reason: str) -> None:
-    """Say once in the log that a call has no effect.
+    """Log once that a call has no effect.
 
     Args:
         what: What was called.
@@ -117,7 +117,7 @@ def _say_once(key: str, text: str) -> None:
 
 
 def check_together(configuration: Configuration) -> None:
-    """Check what two keys must be to each other, once all places are merged.
+    """Check rules about pairs of keys, after the settings of all origins are merged.
 
     Raises:
         ConfigurationError: They do not fit.

@@ -1,8 +1,8 @@
-"""Where configuration comes from: Flink's ``config.yaml``, the command line, the environment, the program.
+"""Loads configuration from Flink's ``config.yaml``, the command line, the environment and the program.
 
 The later one wins. The file is ``config.yaml`` in the directory that ``PENSTOCK_CONF_DIR`` names, else beside the
-program's script. Its keys are flat (``parallelism.default: 4``) or nested. What ``penstock run`` got as options stands
-in one variable, as JSON.
+program's script. Its keys are flat (``parallelism.default: 4``) or nested. The options of ``penstock run`` are in one
+variable, as JSON.
 
 In the environment each key is a variable of its own: ``PENSTOCK_``, then the key in capitals with ``__`` for each dot
 and ``_`` for each hyphen. ``PENSTOCK_EXECUTION__CHECKPOINTING__INTERVAL="10 s"`` sets
@@ -22,28 +22,32 @@ import yaml
 from penstock.common.config_check import Setting, check_together, checked, nearest_key
 from penstock.common.config_values import MAP, flow_yaml, load_yaml
 from penstock.common.configuration import Configuration
+from penstock.common.file_modes import warn_of_readers
 from penstock.common.option_table import KNOWN_KEYS
 from penstock.common.paths import absolute_path
+from penstock.common.redaction import Redaction
 from penstock.errors import ConfigurationFileError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 CONF_DIR_VARIABLE = "PENSTOCK_CONF_DIR"
-#: Holds the options of ``penstock run``, for the program that it runs and for what that starts.
+#: Holds the options of ``penstock run``, for its program and for processes that the program starts.
 OPTIONS_VARIABLE = "PENSTOCK_RUN_OPTIONS"
-#: Names the file in which a program that is supervised notes its jobs, for the process that comes after a crash.
+#: Names the file in which a supervised program notes its jobs, for the next process after a crash.
 RESUME_VARIABLE = "PENSTOCK_RESUME_FILE"
 FILE_NAME = "config.yaml"
 _PREFIX = "PENSTOCK_"
 _NO_KEYS = (CONF_DIR_VARIABLE, OPTIONS_VARIABLE, RESUME_VARIABLE)
+#: Of `penstock.rest.token`: the only value of such a key that anybody may know.
+_NOBODYS = "none"
 _UNSET = ("", "~", "null")
 
 
 def effective_configuration(
     program: Configuration, script_dir: Path | None, environ: Mapping[str, str]
 ) -> Configuration:
-    """Return what holds for a program: its own settings over the environment over the command line over the file.
+    """Return the settings of a program; its own win over the environment's, the command line's and the file's.
 
     Known keys have their newest names, and every value is valid.
 
@@ -81,11 +85,21 @@ def outer_settings(script_dir: Path | None, environ: Mapping[str, str]) -> tuple
         ConfigurationFileError: There is a file, but it cannot be read.
     """
     path = _find_file(script_dir, environ)
+    of_file = {} if path is None else file_settings(path)
+    if path is not None and (secret := _secrets(of_file)):
+        warn_of_readers(str(path), " and ".join(secret))
     return (
-        {} if path is None else file_settings(path),
+        of_file,
         environment_settings(environ),
         command_line_settings(environ),
     )
+
+
+def _secrets(settings: Mapping[str, Setting]) -> list[str]:
+    """Return the keys whose values nobody else is to know."""
+    values = {key: setting.value for key, setting in settings.items()}
+    redaction = Redaction.of(values)
+    return [key for key, value in values.items() if value != _NOBODYS and redaction.value(key, value) != value]
 
 
 def _find_file(script_dir: Path | None, environ: Mapping[str, str]) -> Path | None:

@@ -62,7 +62,7 @@ _INT64 = INT.where(lambda value: -(2**63) <= value < 2**63, "between -2**63 and 
 
 
 class ConfigOptions:
-    """Where a program makes the options of its own keys.
+    """Makes options for a program's own keys.
 
     Source: ``pyflink.common.ConfigOptions``.
 
@@ -78,13 +78,13 @@ class ConfigOptions:
         return ConfigOptions.OptionBuilder(key)
 
     class OptionBuilder:
-        """An option of which the key is known."""
+        """An option with a key and without a type."""
 
         def __init__(self, key: str) -> None:
             self._key = key
 
         def boolean_type(self) -> ConfigOptions.TypedConfigOptionBuilder[bool]:
-            """Let the values be True and False."""
+            """Set the type of values to True and False."""
             return ConfigOptions.TypedConfigOptionBuilder(self._key, BOOL)
 
         def int_type(self) -> ConfigOptions.TypedConfigOptionBuilder[int]:
@@ -108,7 +108,7 @@ class ConfigOptions:
             return ConfigOptions.TypedConfigOptionBuilder(self._key, STRING)
 
     class TypedConfigOptionBuilder(Generic[V]):
-        """An option of which key and type are known."""
+        """An option with a key and a type."""
 
         def __init__(self, key: str, value_type: ValueType[V]) -> None:
             self._key, self._value_type = key, value_type

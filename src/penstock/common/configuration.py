@@ -1,7 +1,7 @@
 """Configuration: the keys and values that a program sets (``pyflink.common.configuration``).
 
-Values are kept as text, as written in a ``config.yaml``; typed getters read it. What the keys mean is in
-:mod:`penstock.common.option_table`, how files and the environment come in, in :mod:`penstock.common.config_loading`.
+Values are kept as text, as written in a ``config.yaml``; typed getters parse it. :mod:`penstock.common.option_table`
+defines the keys, and :mod:`penstock.common.config_loading` loads files and the environment.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Configuration:
 
         Raises:
             TypeError: Key or value is no str.
-            ConfigurationError: It has halves of characters, which can be neither stored nor sent.
+            ConfigurationError: It has lone surrogates, which can be neither stored nor sent.
         """
         for part in (key, value):
             if not isinstance(part, str):  # pyright: ignore[reportUnnecessaryIsInstance] - programs are not all checked

@@ -1,9 +1,9 @@
 """Converts records to a declared type, or refuses them.
 
-Wherever a program declares a type, every value is held to it: one of the type passes, one that PyFlink's coders turn
-into the type is turned into it (an int into a float, a dict or an unnamed Row into a Row with names), and any other one
-is an error that names the operator and the value. A type that leaves all values as they are has no conversion, so that
-it costs nothing; the others are compiled once, and look at records by the block.
+If a program declares a type, every value is converted to it. A value of the type passes. A value that PyFlink's coders
+would turn into the type is converted (an int to a float, a dict or an unnamed Row to a Row with names). Any other value
+is an error that names the operator and the value. A type that changes no value has no conversion, and costs nothing;
+other conversions are compiled once, and work on blocks of records.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _REPR.maxtuple = _REPR.maxlist = _REPR.maxdict = 10
 
 
 class Conversion:
-    """Holds values to a type.
+    """Converts values to a type.
 
     Args:
         type_info: The type.
-        convert: Brings one value into it.
+        convert: Converts one value.
         declared_by: The place of the declaration, such as ``The output of 'Map'``.
     """
 
@@ -43,7 +43,7 @@ class Conversion:
         self._slow = row_names(type_info, convert) if isinstance(type_info, RowTypeInfo) else self._one_by_one
 
     def value(self, value: Any) -> Any:
-        """Return a value as the type has it.
+        """Return a value converted to the type.
 
         Raises:
             DeclaredTypeError: It does not fit the type.
@@ -54,7 +54,7 @@ class Conversion:
             self._refuse(value, error)
 
     def block(self, records: list[Any], iterate: Callable[[list[Any]], Iterator[Any]] = iter) -> list[Any]:
-        """Return records as the type has them; the same list where they are of it.
+        """Return records converted to the type; the same list if they have it already.
 
         Args:
             records: The records.
@@ -82,7 +82,7 @@ class Conversion:
 
 
 def conversion(type_info: TypeInformation | None, declared_by: str) -> Conversion | None:
-    """Return what holds values to a type; None where the type, or its absence, lets all of them pass.
+    """Return the conversion to a type; None if the type is missing or changes no value.
 
     Args:
         type_info: The declared type, or None where none was declared.

@@ -1,7 +1,7 @@
-"""Copies records that leave a function, if other code could still change them, so that receivers own their records.
+"""Copies mutable records when they leave a function, so that receivers own their records.
 
 A function may keep a returned object and change it in its next call, return one object several times, or change its
-input, which another function has, too. So each record is copied when it leaves a function, before the next call. An
+input, which another function also has. So each record is copied when it leaves a function, before the next call. An
 immutable record is passed on as it is. The way of copying depends on the type alone and is chosen once for each type;
 it is quick for flat dicts, lists, rows and dataclasses, and nested records are pickled, as on their way to another
 process.
@@ -44,13 +44,13 @@ _TUPLES: Final = {tuple}
 
 
 def own(record: Any) -> Any:
-    """Return a record as its receiver's own: what happens to the given one later does not reach it.
+    """Return a record that its receiver owns: later changes of the given record do not affect it.
 
     Args:
         record: The record that leaves a function.
 
     Returns:
-        The record itself where nothing can change it, else a copy.
+        The record itself if it is immutable, else a copy.
 
     Raises:
         UncopyableRecordError: It can neither be copied nor pickled.
@@ -77,16 +77,16 @@ def own(record: Any) -> Any:
 
 
 def own_all(records: list[Any]) -> list[Any]:
-    """Return records as their receiver's own; the same list, at little cost, where nothing can change any of them."""
+    """Return records that their receiver owns; the same list, at little cost, if all are immutable."""
     return [own(record) for record in records] if any_may_change(records) else records
 
 
 def may_change(value: Any) -> bool:
-    """Return whether a value could be changed in place, or something in it."""
+    """Return whether a value, or a part of it, could be changed in place."""
     kind = type(value)  # pyright: ignore[reportUnknownVariableType]
     if kind in IMMUTABLE:
         return False
-    copier = _copiers[kind]  # looks at a type that is new
+    copier = _copiers[kind]  # inspects a new type
     parts = _parts.get(cast("Any", kind))
     return copier is not _same if parts is None else any(map(may_change, parts(value)))
 
@@ -111,7 +111,7 @@ def _same(record: Any) -> Any:
 
 
 def _deep(record: Any) -> Any:
-    """Copy all of a record; a third of what deepcopy takes, which is for classes that pickle cannot name."""
+    """Copy a whole record by pickle, in a third of deepcopy's time; deepcopy copies classes that pickle cannot name."""
     try:
         return pickle.loads(pickle.dumps(record, pickle.HIGHEST_PROTOCOL))
     except Exception:  # noqa: BLE001 - from whatever a class does there
@@ -157,7 +157,7 @@ def _row(record: Row) -> Row:
 
 
 def _unchanging(parts: Callable[[Any], Iterable[Any]]) -> Callable[[Any], Any]:
-    """Return the copier of a type that keeps its parts for ever: it copies where the parts themselves may change."""
+    """Return the copier of a type whose parts are fixed; it copies if the parts themselves are mutable."""
     return lambda record: record if _are_flat(parts(record)) else _deep(record)
 
 
@@ -171,7 +171,7 @@ class _Copiers(dict[type, "Callable[[Any], Any]"]):
         return copier
 
 
-#: By type that keeps its parts for ever: gives them.
+#: By type with fixed parts: returns the parts.
 _parts: dict[type, Callable[[Any], Iterable[Any]]] = {}
 _copiers: Final = _Copiers()
 
@@ -198,7 +198,7 @@ def _copier_of(kind: Any) -> Callable[[Any], Any]:
     return _deep
 
 
-#: What a class may have that says how it is copied or pickled.
+#: Methods by which a class defines how it is copied or pickled.
 _OWN_WAYS: Final = (
     *("__copy__", "__deepcopy__", "__reduce__", "__reduce_ex__"),
     *("__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__"),
@@ -207,7 +207,7 @@ _MADE_IN_PYTHON: Final = 1 << 9
 
 
 def _is_plain_class(kind: type) -> bool:
-    """Return whether the objects of a class are their attributes and nothing else."""
+    """Return whether the objects of a class consist of their attributes only."""
     if not all(base is object or base.__flags__ & _MADE_IN_PYTHON for base in kind.__mro__):
         return False
     own_ways = {

@@ -1,4 +1,4 @@
-"""ExecutionConfig: the settings of a job's execution under names (``pyflink.common.execution_config``).
+"""ExecutionConfig: the settings of a job's execution (``pyflink.common.execution_config``).
 
 It is a view: every getter and setter reads and writes a key of one :class:`Configuration`, which the environment owns.
 Settings of Java's serialisation (Kryo, POJOs, generic types, closure cleaner) are absent: records are Python objects.
@@ -48,11 +48,11 @@ class ExecutionConfig:
         self._configuration = Configuration() if configuration is None else configuration
 
     def get_parallelism(self) -> int:
-        """Return the number of subtasks of an operator that does not say how many."""
+        """Return the default number of subtasks of an operator."""
         return self._configuration.get(option_table.PARALLELISM)
 
     def set_parallelism(self, parallelism: int) -> ExecutionConfig:
-        """Set the number of subtasks of an operator that does not say how many; -1 takes it back."""
+        """Set the default number of subtasks of an operator; -1 unsets it."""
         if parallelism == self.PARALLELISM_DEFAULT:
             self._configuration.remove_config(option_table.PARALLELISM.key)
             return self
@@ -75,11 +75,11 @@ class ExecutionConfig:
         return self._set(option_table.AUTO_WATERMARK_INTERVAL, Duration.of_millis(interval))
 
     def get_global_job_parameters(self) -> dict[str, str]:
-        """Return what functions find with ``get_job_parameter``."""
+        """Return the parameters that functions read with ``get_job_parameter``."""
         return dict(self._configuration.get(option_table.GLOBAL_JOB_PARAMETERS))
 
     def set_global_job_parameters(self, global_job_parameters_dict: Mapping[str, Any]) -> ExecutionConfig:
-        """Set what functions find with ``get_job_parameter``; values become text."""
+        """Set the parameters that functions read with ``get_job_parameter``; values become text."""
         texts = {str(key): str(value) for key, value in global_job_parameters_dict.items()}
         return self._set(option_table.GLOBAL_JOB_PARAMETERS, texts)
 
@@ -130,15 +130,15 @@ class ExecutionConfig:
         return self._set(option_table.SNAPSHOT_COMPRESSION, use_snapshot_compression)
 
     def enable_object_reuse(self) -> ExecutionConfig:
-        """Hand records on without a copy; docs/records.md says what functions may not do then."""
+        """Pass records on without a copy; docs/records.md has the restrictions for functions."""
         return self._set(option_table.OBJECT_REUSE, True)
 
     def disable_object_reuse(self) -> ExecutionConfig:
-        """Hand a record on as its receiver's own: as a copy wherever it could be changed."""
+        """Pass mutable records on as copies, so that receivers own their records."""
         return self._set(option_table.OBJECT_REUSE, False)
 
     def is_object_reuse_enabled(self) -> bool:
-        """Tell what was asked for."""
+        """Tell whether object reuse is enabled."""
         return self._configuration.get(option_table.OBJECT_REUSE)
 
     def enable_force_avro(self) -> ExecutionConfig:

@@ -1,4 +1,4 @@
-"""The keys that Flink has, whether Penstock reads them or not: a configuration made for Flink is never misspelt."""
+"""All keys of Flink, so that a configuration for Flink is never taken for misspelt, even if Penstock ignores a key."""
 
 from __future__ import annotations
 
@@ -27,6 +27,6 @@ def _keys() -> tuple[frozenset[str], tuple[re.Pattern[str], ...]]:
 
 
 def _family(key: str) -> re.Pattern[str]:
-    """Return what the keys of a family look like: ``<name>`` is one part, at the end all that is left."""
+    """Return the pattern of a family of keys: ``<name>`` stands for one part, at the end for all remaining parts."""
     pattern = re.sub(r"<\w+>", r"[^.]+", re.escape(key))
     return re.compile(pattern.removesuffix("[^.]+") + ".+" if pattern.endswith("[^.]+") else pattern)

@@ -1,4 +1,4 @@
-"""JobClient: what a program can ask of a job that it has started (``pyflink.common.job_client``)."""
+"""JobClient: the client of a job that the program has started (``pyflink.common.job_client``)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["JobClient"]
 class JobClient(ABC):
     """A job that was started by ``execute_async``.
 
-    Every question is answered by a future, and asking never blocks. A job that has ended keeps answering.
+    Every method returns a future and never blocks. The client also works after the end of the job.
 
     Source: org.apache.flink.core.execution.JobClient.
     """
@@ -33,9 +33,9 @@ class JobClient(ABC):
 
     @abstractmethod
     def cancel(self) -> CompletableFuture[None]:
-        """Ask for the job to be cancelled; the answer comes when the job has ended, whatever its last status is.
+        """Cancel the job; the future completes when the job has ended, with any status.
 
-        Flink answers when the request has been taken.
+        In Flink, the future completes when the request was accepted.
         """
 
     @abstractmethod
@@ -46,15 +46,15 @@ class JobClient(ABC):
         *,
         timeout: Duration | None = None,
     ) -> CompletableFuture[str]:
-        """Ask for the job to stop with a savepoint.
+        """Stop the job with a savepoint.
 
         Args:
-            advance_to_end_of_event_time: True drains: the last watermark fires every event-time timer and window, and
-                the job cannot continue from the savepoint as if nothing had been. False suspends: the job can continue.
+            advance_to_end_of_event_time: True drains: the last watermark fires every event-time timer and window, so
+                the savepoint is for a job whose input has ended. False suspends: the job can continue from the
+                savepoint.
             savepoint_directory: Where the savepoint goes; ``execution.checkpointing.savepoint-dir`` when left out.
-            timeout: How long to wait for the job, ours; for ever when left out. A job that has not stopped by then is
-                cancelled, and the answer is a :class:`penstock.errors.StopTimeoutError` that names the subtasks which
-                were still at work.
+            timeout: The longest wait for the stop (not in Flink); unlimited by default. After it the job is cancelled,
+                and the future has a :class:`penstock.errors.StopTimeoutError`, which names the running subtasks.
 
         Returns:
             The path of the savepoint, when the job has ended.
@@ -62,9 +62,10 @@ class JobClient(ABC):
 
     @abstractmethod
     def cancel_with_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
-        """Ask for the job to stop with a savepoint, as a suspend does, and to end as cancelled.
+        """Suspend the job with a savepoint, and end it as cancelled.
 
-        Ours, for what was ``flink cancel -s``. Everything up to the savepoint is committed, and nothing after it.
+        Not in PyFlink; the counterpart of ``flink cancel -s``. All output up to the savepoint is committed, and nothing
+        after it.
 
         Args:
             savepoint_directory: Where the savepoint goes; ``execution.checkpointing.savepoint-dir`` when left out.
@@ -75,9 +76,9 @@ class JobClient(ABC):
 
     @abstractmethod
     def trigger_checkpoint(self) -> CompletableFuture[int]:
-        """Ask for a checkpoint now, ours; the job keeps running.
+        """Request a checkpoint now; the job continues. Not in PyFlink.
 
-        An epoch that runs already is the one; else the next one begins at once, whatever the interval.
+        The checkpoint of a running epoch answers the request; otherwise the next epoch begins at once.
 
         Returns:
             The id of the checkpoint, when it has completed.
@@ -85,7 +86,7 @@ class JobClient(ABC):
 
     @abstractmethod
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
-        """Ask for a savepoint while the job keeps running.
+        """Request a savepoint; the job continues.
 
         Args:
             savepoint_directory: Where the savepoint goes; ``execution.checkpointing.savepoint-dir`` when left out.
@@ -96,15 +97,15 @@ class JobClient(ABC):
 
     @abstractmethod
     def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
-        """Ask for the values of the accumulators by name, as they are in the last completed checkpoint.
+        """Return the values of the accumulators by name, as of the last completed checkpoint.
 
         See :mod:`penstock.common.accumulators`. Each value is a copy.
         """
 
     @abstractmethod
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
-        """Ask for the result; the answer comes when the job has ended.
+        """Return the result; the future completes when the job has ended.
 
-        A job that failed answers with :class:`penstock.errors.JobExecutionError`, one that was cancelled with
+        For a failed job the future has a :class:`penstock.errors.JobExecutionError`, for a cancelled one a
         :class:`penstock.errors.JobCancelledError`.
         """

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
+from penstock.common.notebook import table
+
 if TYPE_CHECKING:
     from penstock.common.job_id import JobID
 
@@ -13,13 +15,14 @@ __all__ = ["GivenUpCommittables", "JobExecutionResult"]
 
 @dataclass(frozen=True, slots=True)
 class GivenUpCommittables:
-    """Committables that a sink's committer gave up for good: staged records that are in no output.
+    """Committables that a sink's committer gave up: their records are staged and in no output.
 
     Args:
         operator_name: The sink.
         operator_uid: Its uid.
         first_checkpoint_id: The checkpoint that staged them, or the first of several.
-        last_checkpoint_id: The last of these; the same in most entries. A sink with many has the oldest put together.
+        last_checkpoint_id: The last of these checkpoints; in most entries the same. The oldest entries of a sink with
+            many are merged.
         count: The number of committables.
         reason: The committer's error for the first of them.
 
@@ -53,6 +56,9 @@ class JobExecutionResult:
         late_records_dropped: The number of records that came too late and were dropped, by the name of the operator.
         given_up_committables: The committables that its sinks' committers gave up for good, oldest first.
         unread_splits: The number of splits that readers had left when they finished, by the name of the source.
+        job_name: The name of the job; ours, as the next two.
+        records: The number of records that its sources read in this run.
+        epochs: The number of epochs that were accepted in this run.
 
     Source: ``pyflink.common.JobExecutionResult``.
 
@@ -68,6 +74,9 @@ class JobExecutionResult:
     late_records_dropped: dict[str, int] = field(default_factory=dict[str, int])
     given_up_committables: tuple[GivenUpCommittables, ...] = ()
     unread_splits: dict[str, int] = field(default_factory=dict[str, int])
+    job_name: str = ""
+    records: int = 0
+    epochs: int = 0
 
     def get_job_id(self) -> JobID:
         """Return the id of the job."""
@@ -86,7 +95,7 @@ class JobExecutionResult:
         return dict(self.accumulators)
 
     def get_late_records_dropped(self) -> dict[str, int]:
-        """Return how many records came too late and were dropped, by the name of the operator.
+        """Return the number of dropped late records by the name of the operator.
 
         Ours; only operators that have dropped any are named. The numbers count with the checkpoints, as accumulators
         do, so they continue over restarts and savepoints.
@@ -94,17 +103,17 @@ class JobExecutionResult:
         return dict(self.late_records_dropped)
 
     def get_given_up_committables(self) -> tuple[GivenUpCommittables, ...]:
-        """Return what the sinks' committers have given up for good: records that were staged and are in no output.
+        """Return the committables that sinks' committers gave up: their records are staged and in no output.
 
-        Ours; a committer gives up by ``signal_failed_with_known_reason``. The entries stand in the checkpoints, so they
-        are of all runs that led here. ``penstock run`` ends with an exit code of its own where there are any.
+        Not in PyFlink. A committer gives up by ``signal_failed_with_known_reason``. The entries are in checkpoints, so
+        they cover all runs of the job. If there are any, ``penstock run`` ends with an exit code of its own.
         """
         return self.given_up_committables
 
     def get_unread_splits(self) -> dict[str, int]:
-        """Return how many splits readers had left when they finished, by the name of the source.
+        """Return the number of splits that finished readers left unread, by the name of the source.
 
-        Ours; a reader that ends its input by itself may have left some, and nothing has read the rest of them.
+        Not in PyFlink. A reader that ends its input by itself may leave splits unread.
         """
         return dict(self.unread_splits)
 
@@ -121,6 +130,20 @@ class JobExecutionResult:
         lines += map(str, self.given_up_committables)
         lines += [f"Splits left unread by {name}: {count}" for name, count in self.unread_splits.items()]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Return the result as a table, for notebooks."""
+        rows: list[tuple[str, str]] = [
+            ("id", str(self.job_id)),
+            ("runtime", f"{self.net_runtime_ms / 1000:,.3f} s"),
+            ("records read", f"{self.records:,}"),
+            ("epochs", f"{self.epochs:,}"),
+            *((f"accumulator {name}", _shown(value)) for name, value in self.accumulators.items()),
+            *((f"late records dropped by {name}", f"{count:,}") for name, count in self.late_records_dropped.items()),
+            *(("given up", str(entry)) for entry in self.given_up_committables),
+            *((f"splits left unread by {name}", f"{count:,}") for name, count in self.unread_splits.items()),
+        ]
+        return table(f"Job {self.job_name!r} has finished", (), rows)
 
 
 def _shown(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""JobID: the name under which a job is found (``pyflink.common.job_id``)."""
+"""JobID: the id of a job (``pyflink.common.job_id``)."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def _made(name: str) -> JobListener:
     module_name, _, class_name = name.rpartition(".")
     try:
         found = getattr(importlib.import_module(module_name), class_name) if module_name else None
-    except Exception as error:  # whatever the module does when it is imported
+    except Exception as error:  # importing the module may raise anything
         raise _unusable(name, f"{type(error).__name__}: {error}") from error
     if not (isinstance(found, type) and issubclass(found, JobListener)):
         raise _unusable(name, "it has to be module.Class, and the class a penstock.common.JobListener")

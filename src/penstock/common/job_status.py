@@ -48,5 +48,5 @@ class JobStatus(Enum):
         return self in (JobStatus.FAILED, JobStatus.CANCELED, JobStatus.FINISHED)
 
     def is_terminal_state(self) -> bool:
-        """Tell whether this driver is done with the job."""
+        """Tell whether the job has ended in this driver."""
         return self is JobStatus.SUSPENDED or self.is_globally_terminal_state()

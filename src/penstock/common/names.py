@@ -1,4 +1,4 @@
-"""Names by which a program finds something again: states, side outputs, accumulators, operators."""
+"""Checks names that identify states, side outputs, accumulators and operators."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from penstock.errors import UnsupportedOperationError
 
 
 def checked_name(name: str, called: str, what: str) -> str:
-    r"""Return a name that can be shown, stored and sent everywhere as it is; another one would be two names.
+    r"""Return a valid name: it can be displayed, stored and sent without changes.
 
     Args:
         name: The name.
-        called: What the program has called with it.
-        what: What has the name, with its article.
+        called: The method that the program called.
+        what: The kind of the named thing, with its article.
 
     Raises:
         UnsupportedOperationError: It is no text, has line breaks or other characters that cannot be shown, or more

@@ -1,9 +1,8 @@
-"""Paths as people give them: one spelling of each, which means the same in every process from then on.
+"""Normalizes the paths that users give, so that a path means the same in every process.
 
-Code that takes a path from a program, a command or a configuration calls `absolute_path` there and then: the working
-directory changes, a worker has another one, and ``~`` is another folder for another user. All else works on what it
-returned. Hadoop's and Flink's spellings of one place become one text, because texts are compared: with those in
-checkpoints, and with each other.
+Code that takes a path from a program, a command or a configuration calls `absolute_path` at once, because the working
+directory may change or differ in workers, and ``~`` depends on the user. All other code uses the result. Hadoop's and
+Flink's spellings of one path become one text, because paths are compared with each other and with those in checkpoints.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from penstock.errors import PathError
 if TYPE_CHECKING:
     from os import PathLike
 
-# One letter is a drive of Windows; a colon without a slash behind it is a sign like any other, but in "file:".
+# A single letter is a drive of Windows. Except in "file:", a colon without a following slash is an ordinary character.
 _SCHEME: Final = re.compile(r"(?i)(?=file:|[a-z][a-z0-9+.-]+:/)([a-z][a-z0-9+.-]+):")
 _VARIABLE: Final = re.compile(r"\$(\w+|\{\w+\})(/|$)")
 #: Hadoop's names for the clients of one store.
 _SAME: Final = {"s3a": "s3", "s3n": "s3"}
-#: Their URLs begin with a bucket.
+#: The schemes whose URLs begin with a bucket.
 _BUCKETS: Final = frozenset({"s3", "gs", "az", "abfs", "abfss"})
 #: Schemes whose URLs contain more than a path.
 _OTHERS_RULES: Final = frozenset({"http", "https"})
@@ -43,13 +42,13 @@ def scheme_of(path: str) -> str:
 
 
 def plain_path(path: str) -> str:
-    """Return the one spelling of a path or URL; a relative path stays relative.
+    """Return the normal form of a path or URL; a relative path stays relative.
 
-    ``file:`` URLs become local paths, with their percent escapes decoded. In URLs of object stores ``%`` is a sign of
-    the key, as in Hadoop and in the stores' own tools.
+    ``file:`` URLs become local paths, with their percent escapes decoded. In URLs of object stores ``%`` is an ordinary
+    character, as in Hadoop and in the stores' own tools.
 
     Raises:
-        PathError: It is a URL that cannot be.
+        PathError: The URL is invalid.
 
     Example:
         >>> [plain_path(url) for url in ("file:/data/a%20b", "file:///data", "file://localhost/data//x/")]
@@ -75,7 +74,7 @@ def plain_path(path: str) -> str:
 
 
 def absolute_path(given: str | PathLike[str]) -> str:
-    """Return where a path leads that was given here and now, in one spelling: absolute, or the URL of an object store.
+    """Return the normal form of a path that was given in this process: absolute, or the URL of an object store.
 
     A ``~`` at the beginning is the home of this user. Variables are not filled in. Links stay as they are, so that one
     may be turned to another folder between two starts of a job.
@@ -84,7 +83,7 @@ def absolute_path(given: str | PathLike[str]) -> str:
         given: A local path, relative to the working directory or absolute, or a URL.
 
     Raises:
-        PathError: It can be no path, or is probably not the one that was meant.
+        PathError: The path is invalid, or probably a mistake.
         TypeError: It is neither text nor a path.
 
     Example:
@@ -120,12 +119,12 @@ def file_url(path: str) -> str:
     return f"file:{quote(os.fsencode(path), safe=_UNQUOTED)}"
 
 
-#: Only what would read otherwise is escaped, so that people know their paths again.
+#: Only characters with a meaning in URLs are escaped, so that paths stay readable.
 _UNQUOTED: Final = "".join(map(chr, range(1, 128))).replace("%", "")
 
 
 def real_path(path: str) -> str:
-    """Return what two paths of one place have in common, whatever links they go through; URLs as they are."""
+    """Return a path with its links resolved, so that two paths of one place are equal; URLs are unchanged."""
     return path if scheme_of(path) else os.path.realpath(path)
 
 
@@ -194,6 +193,6 @@ def without_steps_up(path: str) -> str:
         return path
     behind = len(parts) - parts[::-1].index("..")
     above = "/".join(parts[:behind])
-    if _GLOB.search(above):  # which folder that is turns out when they are listed
+    if _GLOB.search(above):  # the folder is only known once the glob is listed
         return path
     return str(Path(os.path.realpath(above), *parts[behind:]))

@@ -1,4 +1,4 @@
-"""Output and clean-up of a library in a process of its user: lines on standard error, and functions at exit.
+"""Output and clean-up in the user's process: lines on standard error, and functions at exit.
 
 A line that cannot be written is not an error: the terminal may be closed, the disk full, the pipe unread. Only the
 process that registered a function runs it at exit: a forked child inherits the list, but does not own the resources.
@@ -13,7 +13,7 @@ import select
 import sys
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, ParamSpec
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TextIO
 
 from penstock._errors.text import printable
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 
-#: A reader that has not made room by then does not get the line.
+#: After this time a line is dropped, because its reader does not make room.
 _PATIENCE_MS: Final = 500
 _STANDARD_ERROR: Final = 2
 
@@ -31,21 +31,36 @@ def report(text: str) -> None:
     """Write a line for people to standard error; it never raises, and never waits for a reader that has stopped.
 
     Args:
-        text: The line; what would be a command to the terminal is written as an escape.
+        text: The line; control characters are escaped.
     """
     stream = sys.stderr
-    with contextlib.suppress(Exception):  # what reports is never a reason to fail
-        try:
-            descriptor = stream.fileno()
-        except (AttributeError, OSError, ValueError):  # a stream of a notebook or a test
+    with contextlib.suppress(Exception):  # reporting must never fail
+        descriptor = _descriptor(stream)
+        if descriptor is None:
             stream.write(f"{printable(text)}\n")
             stream.flush()
         else:
-            _write(descriptor, f"{printable(text)}\n".encode(stream.encoding or "utf-8", "backslashreplace"))
+            line = f"{_take_line(stream)}{printable(text)}\n"
+            _write(descriptor, line.encode(stream.encoding or "utf-8", "backslashreplace"))
+
+
+def _descriptor(stream: TextIO) -> int | None:
+    """Return the number of the file that a stream writes to; None for a stream of a notebook or a test."""
+    if type(stream).__module__.startswith("ipykernel."):  # its number is that of the log of the notebook's server
+        return None
+    try:
+        return stream.fileno()
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def _take_line(stream: object) -> str:
+    """Return what clears the line of a progress bar, which is drawn again below; rich stands before the stream then."""
+    return "\r\x1b[2K" if type(stream).__module__ == "rich.file_proxy" else ""
 
 
 def is_on_terminal() -> bool:
-    """Tell whether what is reported goes to a terminal."""
+    """Tell whether reported lines go to a terminal."""
     try:
         return sys.stderr.isatty()
     except (AttributeError, OSError, ValueError):  # there is none, or it was closed
@@ -53,9 +68,9 @@ def is_on_terminal() -> bool:
 
 
 def tend_standard_streams() -> None:
-    """Make sure that no standard stream ends up as another file, and that a full one changes no exit code.
+    """Keep the numbers of standard streams from becoming other files, and a full stream from changing the exit code.
 
-    Those that are closed are opened: else the next file that is opened, and a child's, would take their number.
+    Closed streams are opened on the null device, because the next opened file would take their number.
     """
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_ERROR:
         os.set_inheritable(descriptor, True)
@@ -72,7 +87,7 @@ def _tend_at_exit() -> None:
 
 
 def _let_go_of_standard_error() -> None:
-    """Have what standard error does not take go nowhere: the interpreter would try once more, and exit with 120."""
+    """Redirect standard error to the null device, because the interpreter would retry at exit, and exit with 120."""
     stream = sys.stderr
     with contextlib.suppress(Exception):  # closed meanwhile, or no stream of the system
         descriptor = stream.fileno()
@@ -106,15 +121,15 @@ def _write(descriptor: int, line: bytes) -> None:
 
 
 def at_exit(function: Callable[P, Any], *args: P.args, **kwargs: P.kwargs) -> Callable[[], None]:
-    """Call a function when this process exits, and not when a child does that it has forked.
+    """Call a function when this process exits, but not when a forked child exits.
 
     Args:
         function: The function.
         args: Its arguments.
-        kwargs: Those with names.
+        kwargs: Its keyword arguments.
 
     Returns:
-        What ``atexit.unregister`` takes.
+        The function for ``atexit.unregister``.
     """
     process = os.getpid()
 

@@ -1,10 +1,10 @@
-"""Hides secrets in output: values are recognized by their keys, by their form, and by themselves.
+"""Hides secrets in output: it recognizes secrets by their keys, by their form, and by known values.
 
-What leaves a process for people (logs, REST, archives, messages) goes through `shown_value` where it has a key and
-through `shown_text` where it has none. The process learns its secrets from the configurations of its jobs: a password
-that an exception cites is hidden, although nothing about that text looks like one.
+All output for people (logs, REST, archives, messages) passes through `shown_value` if it has a key, and through
+`shown_text` if it has none. The process learns its secrets from the configurations of its jobs: a password that an
+exception cites is hidden, although nothing about that text looks like one.
 
-Text that users write themselves, to their own log or into records, stays as it is.
+Text that users write themselves, to their own log or into records, is not changed.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
 
 HIDDEN: Final = "******"
 
-#: Has more words, for keys that only the program knows to be secret.
+#: The key for more words, which mark the program's own secret keys.
 WORDS_KEY: Final = "penstock.sensitive-words"
 
-#: As they stand in keys, of which letters and digits alone are compared: "private key" finds `private-key` as well.
+#: Words of secret keys. Only letters and digits are compared: "private key" finds `private-key` as well.
 _WORDS: Final = (
     *("password", "passwd", "passphrase", "pwd", "secret", "token", "credential", "api key", "service key"),
     *("private key", "signing key", "encryption key", "account key", "auth params", "basic auth", "authorization"),
     *("jaas config", "http headers"),
 )
-#: Keys that only look like one, as they name files.
+#: Keys that look secret, but name files.
 _NO_SECRETS: Final = frozenset({"penstock.rest.private-key", WORDS_KEY})
 
-#: Of a name: it is cut off long before.
+#: The longest text that is searched in a name, which is cut off earlier.
 _LOOKED_AT: Final = 10_000
-#: Shorter values, and those of letters alone, may stand in any text without being the secret.
+#: Shorter values, and values of letters only, occur in ordinary texts and are not hidden there.
 _LEAST_LENGTH: Final = 8
 
 _PRIVATE_KEY: Final = re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?(?:-----END \1-----|\Z)", re.DOTALL)
 _FRAME: Final = re.compile(r"-----(?:BEGIN|END) [A-Z ]+-----")
-#: What stands before the @ of a URL: a name with a password; or a token, where it has the length of one.
+#: The part of a URL before the @: a name with a password, or a token if it is long enough.
 _USER_INFO: Final = re.compile(
     r"(?i)\b([a-z][a-z0-9+.-]{0,20}://)(?:[^\s/@:'\"]*:(?!\d+/)(?:[^\s/'\"]*|[^\s@'\"]{0,1024}+)|[^\s/@:'\"]{16,})@"
 )
@@ -50,14 +50,14 @@ _KEY: Final = re.compile(r"[\w.-]+")
 _VALUE: Final = (
     r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|(?:Bearer|Basic|Digest)\s+[^\s,;'"]+|[^\s,;&'"()\[\]{}<>]+)"""
 )
-#: These say that there is no secret, or of which type it is.
+#: Values that mean no secret, or name the type of one.
 _NO_VALUES: Final = frozenset({"none", "null", "true", "false", "str", "bytes", "int", HIDDEN})
 #: Followed by a colon and a space, this word is in ordinary sentences as well.
 _IN_PROSE: Final = frozenset({"token"})
 
 
 class Redaction:
-    """The secrets that a process knows of, and the words that tell a key of one.
+    """The secrets that a process knows, and the words that mark secret keys.
 
     Example:
         >>> redaction = Redaction()
@@ -78,7 +78,7 @@ class Redaction:
         return cls(_more_words(settings))
 
     def learn(self, settings: Mapping[str, str], words: Iterable[str] = ()) -> None:
-        """Take more words, and the secrets of a configuration, so that no other text shows them either."""
+        """Add words, and the secrets of a configuration, which are then hidden in all texts."""
         self._add_words(words)
         found = {
             secret
@@ -100,7 +100,7 @@ class Redaction:
         return value if shown == content else flow_yaml(shown)
 
     def text(self, text: str) -> str:
-        """Return a text as it may be shown: without known secrets, and without what has the form of one."""
+        """Return a text for display, without known secrets and without parts that have the form of a secret."""
         text = _PRIVATE_KEY.sub(HIDDEN, text)  # first: no secret is told by its frame any more where a part is gone
         for secret in self._values:
             text = text.replace(secret, HIDDEN)
@@ -189,14 +189,14 @@ def _without_value(match: re.Match[str]) -> str:
     return f"{match['dashes'] or ''}{name}{match['quote']}{sign}{mark}{HIDDEN}{mark}"
 
 
-#: What this process has learned.
+#: The secrets that this process knows.
 _PROCESS: Final = Redaction()
-#: Has learned nothing.
+#: A redaction without known secrets.
 _BY_FORM: Final = Redaction()
 
 
 def learn_secrets(settings: Mapping[str, str], words: Iterable[str] = ()) -> None:
-    """Let this process hide the secrets of a configuration wherever it shows text from now on.
+    """Hide the secrets of a configuration in all texts of this process from now on.
 
     Args:
         settings: The configuration.
@@ -206,23 +206,23 @@ def learn_secrets(settings: Mapping[str, str], words: Iterable[str] = ()) -> Non
 
 
 def shown_value(key: str, value: str) -> str:
-    """Return the value of a key as people may see it."""
+    """Return the value of a key for display."""
     return _PROCESS.value(key, value)
 
 
 def shown_text(text: str) -> str:
-    """Return a text, such as that of an exception, as people may see it."""
+    """Return a text, such as that of an exception, for display."""
     return _PROCESS.text(text)
 
 
 def shown_name(name: str, key: str = "") -> str:
-    r"""Return a name as it can be shown everywhere: on one line, not endless, without what has the form of a secret.
+    r"""Return a name for display: on one line, of limited length, without parts that have the form of a secret.
 
     It is the same in each process, as jobs are found by their names.
 
     Args:
         name: The name.
-        key: Of what it is the value, as those of labels are.
+        key: The key of which it is the value, such as a label's.
 
     Example:
         >>> shown_name("to smtp://joe:abc@host\n"), shown_name("abc", "password")
@@ -233,7 +233,7 @@ def shown_name(name: str, key: str = "") -> str:
 
 
 def hiding(logger: logging.Logger) -> logging.Logger:
-    """Return a logger whose lines have no secrets: for modules that log what users' code has raised.
+    """Return a logger that hides secrets in its lines, for modules that log exceptions of user code.
 
     Example:
         >>> log = logging.getLogger("an.example")

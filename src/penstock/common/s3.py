@@ -1,4 +1,4 @@
-"""How S3 is reached: Flink's ``s3.…`` keys and the variables of the AWS tools, as ``obstore`` wants them."""
+"""The access to S3: converts Flink's ``s3.…`` keys and the variables of the AWS tools to options of ``obstore``."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from obstore.store import ClientConfig, S3Credential
 
 SCHEMES: Final = frozenset({"s3", "s3a"})
-#: The first one that is set counts.
+#: The variables in order; the first one that is set counts.
 _ENDPOINT_VARIABLES: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
-#: A number of bytes has to be on its way within that time; how long all of a large file takes does not matter.
+#: Within this time some bytes must arrive; the total time of a large file is not limited.
 _TIMEOUTS: Final[ClientConfig] = {"connect_timeout": "5s", "read_timeout": "30s", "timeout": "30m"}
 
 
@@ -30,7 +30,7 @@ class S3Access:
 
     config: dict[str, str] = field(default_factory=dict[str, str], repr=False)
     client: ClientConfig | None = None
-    #: Keys that were configured; they count alone, whatever half of others the environment has.
+    #: Configured credentials; with them, credentials in the environment are ignored.
     credentials: Callable[[], S3Credential] | None = field(default=None, repr=False)
 
     @property
@@ -41,12 +41,12 @@ class S3Access:
 
 
 def is_s3_setting(key: str) -> bool:
-    """Tell whether a configuration key says how S3 is reached; its value may be a secret."""
+    """Tell whether a configuration key is about the access to S3; its value may be a secret."""
     return key.startswith(("s3.", "fs.s3a."))
 
 
 def s3_access(url: str, options: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> S3Access:
-    """Return how a bucket is reached.
+    """Return the access to a bucket.
 
     Args:
         url: Of a directory in it.
@@ -78,7 +78,7 @@ def _first(environ: Mapping[str, str], names: tuple[str, ...]) -> str | None:
 def _server(url: str, endpoint: str) -> str:
     """Return the URL of a server; one that names no scheme means https, as in Flink."""
     server = endpoint.rstrip("/") if "://" in endpoint else f"https://{endpoint.rstrip('/')}"
-    # The library aborts the thread where it cannot make a URL of it.
+    # The library aborts the thread if the URL is invalid.
     if not re.fullmatch(r"https?://[\w.\-]+(:\d+)?|https?://\[[\da-fA-F:.]+\](:\d+)?", server):
         reason = f"s3.endpoint is {endpoint!r}, which is no address of a server such as https://host:9000"
         raise CheckpointStorageError(url, reason)

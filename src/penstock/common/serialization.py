@@ -1,7 +1,7 @@
 """Schemas and encoders: how records become bytes outside of the job (``pyflink.common.serialization``).
 
-They are interfaces in Python: a program may bring its own, and the connectors call them with one record at a time. They
-are pickled with the job, so one that holds a connection or a file makes it when it is first used.
+These are interfaces, which a program may implement; connectors call them with one record at a time. Implementations are
+pickled with the job, so they should open connections and files at their first use.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
         return element.encode(self._charset)
 
     def deserialize(self, message: bytes) -> str:
-        """Return the text of the bytes; what is no text of the charset becomes the replacement character."""
+        """Return the text of the bytes; invalid bytes become the replacement character."""
         return message.decode(self._charset, errors="replace")
 
     def get_produced_type(self) -> TypeInformation:

@@ -1,4 +1,4 @@
-"""How connectors reach object stores: by the options of the job whose code runs."""
+"""The options by which connectors reach object stores: those of the job whose code runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
-#: The driver and the tasks set them: connectors get paths alone, and pass them through user code.
+#: Set by the driver and by tasks, because connectors get paths only, which pass through user code.
 _options: Final[ContextVar[Mapping[str, str]]] = ContextVar("penstock-store-options", default=_NONE)
 
 
@@ -22,7 +22,7 @@ def store_options() -> Mapping[str, str]:
 
 @contextmanager
 def reaching_stores_by(options: Mapping[str, str] | None) -> Generator[None]:
-    """Have connectors reach object stores by some options; they may be secret.
+    """Let connectors use these options for object stores; they may contain secrets.
 
     Args:
         options: As of `storage_options`.

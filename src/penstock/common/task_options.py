@@ -1,4 +1,4 @@
-"""The configuration keys of what functions find where they run: modules, packages, files, the Python itself."""
+"""The configuration keys of functions' dependencies: modules, packages, files, and the Python interpreter."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from penstock.common.config_options import ConfigOption, option, optional
 from penstock.common.config_values import LIST, POSITIVE, STRING, ValueType
 from penstock.common.paths import absolute_path
 
-#: Between a path and what belongs to it, as in Flink: the folder of an archive, the cache of requirements.
+#: Separates a path from the folder of an archive or from the cache of requirements, as in Flink.
 BEHIND_PATH: Final = "#"
 
 
 def _parse_paths(text: str) -> tuple[str, ...]:
-    """Read paths with commas between them, as Flink does, or a list; each is absolute from now on."""
+    """Read a list of paths, or paths separated by commas as in Flink, and make them absolute."""
     items = LIST.parse(text) if text.lstrip().startswith("[") else text.split(",")
     return tuple(_absolute(item.strip()) for item in items if item.strip())
 

@@ -80,7 +80,7 @@ class Duration:
         return timedelta(microseconds=self.nanos // 1000)
 
     def __str__(self) -> str:
-        # The largest unit that divides the duration: what a person would write, and what the configuration parses.
+        # The largest unit that divides the duration, as a person would write it; configuration can parse it.
         if self.nanos == 0:
             return "0 ms"
         label, size = next((label, size) for label, size in _UNITS if self.nanos % size == 0)

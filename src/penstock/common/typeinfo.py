@@ -1,8 +1,7 @@
 """Types of records, as values without a JVM (``pyflink.common.typeinfo``).
 
-Types are optional in Penstock. Where one is given, values are held to it (:mod:`penstock.common.conversion`), and it
-decides how a record prints
-(:mod:`penstock.common.record_text`). A type is immutable, compares by value and prints as in PyFlink.
+Types are optional in Penstock. A declared type converts values (:mod:`penstock.common.conversion`), and determines how
+a record prints (:mod:`penstock.common.record_text`). A type is immutable, compares by value and prints as in PyFlink.
 """
 
 from __future__ import annotations

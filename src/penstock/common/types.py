@@ -99,11 +99,11 @@ class Row:
         return row
 
     def get_row_kind(self) -> RowKind:
-        """Return what this row does to its table."""
+        """Return the kind of change that this row makes to its table."""
         return self._row_kind
 
     def set_row_kind(self, row_kind: RowKind) -> None:
-        """Set what this row does to its table."""
+        """Set the kind of change that this row makes to its table."""
         self._row_kind = row_kind
 
     def set_field_names(self, field_names: list[str]) -> None:
@@ -207,13 +207,13 @@ class Row:
         return make_row, (self._fields, tuple(self._values), self._row_kind)
 
 
-#: Makes a row without its parts, which have to be set then; by a name that another row has had before.
+#: Makes a row without its parts, which the caller sets.
 bare_row: Callable[[type[Row]], Row] = object.__new__
 
-#: Names of fields that were seen. They are attributes of the class: with a `__getattr__` in their place, Python would
-#: look up each attribute of each row in the slow way, those of its own as well.
+#: Known names of fields. They are attributes of the class, because with a `__getattr__` Python would look up every
+#: attribute of a row in a slow way.
 _known: set[str] = set()
-#: From then on rows do have that: programs that make up names without end would fill the class with them.
+#: With more names, rows get a `__getattr__`, because a program that makes up names would fill the class.
 _MOST_NAMES = 10_000
 
 
@@ -246,7 +246,7 @@ def _field_in_need(row: Row, name: str) -> Any:
 
 
 def _learn(names: Iterable[str]) -> None:
-    """Make attributes of names, but for those of slots and methods, and those that begin with an underscore."""
+    """Make attributes for names, except names of slots and methods, and names that begin with an underscore."""
     for name in set(names) - _known:
         if len(_known) >= _MOST_NAMES:
             Row.__getattr__ = _field_in_need  # type: ignore[method-assign]

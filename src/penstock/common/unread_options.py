@@ -1,7 +1,7 @@
-"""Flink's keys that nothing here reads, each with the reason: the rows of ``unread_options.txt``.
+"""Flink's keys that Penstock does not read, each with the reason: the rows of ``unread_options.txt``.
 
-They are known so that a configuration made for Flink can stay as it is. Their values are checked like any other; where
-one differs from the default, the log says once that it has no effect, and why.
+They are known, so that a configuration for Flink can be used unchanged. Their values are checked like any other; if a
+value differs from the default, the log says once that it has no effect, and why.
 """
 
 from __future__ import annotations

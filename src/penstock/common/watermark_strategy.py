@@ -69,7 +69,7 @@ class TimestampAssigner(ABC):
 
 
 class FieldTimestamp(TimestampAssigner):
-    """A field of a record is its event time: what ``with_timestamp_assigner("name")`` makes.
+    """Takes the event time from a field of the record; made by ``with_timestamp_assigner("name")``.
 
     Batches of columns get their timestamps from the column of that name, without a Python object for each record.
 
@@ -101,14 +101,14 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 class WatermarkOutput(ABC):
-    """Where a generator puts its watermarks.
+    """Takes the watermarks of a generator.
 
     Source: org.apache.flink.api.common.eventtime.WatermarkOutput.
     """
 
     @abstractmethod
     def emit_watermark(self, watermark: int) -> None:
-        """Say that no record older than or as old as this is expected; a smaller one than before has no effect.
+        """Emit a watermark: no record up to this timestamp is expected any more. One that does not rise has no effect.
 
         Args:
             watermark: Milliseconds since the epoch.
@@ -116,7 +116,7 @@ class WatermarkOutput(ABC):
 
     @abstractmethod
     def mark_idle(self) -> None:
-        """Say that this input is not to hold back the others until it has a record again."""
+        """Mark this input idle, so that it does not hold back the watermark until its next record."""
 
     @abstractmethod
     def mark_active(self) -> None:
@@ -124,7 +124,7 @@ class WatermarkOutput(ABC):
 
 
 class WatermarkGenerator(ABC):
-    """Makes watermarks from the records that it sees.
+    """Makes watermarks from the records of an input.
 
     Source: org.apache.flink.api.common.eventtime.WatermarkGenerator.
 
@@ -296,15 +296,25 @@ class WatermarkStrategy:
         max_allowed_watermark_drift: Duration,
         update_interval: Duration | None = None,
     ) -> WatermarkStrategy:
-        """Return this strategy with a group of sources to stay together with.
+        """Return this strategy with a group of sources to stay together with; for ``from_source``.
 
         Args:
-            watermark_group: The name of the group.
-            max_allowed_watermark_drift: A source further ahead of the group's smallest watermark than this pauses.
-            update_interval: How often the group's smallest watermark is made known; one second by default.
+            watermark_group: The name of the group; all sources of a job that name it belong to it.
+            max_allowed_watermark_drift: A source subtask, or a split of it, further ahead of the smallest watermark of
+                the group than this pauses. Those that are idle, without splits or at their end do not count.
+            update_interval: How often Flink makes the group's smallest watermark known; here each epoch does.
+
+        Raises:
+            TypeError: The drift is no Duration.
+            ValueError: It is negative.
+
+        Source: FLIP-182, FLIP-217.
         """
         interval_ms = _DEFAULT_ALIGNMENT_INTERVAL_MS if update_interval is None else update_interval.to_millis()
         drift_ms = millis_of("max_allowed_watermark_drift", max_allowed_watermark_drift)
+        if drift_ms < 0:
+            msg = f"max_allowed_watermark_drift cannot be negative: {max_allowed_watermark_drift}."
+            raise ValueError(msg)
         return replace(self, alignment=WatermarkAlignment(watermark_group, drift_ms, interval_ms))
 
 

@@ -7,7 +7,7 @@ from penstock._builders.connected import BroadcastConnectedStream, BroadcastStre
 from penstock._builders.interval_join import IntervalJoin, IntervalJoined
 from penstock._builders.results import CloseableIterator
 from penstock._builders.sink import DataStreamSink
-from penstock._builders.stream import DataStream, KeyedStream
+from penstock._builders.stream import CachedDataStream, DataStream, KeyedStream
 from penstock._builders.windows.joined import CoGroupedStreams, JoinedStreams
 from penstock._builders.windows.windowed import WindowedStream
 from penstock._builders.windows.windowed_all import AllWindowedStream
@@ -16,6 +16,7 @@ __all__ = [
     "AllWindowedStream",
     "BroadcastConnectedStream",
     "BroadcastStream",
+    "CachedDataStream",
     "CloseableIterator",
     "CoGroupedStreams",
     "ConnectedStreams",

@@ -1,4 +1,4 @@
-"""Savepoints read and written without a job; ours, PyFlink has nothing like Java's State Processor API.
+"""Reads and writes savepoints without a job, as Flink's State Processor API does in Java; not in PyFlink.
 
 =====================  =================================================================================================
 `Savepoint`            what is in a savepoint or checkpoint; its states as Python values, pandas, Arrow and Spark

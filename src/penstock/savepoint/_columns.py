@@ -1,4 +1,4 @@
-"""From entries of a state to Arrow columns. See `_plain` for what becomes of values."""
+"""Converts entries of a state to Arrow columns; `_plain` converts their values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 EntryT = TypeVar("EntryT")
 
-#: The columns of what entries are found by again.
+#: The columns by which entries are identified.
 _KEYS: Final = frozenset({"key", "map_key"})
 
 _MOST_EXACT: Final = 2
@@ -30,7 +30,7 @@ class RowShape(Generic[EntryT]):
 
     Attributes:
         columns: Their names.
-        cells: Returns their values of an entry.
+        cells: Returns the values of an entry, by column.
         title: What the entries are, for errors.
     """
 
@@ -43,9 +43,9 @@ class RowShape(Generic[EntryT]):
 
         Args:
             entries: The entries.
-            schema: What the batch is to be like, perhaps with fewer columns; None to guess it from the values.
-            is_guessed: The schema was guessed from other entries, and no value may lose anything by it. By one of the
-                caller's own values may, keys may not.
+            schema: The schema of the batch, perhaps with fewer columns; None guesses it from the values.
+            is_guessed: Whether the schema was guessed from other entries, so that it must not change any value. A
+                schema of the caller may change values, but not keys.
 
         Raises:
             UnsupportedOperationError: A column has values that do not go together, or that Arrow cannot hold.
@@ -59,7 +59,7 @@ class RowShape(Generic[EntryT]):
                 raise UnsupportedOperationError(f"Arrow data of {self.title}", reason)
             place = self.columns.index(column)
             is_free = kind is not None and not is_guessed and column not in _KEYS
-            # A schema of the caller's own may call keys floats that are ints: they are the same keys.
+            # A schema of the caller may declare int keys as floats, which are equal keys.
             numbers = kind is None or is_guessed
             arrays[column] = self._array(column, [row[place] for row in rows], kind, is_free=is_free, numbers=numbers)
         return _arrow.RecordBatch.from_pydict(arrays, schema=schema)

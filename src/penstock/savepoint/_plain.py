@@ -1,8 +1,9 @@
-"""Python values in the terms of Arrow and Spark, and back: what comes out of a data frame is what went into it.
+"""Converts Python values to Arrow and Spark and back, without changing any value.
 
-Numbers, text, bytes, dates and decimals stay as they are. What has parts is a struct. A struct of ``_1``, ``_2`` … is a
-tuple, as Spark has it, one of other names a dict. Whatever Arrow has no type of its own for is a struct that says in
-its field `PYTHON` what it was, with its parts beside that: a member of an enum is no string, a dataclass no dict.
+Numbers, text, bytes, dates and decimals stay as they are. Values with parts become structs. A struct with the fields
+``_1``, ``_2`` … is a tuple, as in Spark; one with other names is a dict. A value that Arrow has no type for, such as a
+member of an enum or a dataclass, becomes a struct with its Python type in the field `PYTHON` and its parts in other
+fields.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.state.trust import AllowedClasses
 
-#: The field of a struct that says what the value was in Python.
+#: The field of a struct with the Python type of the value.
 PYTHON: Final = "_python"
 
 _AS_THEY_ARE: Final = frozenset({str, float, bool, bytes, type(None), date, timedelta})
@@ -48,12 +49,12 @@ _INT64: Final = range(-(1 << 63), 1 << 63)
 
 
 def plain(value: Any, *, exact: int = 0) -> Any:
-    """Return a value in the terms of Arrow.
+    """Return a value in Arrow's form.
 
     Args:
         value: The value.
-        exact: 1 lets each tuple and dict say which parts it has: for columns in which they have not all the same ones.
-            2 lets each number say what it is, too: for columns in which they are not all of one type.
+        exact: 1 stores with each tuple and dict which parts it has, for columns in which these differ. 2 also stores
+            with each number its type, for columns with numbers of several types.
 
     Example:
         >>> plain(("a", {1: 2}))
@@ -83,19 +84,19 @@ def _plain_int(value: int, exact: int) -> Any:
 
 
 def _plain_decimal(value: Decimal, exact: int) -> Any:
-    return {PYTHON: "Decimal", "text": str(value)} if exact else value  # a column gives all of them one scale
+    return {PYTHON: "Decimal", "text": str(value)} if exact else value  # a column has one scale for all decimals
 
 
 def _plain_of_base(value: Any, _: int) -> Any:
     if type(value).__module__ == "numpy":
-        return value  # a number or text of numpy's
+        return value  # a number or text of NumPy
     _check_attributes(value, ())
     base: Any = next(base for base in _BARE if isinstance(value, base))
     return {PYTHON: _name(value), "value": plain(_BARE[base](value))}
 
 
 def _check_attributes(value: Any, names: Sequence[str]) -> None:
-    """Raise for an object that has more than its fields; what it finds out from them anew does not count."""
+    """Raise for an object with state beside its fields, except for cached values that follow from the fields."""
     kind: Any = cast("Any", type(value))
     more = set(getattr(value, "__dict__", ())).difference(names)
     if lost := sorted(name for name in more if not isinstance(getattr(kind, name, None), cached_property)):
@@ -148,7 +149,7 @@ def _plain_enum(member: Enum, exact: int) -> dict[str, Any]:
 
 def _plain_datetime(value: datetime, _: int) -> Any:
     offset = value.utcoffset()
-    # Spark's moments come back in its own zone, and without one.
+    # Spark returns timestamps in its own time zone, without the zone.
     return value if offset is None else {PYTHON: "datetime", "at": value.astimezone(UTC), "offset": offset}
 
 
@@ -167,7 +168,7 @@ def _plain_dataclass(value: Any, exact: int) -> Any:
 
 def _plain_array(value: Any, exact: int) -> Any:
     if type(value).__module__ != "numpy" or not value.shape:
-        return value  # a number of numpy's, or what Arrow has an answer to
+        return value  # a number of NumPy, or a value that Arrow converts or refuses
     return {PYTHON: "numpy.ndarray", "dtype": str(value.dtype), "items": plain(value.tolist(), exact=exact)}
 
 
@@ -206,7 +207,7 @@ def is_array(value: Any) -> bool:
 
 
 def is_same(found: Any, wanted: Any, *, numbers: bool = True) -> bool:
-    """Return whether Arrow gives back what it was given; with ``numbers``, an int is no float.
+    """Return whether a value survives Arrow unchanged; with ``numbers``, an int and a float differ.
 
     Structs of one column have the fields of all of them, with None for those that one lacks. Where a struct says what
     it was, that does no harm.
@@ -242,15 +243,15 @@ def _is_same_struct(found: dict[str, Any], wanted: dict[str, Any], *, numbers: b
 
 
 def restored(value: Any, classes: AllowedClasses) -> Any:
-    """Return the Python value that a data frame holds in the terms of Arrow; a value of Python's own as it is.
+    """Return the Python value of a data frame's value in Arrow's form; other Python values are unchanged.
 
     Args:
-        value: What the data frame holds.
-        classes: Which classes it may name beside plain types.
+        value: The value in the data frame.
+        classes: The classes that it may name, beside plain types.
 
     Raises:
         UntrustedClassError: It names another class.
-        UnsupportedOperationError: The class that it was of cannot be imported, or does not take it.
+        UnsupportedOperationError: Its class cannot be imported, or does not accept the parts.
 
     Example:
         >>> from penstock._engine.state.trust import AllowedClasses
@@ -262,7 +263,7 @@ def restored(value: Any, classes: AllowedClasses) -> Any:
         return _restored_struct(value, classes)
     if kind is list:
         return [restored(item, classes) for item in value]
-    if kind is bytearray:  # as Spark gives bytes
+    if kind is bytearray:  # Spark's form of bytes
         return bytes(value)
     return _restored_struct(value.asDict(True), classes) if kind.__module__.startswith("pyspark.") else value
 
@@ -378,7 +379,7 @@ def _array(struct: dict[str, Any], classes: AllowedClasses) -> Any:
     return numpy.array(restored(struct["items"], classes), dtype=struct["dtype"])
 
 
-#: By what a struct says it was.
+#: By the Python type in a struct.
 _BUILDERS: Final[dict[str, Callable[[dict[str, Any], AllowedClasses], Any]]] = {
     "int": lambda struct, _: int(struct["text"]),
     "float": lambda struct, _: float(struct["text"]),

@@ -1,4 +1,4 @@
-"""Where the content of a written state comes from: mappings, pairs, entries, or the rows of any data frame."""
+"""The sources of a written state's content: mappings, pairs, entries, or the rows of a data frame."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _MISSING: Final = (
 
 #: Kinds of state whose values are lists.
 _LISTS: Final = frozenset({"list", "window-elements"})
-#: Floats have all ints up to this one.
+#: Floats represent all ints up to this one exactly.
 _EXACT_FLOATS: Final = 1 << 53
 
-#: A column, several for a tuple of them, or a function of a row, which is a dict by column.
+#: A column, several columns for a tuple, or a function of a row, which is a dict by column.
 Selector: TypeAlias = str | Sequence[str] | Callable[[dict[str, Any]], Any]
 
 
@@ -48,24 +48,24 @@ class FrameRow(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class Unsure:
-    """A cell of a pandas frame that may have been another value before Arrow or pandas changed it."""
+    """A cell of a pandas frame whose original value is uncertain, because Arrow or pandas may have changed it."""
 
     value: Any
     reason: str
 
     @classmethod
     def about(cls, value: Any) -> Any:
-        """Return a cell, as one that is not sure where there is an array of NumPy's in it."""
+        """Return a cell, marked as unsure if it contains an array of NumPy."""
         return cls(value, _ARRAYS) if _has_array(value) else value
 
 
 class StateContent:
-    """The given content of a state, which each write reads again.
+    """The given content of a state, which each write iterates again.
 
     Args:
         given: A mapping, a data frame, or an iterable of items or of Arrow batches.
         title: Its purpose, for errors.
-        classes: Which classes a data frame may name, beside plain types.
+        classes: The classes that a data frame may name, beside plain types.
     """
 
     def __init__(self, given: Any, title: str, classes: AllowedClasses) -> None:
@@ -89,7 +89,7 @@ class StateContent:
 
     def _items(self) -> Iterator[Any]:
         items = iter(self._given)
-        if items is self._last:  # an iterator, or something that has only one
+        if items is self._last:  # an iterator, or an object that returns the same one each time
             raise self._spent()
         self._last = items
         is_empty = True
@@ -113,14 +113,14 @@ class StateContent:
 def keyed_entries(
     content: StateContent, key: Selector, value: Selector, kind: str = "value"
 ) -> Iterator[tuple[Any, tuple[int, ...], Any, Any]]:
-    """Iterate (key, window, map key or MISSING, value) of what was given as the content of a keyed state.
+    """Iterate (key, window, map key or MISSING, value) of the given content of a keyed state.
 
     Args:
         content: Pairs of key and value, KeyedEntry, or rows.
         key: The key of a row.
         value: The value of a row.
-        kind: What the state is, perhaps with the type of its values. Of a map an entry is one of the map of a key, or
-            the whole map.
+        kind: The kind of the state, perhaps with the type of its values. For a map, an item is one entry of a key's
+            map, or the whole map.
 
     Raises:
         TypeError: An item is none of these.
@@ -156,7 +156,7 @@ def _entries_of_map(
 
 
 def timer_entries(content: StateContent, domain: TimeDomain) -> Iterator[tuple[Any, int, tuple[int, ...]]]:
-    """Iterate (key, time, window) of what was given as timers: pairs of key and time, TimerEntry, or rows.
+    """Iterate (key, time, window) of the given timers: pairs of key and time, TimerEntry, or rows.
 
     Raises:
         TypeError: An item is none of these.
@@ -177,7 +177,7 @@ def timer_entries(content: StateContent, domain: TimeDomain) -> Iterator[tuple[A
 
 
 def list_items(content: StateContent, value: Selector) -> list[tuple[int | None, Any]]:
-    """Return (subtask that had it, or None; item) of what was given as the content of an operator list."""
+    """Return (former subtask or None, item) of the given content of an operator list."""
     found: list[tuple[int | None, Any]] = []
     for item in content:
         if isinstance(item, ListItem):
@@ -191,7 +191,7 @@ def list_items(content: StateContent, value: Selector) -> list[tuple[int | None,
 
 
 def broadcast_entries(content: StateContent, key: Selector, value: Selector) -> dict[Any, Any]:
-    """Return what was given as the content of a broadcast state: pairs of key and value, BroadcastEntry, or rows.
+    """Return the given content of a broadcast state: pairs of key and value, BroadcastEntry, or rows.
 
     Raises:
         TypeError: An item is none of these.
@@ -220,7 +220,7 @@ def _pair(item: Any, wanted: str) -> tuple[Any, Any]:
 
 
 def _rows(source: Any, classes: AllowedClasses) -> Iterator[FrameRow] | None:
-    """Iterate the rows of a data frame that can be read again; None for what is none."""
+    """Iterate the rows of a data frame that can be read again; None for any other content."""
     if isinstance(source, pa.RecordBatch):
         return _rows_of_batch(source, classes)
     if isinstance(source, pa.Table):
@@ -251,7 +251,7 @@ def _unsure_or_restored(cell: Any, classes: AllowedClasses) -> Any:
 
 
 def _without_arrays_in_structs(value: Any) -> Any:
-    """Make lists of arrays within what says what it was in Python: one of the job's says so itself."""
+    """Make lists of arrays inside structs with a Python type; a real array has a struct of its own."""
     if type(value) is list:
         return [_without_arrays_in_structs(item) for item in cast("list[Any]", value)]
     if type(value) is not dict:
@@ -265,7 +265,7 @@ def _as_lists(value: Any) -> Any:
     """Make lists of all arrays.
 
     Raises:
-        UnsupportedOperationError: There is a float in one that is no number, and may have been None among ints.
+        UnsupportedOperationError: An array contains NaN, which may have been None among ints.
     """
     if is_array(value):
         if value.dtype.kind == "f" and (value != value).any():  # noqa: PLR0124 - nan
@@ -287,7 +287,7 @@ def _has_array(value: Any) -> bool:
 
 
 def _pythons_own(column: Any) -> list[Any]:
-    """Return the values of a pandas column as Python's own numbers and moments; what is missing is None."""
+    """Return the values of a pandas column as Python's numbers and timestamps; missing values are None."""
     values: list[Any] = column.tolist()
     if column.dtype.kind == "f" and not hasattr(column.dtype, "na_value") and column.isna().any():
         return [Unsure(value, _MISSING) for value in values]
@@ -299,7 +299,7 @@ def _pythons_own(column: Any) -> list[Any]:
 
 def _plain_moment(value: Any) -> Any:
     if getattr(value, "nanosecond", 0) or getattr(value, "nanoseconds", 0):
-        return value  # Python has none as fine
+        return value  # Python has no nanoseconds
     for convert in ("to_pydatetime", "to_pytimedelta"):
         if hasattr(value, convert):
             return getattr(value, convert)()
@@ -335,7 +335,7 @@ def _picked(row: FrameRow, selector: Selector) -> Any:
 
 
 def _typed(row: FrameRow, selector: Selector, kind: str, classes: AllowedClasses) -> FrameRow:
-    """Return a row whose value is what the kind of the state says that it was."""
+    """Return a row whose value has the type that the kind of the state declares."""
     cell = row.get(selector) if isinstance(selector, str) else None
     if not isinstance(cell, Unsure):
         return row

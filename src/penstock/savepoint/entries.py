@@ -13,8 +13,8 @@ class KeyedEntry:
     """One key of a keyed state.
 
     Attributes:
-        key: The key. Where the state does not keep keys, a value that is equal to it: a named tuple comes as a tuple.
-        value: The value, as the state's kind has it.
+        key: The key. If the state does not store keys, it is an equal value, such as a tuple for a named tuple.
+        value: The value, whose form depends on the kind of the state.
         window: Start and end in milliseconds for state of windows; () elsewhere.
 
     Example:
@@ -48,8 +48,8 @@ class TimerEntry:
 
     Attributes:
         key: Its key.
-        timestamp: When it is due, in epoch milliseconds.
-        domain: Which clock it waits for.
+        timestamp: The time at which it fires, in epoch milliseconds.
+        domain: The clock of the timer.
         window: Start and end in milliseconds for timers of windows; () elsewhere.
     """
 
@@ -92,7 +92,7 @@ class SplitEntry:
     Attributes:
         subtask: The reader.
         split: The split, with the position that it was read up to.
-        has_arrived: Whether the reader has it; False for one on its way there, or back to the enumerator.
+        has_arrived: Whether the reader has it; False on the way to the reader, or back to the enumerator.
     """
 
     subtask: int

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import pyarrow as pa
 
+from penstock.common.notebook import MOST_ROWS, message, table
+from penstock.errors import PenstockError
 from penstock.savepoint._plain import as_read
 
 if TYPE_CHECKING:
@@ -21,9 +23,9 @@ if TYPE_CHECKING:
 
 EntryT = TypeVar("EntryT")
 
-#: Types that pandas has columns for, from which they come as they were.
+#: Types whose values pandas' own columns return unchanged.
 _COLUMN_TYPES: Final = frozenset({int, float, bool})
-#: Rows that a schema is guessed from before the rest is read.
+#: The number of rows from which a schema is guessed.
 _GUESS_ROWS: Final = 1_000
 #: Rows of a batch by default.
 _BATCH_ROWS: Final = 1 << 16
@@ -31,14 +33,14 @@ _BATCH_ROWS: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class StateRows(Generic[EntryT]):
-    """The entries of one state, read again, one subtask after the other, each time they are iterated.
+    """The entries of one state; each iteration reads them again, one subtask after the other.
 
-    Iterating gives them as Python values. In Arrow and Spark, what has parts is a struct: tuples of ``_1``, ``_2`` …,
-    dicts of their names. What Arrow has no type for (dataclasses, named tuples, rows, members of enums, UUIDs, moments
-    with a time zone …) is a struct whose field ``_python`` says what it was: `SavepointWriter` makes the same of it
-    again. Where numbers of a column are of several types, they are such structs as well.
+    Iteration yields Python values. In Arrow and Spark, values with parts are structs: tuples have the fields ``_1``,
+    ``_2`` …, dicts their keys. Values that Arrow has no type for (dataclasses, named tuples, rows, members of enums,
+    UUIDs, timestamps with a time zone …) are structs with their Python type in the field ``_python``; `SavepointWriter`
+    converts them back. Numbers of several types in one column are such structs as well.
 
-    Reading unpickles the values: read savepoints that you trust as you trust code.
+    Reading unpickles the values, which can run code: read trusted savepoints only.
 
     Args:
         parts: One for each subtask; made by `Savepoint`.
@@ -57,11 +59,19 @@ class StateRows(Generic[EntryT]):
         for part in self.parts:
             yield from part()
 
+    def _repr_html_(self) -> str:
+        """Return the first entries as a table, for notebooks."""
+        rows = map(self.shape.cells, islice(self, MOST_ROWS + 1))  # one more, so that the table says that there are
+        try:
+            return table(self.shape.title, self.columns, rows, is_text=False)
+        except PenstockError as error:  # such as values of classes that were not named
+            return message(error)
+
     def to_pandas(self) -> pd.DataFrame:
         """Return all entries as a pandas DataFrame, whose columns hold the Python values themselves.
 
-        But a bytearray, an array of NumPy's, and a value that has the form of one of Arrow's structs (a dict of ``_1``,
-        ``_2`` … or with a key ``_python``), is a struct that says so, because it would be written again as another.
+        Exceptions are bytearrays, arrays of NumPy, and dicts with keys ``_1``, ``_2`` … or ``_python``: these are
+        structs with their Python type, because they would otherwise be written back as other values.
         """
         import pandas
 

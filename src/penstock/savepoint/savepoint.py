@@ -17,6 +17,7 @@ from penstock._engine.state.kinds.registry import has_sub_keys
 from penstock._engine.state.rows import IN_ADDRESS
 from penstock._engine.state.table import MISSING
 from penstock._engine.state.trust import ALL_CLASSES, AllowedClasses
+from penstock.common.notebook import table
 from penstock.errors import UnknownStateError
 from penstock.savepoint._columns import RowShape
 from penstock.savepoint.entries import BroadcastEntry, KeyedEntry, ListItem, MapEntry, SplitEntry, TimerEntry
@@ -44,7 +45,7 @@ _SPLITS: Final = frozenset(
 
 
 def allowed(classes: Iterable[type[Any] | str] | None) -> AllowedClasses:
-    """Return which classes values may be of; see `Savepoint.open`."""
+    """Return the classes that values may have; see `Savepoint.open`."""
     return ALL_CLASSES if classes is None else AllowedClasses.of(classes)
 
 
@@ -75,18 +76,18 @@ class Savepoint:
     ) -> Savepoint:
         """Open a savepoint or a checkpoint.
 
-        Whoever could write to that path says what its values are. Read as here, they can only be of plain types, of
-        rows, and of the classes that are named: reading makes values of these and calls nothing else.
+        A pickled value can run code of its writer when it is read. So by default values may only have plain types,
+        rows, and the named classes: reading creates such values and calls nothing else.
 
         Args:
             path: Its directory or its metadata file: a local path or a URL.
-            options: How the object store is reached: the configuration's ``s3.…`` keys. What they leave open, the
-                environment says. With ``penstock.state.signing-key`` it has to be signed.
-            classes: Classes of the program that values may be of, beside plain types, or their names such as
-                "shop.Order"; None for whatever the savepoint names, as a job does.
+            options: The options of the object store: the configuration's ``s3.…`` keys; the environment supplies
+                missing ones. With ``penstock.state.signing-key`` the savepoint must be signed.
+            classes: Classes that values may have beside plain types, or their names such as "shop.Order"; None allows
+                all classes, as in a job.
 
         Raises:
-            UnknownStateError: There is none at that path.
+            UnknownStateError: There is no savepoint or checkpoint at that path.
             CorruptCheckpointError: Its metadata is damaged.
             SignatureError: It is not signed with the key that the options name.
             UnsupportedFormatError: A newer Penstock wrote it.
@@ -126,9 +127,9 @@ class Savepoint:
     def keyed_state(self, uid: str, name: str) -> StateRows[KeyedEntry]:
         """Return a keyed state: columns ``key`` and ``value``.
 
-        What is kept by window has ``window_start`` and ``window_end`` between them. Of a map each entry is one, a
-        `MapEntry`, and ``map_key`` comes before the value. The name is that of the descriptor; a reduce of a keyed
-        stream keeps its values as "reduce".
+        State of windows has the columns ``window_start`` and ``window_end`` between them. Each entry of a map is a
+        `MapEntry`, with a column ``map_key`` before the value. The name is that of the descriptor; a reduce of a keyed
+        stream has the name "reduce".
 
         Raises:
             UnknownStateError: The operator has no such state.
@@ -150,7 +151,7 @@ class Savepoint:
         return StateRows(parts, RowShape(columns, partial(_keyed_cells, windows, is_map), _title(uid, name)))
 
     def windows(self, uid: str) -> StateRows[KeyedEntry]:
-        """Return what the open windows of a window operator hold for each key.
+        """Return the contents of a window operator's open windows for each key.
 
         Raises:
             UnknownStateError: The operator has no open windows.
@@ -200,11 +201,11 @@ class Savepoint:
     ) -> StateRows[SplitEntry]:
         """Return the splits that a source's readers have: columns ``subtask``, ``split``, ``has_arrived``.
 
-        Those that no reader was given yet are in the state of the source's enumerator.
+        Unassigned splits are in the state of the source's enumerator.
 
         Args:
             uid: The source.
-            serializer: The source's own for splits; when left out they are pickles, of classes that are allowed.
+            serializer: The source's serializer of splits; by default splits are pickles of allowed classes.
 
         Raises:
             UnknownStateError: The operator is no source.
@@ -216,6 +217,15 @@ class Savepoint:
         return StateRows(parts, RowShape(("subtask", "split", "has_arrived"), _split_cells, _title(uid, "splits")))
 
     # ---------------------------------------------------------------------------------------------------------- helpers
+
+    def _repr_html_(self) -> str:
+        """Return its operators and their states as a table, for notebooks; nothing is unpickled."""
+        info = self.info
+        columns = ("operator", "uid", "parallelism", "state", "kind", "keys or items", "bytes")
+        footer = f"{len(info.operators):,} operators, {info.files:,} files, {info.bytes:,} bytes; {info.path}"
+        title = f"{info.kind.capitalize()} {info.checkpoint_id} of job {info.job_name!r}"
+        rows = (row for operator in info.operators for row in _state_rows(operator))
+        return table(title, columns, rows, footer=footer)
 
     def _places(self, uid: str) -> list[SubtaskStateLocation]:
         parallelism = self._located.snapshot.operators[uid].parallelism
@@ -229,6 +239,21 @@ class Savepoint:
             kinds = " or ".join(sorted(mode.value for mode in wanted))
             raise UnknownStateError(self.path, f"{kinds} state {name!r} of operator {uid!r}", known)
         return modes[name]
+
+
+def _state_rows(operator: OperatorInfo) -> Iterator[tuple[object, ...]]:
+    """Return a row for each state of an operator; the first one names it, and says so where there is none."""
+    states: list[tuple[object, ...]] = []
+    for state in operator.keyed_states:
+        keys = "unknown" if state.keys is None else f"{state.keys:,}"
+        states.append((state.name, state.kind or "undeclared", keys, f"{state.bytes:,}"))
+    states += [(state.name, state.mode, f"{state.items:,}", "") for state in operator.operator_states]
+    if operator.source is not None:
+        states.append(("splits", "source", f"{sum(operator.source.reader_splits):,}", ""))
+    named = operator.name, operator.uid, operator.parallelism
+    for row in states or [("none", "", "", f"{operator.bytes:,}")]:
+        yield *named, *row
+        named = "", "", ""
 
 
 def _title(uid: str, name: str) -> str:

@@ -1,4 +1,4 @@
-"""SavepointWriter: a new savepoint, made from nothing or from another one."""
+"""SavepointWriter: makes a new savepoint, empty at first or based on another one."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 
 class SavepointWriter:
-    """A savepoint in the making; begun with :meth:`new` or :meth:`from_existing`, ended with :meth:`write`.
+    """Makes a savepoint; begin with :meth:`new` or :meth:`from_existing`, end with :meth:`write`.
 
-    Its calls only note what is to be done, and can be chained. :meth:`write` reads what they were given, and may be
-    called again, also after an error: it writes the same once more. An iterator can be read only once, and a second
-    write that needs it is refused. The savepoint that it begins with is not changed.
+    The methods only note changes, and can be chained. :meth:`write` reads their arguments. It may be called again, also
+    after an error, and writes the same savepoint. An iterator can be read only once, so a second write that needs it is
+    refused. The original savepoint is not changed.
 
-    What `Savepoint` reads can be written again by all ways: as it is, or as a pandas, Arrow or Spark data frame of it,
-    with the columns that it has there. Keys and values are then what they were.
+    Everything that `Savepoint` reads can be written again unchanged: as Python values, or as a pandas, Arrow or Spark
+    data frame with the same columns.
 
     Source: org.apache.flink.state.api.SavepointWriter.
 
@@ -60,7 +60,7 @@ class SavepointWriter:
         self._classes = classes
         self._existing = existing
         self._options = options
-        #: By present uid, what the savepoint calls an operator that it has.
+        #: By current uid: the uid of the operator in the original savepoint.
         self._origins = {} if existing is None else {operator.uid: operator for operator in existing.operators}
 
     @classmethod
@@ -72,14 +72,14 @@ class SavepointWriter:
         options: Mapping[str, str] | None = None,
         classes: Iterable[type[Any] | str] | None = (),
     ) -> SavepointWriter:
-        """Begin with nothing.
+        """Begin with an empty savepoint.
 
         Args:
             max_parallelism: The number of key groups: subtasks that the job may ever have. A job that sets it has to
                 set the same; any other one takes it over.
             parallelism: Parts in which state is written. A job of any parallelism reads them, best one of the same.
             options: Options of the object store, for writing.
-            classes: What values of given data frames may be of, beside plain types; see `Savepoint.open`.
+            classes: The classes that values in data frames may have, beside plain types; see `Savepoint.open`.
 
         Raises:
             ConfigurationError: There is to be more parallelism than key groups, or none.
@@ -97,14 +97,14 @@ class SavepointWriter:
         options: Mapping[str, str] | None = None,
         classes: Iterable[type[Any] | str] | None = (),
     ) -> SavepointWriter:
-        """Begin with all that a savepoint or a checkpoint has.
+        """Begin with the contents of a savepoint or checkpoint.
 
         Args:
             path: Its directory.
-            max_parallelism: Of operators that are added; as the savepoint's operators have it when left out.
-            parallelism: Of operators that are added.
+            max_parallelism: The number of key groups of new operators; by default that of the savepoint's operators.
+            parallelism: The number of parts in which the state of new operators is written.
             options: Options of the object store, for reading and writing.
-            classes: What values that are read, or stand in given data frames, may be of, beside plain types; see
+            classes: The classes that values in the savepoint and in data frames may have, beside plain types; see
                 `Savepoint.open`.
 
         Raises:
@@ -132,7 +132,7 @@ class SavepointWriter:
         kind: str | None = None,
         type_info: TypeInformation | None = None,
     ) -> SavepointWriter:
-        """Give an operator a keyed state with these entries, in place of what it has of that name.
+        """Set the entries of a keyed state, which replace existing ones.
 
         Args:
             uid: The operator; a new one when there is none of that uid.
@@ -165,7 +165,7 @@ class SavepointWriter:
     def transform_keyed_state(
         self, uid: str, name: str, function: Callable[[Any, Any], Any], *, type_info: TypeInformation | None = None
     ) -> SavepointWriter:
-        """Change each value of a keyed state; it keeps its type where all new values are of that, else it has none.
+        """Change each value of a keyed state; the state keeps its type if all new values have it, else it has none.
 
         Args:
             uid: The operator.
@@ -173,7 +173,7 @@ class SavepointWriter:
             function: Gets key and value, and returns the new value. None removes the key; of a reduce or an accumulator
                 it is a value, and `ABSENT` removes the key. Of a map it gets each entry, with the pair of key and map
                 key; there `ABSENT` removes the entry.
-            type_info: The type of the new values, which they are held to.
+            type_info: The type of the new values, to which they are converted.
 
         Raises:
             UnknownStateError: There is no such state.
@@ -193,7 +193,7 @@ class SavepointWriter:
         return self
 
     def set_timers(self, uid: str, timers: Any, domain: TimeDomain = TimeDomain.EVENT_TIME) -> SavepointWriter:
-        """Give an operator these timers of one clock, in place of all that it has.
+        """Set the timers of an operator for one clock, which replace existing ones.
 
         Args:
             uid: The operator; a new one when there is none of that uid.
@@ -208,19 +208,19 @@ class SavepointWriter:
     # --------------------------------------------------------------------------------------------------- operator state
 
     def set_list_state(self, uid: str, name: str, items: Any, *, value: Selector = "value") -> SavepointWriter:
-        """Give an operator a list state, in place of what it has of that name.
+        """Set a list state of an operator, which replaces an existing one.
 
         Args:
             uid: The operator; a new one when there is none of that uid.
             name: The state, by the name in its descriptor.
-            items: Any items, `ListItem` values, or a data frame. Those that say which subtask had them go there; the
-                others go round the subtasks.
+            items: Any items, `ListItem` values, or a data frame. Items with a subtask go to that subtask; others are
+                dealt round-robin.
             value: A data frame's column of items, or a function of a row.
         """
         return self._set_list(uid, name, items, value, StateMode.LIST)
 
     def set_union_list_state(self, uid: str, name: str, items: Any, *, value: Selector = "value") -> SavepointWriter:
-        """Give an operator a union list state, of which each subtask sees all, in place of what it has of that name.
+        """Set a union list state of an operator, of which each subtask sees all items; it replaces an existing one.
 
         Args:
             uid: The operator; a new one when there is none of that uid.
@@ -238,7 +238,7 @@ class SavepointWriter:
     def set_broadcast_state(
         self, uid: str, name: str, entries: Any, *, key: Selector = "key", value: Selector = "value"
     ) -> SavepointWriter:
-        """Give an operator a broadcast state, in place of what it has of that name.
+        """Set a broadcast state of an operator, which replaces an existing one.
 
         Args:
             uid: The operator; a new one when there is none of that uid.
@@ -304,7 +304,7 @@ class SavepointWriter:
             The path, absolute.
 
         Raises:
-            SavepointChangeError: There is something in the directory already, or an earlier write has read an iterator.
+            SavepointChangeError: The directory is not empty, or an earlier write has used up an iterator.
             CorruptCheckpointError: A file of the savepoint that it begins with is damaged or missing.
             CheckpointStorageError: The directory cannot be written to.
             UnpicklableStateError: A value cannot be pickled.
@@ -350,7 +350,7 @@ def _check(parallelism: int, max_parallelism: int) -> None:
 
 
 def _held(uid: str, name: str, type_info: TypeInformation | None, *, is_map: bool) -> list[Transform]:
-    """Return what holds the values of a state to a type: one step, or none."""
+    """Return the conversion of a state's values to a type: one step, or none."""
     if is_map and isinstance(type_info, MapTypeInfo):
         type_info = type_info.value_type
     held = conversion(type_info, f"State {name!r} of {uid!r}")

@@ -39,8 +39,8 @@ class RecordingOutput(ReaderOutput[Any]):
 
     Args:
         wanted: The number of records that each poll has room for.
-        takes_batches: What the reader is told; records of batches are kept with the others in both cases.
-        type_info: The type of the source, for what the records of a batch are.
+        takes_batches: Whether the reader is told to emit batches; their records are kept in either case.
+        type_info: The type of the source, which determines the records of a batch.
 
     Example:
         >>> output = RecordingOutput()
@@ -64,7 +64,7 @@ class RecordingOutput(ReaderOutput[Any]):
 
     @property
     def wanted(self) -> int:
-        """How many records there is room for."""
+        """The number of records that the output has room for."""
         return self._wanted
 
     def collect_batch(self, batch: Any, timestamps: Any = None) -> None:
@@ -105,9 +105,9 @@ class RecordingOutput(ReaderOutput[Any]):
 
 @dataclass
 class TestReaderContext:
-    """Counts a reader's requests and keeps what else it asks for."""
+    """Counts a reader's split requests, and keeps its other calls."""
 
-    __test__ = False  # not a test class, whatever its name says to pytest
+    __test__ = False  # not a test class, despite its name
 
     index_of_subtask: int = 0
     current_parallelism: int = 1
@@ -216,7 +216,7 @@ class TestEnumeratorContext:
 
 @dataclass
 class TestWriterContext:
-    """A writer's surroundings, to be changed from epoch to epoch."""
+    """A writer's context, which a test may change from epoch to epoch."""
 
     __test__ = False
 
@@ -240,7 +240,7 @@ class TestBatchContext:
     Args:
         batch: The batch.
         timestamps: The times of its records, in milliseconds.
-        type_info: The type of the stream, for what its records are.
+        type_info: The type of the stream, which determines its records.
 
     Example:
         >>> import pyarrow as pa
@@ -264,7 +264,7 @@ class TestBatchContext:
 
 @dataclass
 class TestCommitterContext:
-    """A committer's surroundings."""
+    """A committer's context."""
 
     __test__ = False
 
@@ -278,7 +278,7 @@ class TestCommitterContext:
 
 @dataclass
 class TestCommitRequest:
-    """A committable with what the committer said about it."""
+    """A committable with the committer's answer."""
 
     __test__ = False
 

@@ -1,4 +1,4 @@
-"""A checkpoint storage that fails on demand, to see what a job makes of a full disk or an answer that is lost."""
+"""A checkpoint storage that fails on demand, for tests of full disks and lost answers."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class _Fault:
 
 
 class FailingStorage(FileStorage):
-    """Stands in front of another storage, and lets chosen calls fail as a store or a network would.
+    """Wraps another storage, and lets chosen calls fail as a store or a network would.
 
-    A call that is told to fail raises ``CheckpointStorageError`` with the path in question. Faults are looked at in the
-    order in which they were asked for, and each call fails by one of them at most.
+    A failing call raises ``CheckpointStorageError`` with its path. Faults are tried in the order in which they were
+    requested, and each call fails by at most one.
 
     Args:
         storage: The wrapped checkpoint storage, or the path or URL of one.
@@ -76,7 +76,7 @@ class FailingStorage(FileStorage):
     def refuse(
         self, *calls: StorageCall, paths: str = "*", times: int | None = 1, reason: str = "the store is out of order"
     ) -> None:
-        """Let calls fail that have no effect then.
+        """Let calls fail without an effect.
 
         Args:
             calls: The methods.
@@ -89,7 +89,7 @@ class FailingStorage(FileStorage):
     def lose_answer(
         self, *calls: StorageCall, paths: str = "*", times: int | None = 1, reason: str = "the answer is lost"
     ) -> None:
-        """Let calls fail that have their effect all the same: the caller cannot know.
+        """Let calls fail after their effect, which the caller cannot know.
 
         Args:
             calls: The methods.

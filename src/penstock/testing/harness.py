@@ -219,7 +219,7 @@ class OperatorHarness:
     # ----------------------------------------------------------------------------------------------------- input
 
     def process_element(self, value: Any, timestamp: int | None = None) -> None:
-        """Let one record in.
+        """Process one record.
 
         Args:
             value: The record.
@@ -231,11 +231,11 @@ class OperatorHarness:
         self.process_elements([value], timestamp)
 
     def process_elements(self, values: Iterable[Any], timestamp: int | None = None) -> None:
-        """Let several records in, as they come in jobs: in one batch.
+        """Process several records in one batch, as in jobs.
 
         Args:
             values: The records.
-            timestamp: Of all of them, in milliseconds since the epoch.
+            timestamp: Their timestamp in milliseconds since the epoch.
 
         Raises:
             ValueError: A record's key belongs to another subtask, or the input has ended.
@@ -243,7 +243,7 @@ class OperatorHarness:
         self._process(list(values), timestamp, 0)
 
     def process_watermark(self, timestamp: int) -> None:
-        """Let a watermark in; one that does not rise has no effect, as in a job.
+        """Process a watermark; one that does not rise has no effect, as in a job.
 
         Args:
             timestamp: Milliseconds since the epoch.
@@ -301,7 +301,7 @@ class OperatorHarness:
         return list(self._sides.get(tag.tag_id, ()))
 
     def accumulators(self) -> dict[str, Any]:
-        """Return what the function has counted in this harness, by the name of the accumulator.
+        """Return the values of the function's accumulators in this harness, by name.
 
         Example:
             >>> from penstock.datastream.functions import MapFunction

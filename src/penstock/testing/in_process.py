@@ -1,7 +1,7 @@
-"""Runs the epochs of a job in this process, without Spark: what a Spark job would do, task after task.
+"""Runs the epochs of a job in this process, without Spark, one task after the other.
 
-It can also do what Spark does on a bad day: give a subtask to another Python worker, run a task twice, let readers see
-different attempts of one task, lose an epoch. All of it comes from one seed, so a run can be repeated.
+It can also simulate faults of Spark: a subtask in another Python worker, a task that runs twice, readers that see
+different attempts of one task, a lost epoch. All faults follow from one seed, so a run can be repeated.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class InProcessEpochRunner:
         workers: The number of simulated Python workers.
         hosts: The number of simulated machines over which they are spread, each with a local disk of its own.
         chaos: The faults.
-        seed: Of all that is left to chance.
+        seed: The seed of all random choices.
         clock: Returns the time in milliseconds since the epoch, for all that depends on time in tasks; the machine's
             clocks when left out.
         passed: Returns milliseconds that only ever grow, for how long something takes, where ``clock`` is one that may
@@ -145,7 +145,7 @@ class InProcessEpochRunner:
         for number, level in enumerate(plan.levels):
             tasks = [_Task(plan, dispatches, number, slot) for slot in range(len(inputs))]
             outputs = [self._run_task(task, rows) for task, rows in zip(tasks, inputs, strict=True)]
-            # Behind the last level there is one reader: the driver.
+            # The last level has one reader: the driver.
             width = (*level.widths, 1)[number + 1]
             inputs = [[row for attempts in outputs for row in self._read(attempts, slot)] for slot in range(width)]
         return EpochOutcome.of_rows((row.kind, row.payload) for row in inputs[0])
@@ -176,7 +176,7 @@ class InProcessEpochRunner:
         return output
 
     def _read(self, attempts: list[list[ExchangeRow]], slot: int) -> list[ExchangeRow]:
-        """Return what one slot of the next level gets of a task's output."""
+        """Return the part of a task's output for one slot of the next level."""
         return [row for row in self._random.choice(attempts) if row.slot == slot]
 
     def _happens(self, probability: float) -> bool:

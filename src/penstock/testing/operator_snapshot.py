@@ -1,4 +1,4 @@
-"""The state of one subtask outside of a job, and how a subtask at another parallelism gets its part of several."""
+"""The state of one subtask outside of a job, and its redistribution at another parallelism."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class OperatorSnapshot:
 def restored_subtask(
     snapshots: Sequence[OperatorSnapshot], subtask: int, parallelism: int, key_groups: range
 ) -> OperatorSnapshot:
-    """Return what a subtask starts from, given the snapshots of all old subtasks, or its own alone.
+    """Return the state that a subtask starts from, given the snapshots of all old subtasks, or only its own.
 
     Args:
         snapshots: At least one.

@@ -1,4 +1,4 @@
-"""The checks that every exactly-once sink must pass; a connector's author runs them on a sink with a target to look at.
+"""The checks that every exactly-once sink must pass; a connector's author runs them on a sink with a readable target.
 
     def make():
         path = a_new_place()
@@ -58,9 +58,9 @@ class SinkUnderTest:
 
     Attributes:
         sink: The sink.
-        read: Reads the target as others see it.
-        lose_staged: Takes away all that is staged for it, as a cleaner of temporary files would do; does nothing for a
-            sink whose committables hold all that they publish.
+        read: Reads the published records of the target.
+        lose_staged: Deletes all staged data, as a cleaner of temporary files would; does nothing for a sink whose
+            committables contain the data.
     """
 
     sink: Sink[Any]
@@ -117,9 +117,8 @@ class SinkRun:
         """Run one epoch, and return its checkpoint, which commits nothing.
 
         Args:
-            *records: What each writer writes: blocks of records, and batches of columns where an Arrow RecordBatch
-                stands among them.
-            end_of_input: Nothing follows.
+            *records: For each writer its records; an Arrow RecordBatch among them is written as a batch of columns.
+            end_of_input: Whether this is the last epoch.
         """
         self._last = self._attempt(records, end_of_input=end_of_input)
         self._states = [list(states) for states in self._last.states]

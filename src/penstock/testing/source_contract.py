@@ -95,7 +95,7 @@ class SourceRun:
         return all(self.ended)
 
     def epoch(self, polls: int = 1_000_000) -> SourceCheckpoint:
-        """Run one epoch, in which each reader is polled at most so often, and return its checkpoint.
+        """Run one epoch with a limited number of polls for each reader, and return its checkpoint.
 
         Raises:
             AssertionError: The source breaks its contract.
@@ -270,7 +270,7 @@ class SourceContract:
         run.close()
 
     def check_batches_have_the_same_records(self) -> None:
-        """Where what follows takes batches of columns, now and then or always, no record is another one."""
+        """The records are the same if downstream operators take batches of columns, always or by turns."""
         run = SourceRun(self._make_source(), 2, takes_batches=True)
         self._same(run.run_to_end(), "with batches")
         run = SourceRun(self._make_source(), 2, keep_readers=False, takes_batches="by turns")

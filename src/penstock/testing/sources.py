@@ -30,7 +30,7 @@ __all__ = ["ABORT", "EOF", "ListSource", "ListSourceAbort", "Sentinel"]
 
 
 class Sentinel(Enum):
-    """Something that happens at a place in a list."""
+    """An event at a position of a list."""
 
     ABORT = "ABORT"
     EOF = "EOF"
@@ -43,7 +43,7 @@ EOF: Final = Sentinel.EOF
 
 
 class ListSourceAbort(Exception):
-    """A reader came to an ``ABORT``."""
+    """A reader has reached an ``ABORT``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class ListSource(Source[Any, ListSplit, "list[ListSplit]"]):
 
     Args:
         *lists: The items.
-        happened_in: The folder; by default one that goes with the process that makes the source.
+        happened_in: The folder; by default a temporary one of the process that makes the source.
         records_per_poll: How many records a poll emits at most.
         schema: The items are dicts of this Arrow schema, and each poll emits a batch of columns.
 
@@ -108,7 +108,7 @@ class ListSource(Source[Any, ListSplit, "list[ListSplit]"]):
 
 @cache
 def _folders() -> Path:
-    """Return where this process keeps what happened to its lists; it is removed when the process exits."""
+    """Return the folder for the events of this process's lists, which is removed when the process exits."""
     folders = tempfile.mkdtemp(prefix="penstock-list-sources-")
     at_exit(shutil.rmtree, folders, ignore_errors=True)
     return Path(folders)
@@ -154,7 +154,7 @@ class _ListCursor(SplitCursor[Any, ListSplit]):
         for position in range(self._split.position, len(self._items)):
             item = self._items[position]
             if isinstance(item, Sentinel):
-                if block:  # it happens in the poll after these records
+                if block:  # the sentinel takes effect in the poll after these records
                     break
                 if self._happens_now(item, position):
                     return InputStatus.END_OF_INPUT

@@ -17,7 +17,7 @@ __all__ = ["StreamRecord", "Watermark"]
 
 @dataclass(frozen=True, slots=True)
 class StreamRecord:
-    """A record that came out.
+    """An emitted record.
 
     Args:
         value: The record.
@@ -30,7 +30,7 @@ class StreamRecord:
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """A watermark that came out.
+    """An emitted watermark.
 
     Args:
         timestamp: Milliseconds since the epoch.
@@ -42,7 +42,7 @@ class Watermark:
 def record_outputs(
     outputs: Iterable[Output], main: list[StreamRecord | Watermark], sides: dict[str, list[StreamRecord]]
 ) -> None:
-    """Add what an operator puts out to the main output and to the side outputs by their tags."""
+    """Add the outputs of an operator to the main output, and to the side outputs by their tags."""
     for tag_id, output in outputs:
         batch = output.rows()
         records = [

@@ -140,19 +140,19 @@ class TwoInputHarness(OperatorHarness):
         return cls(KeyedBroadcastProcessOperator(function, key_selector, descriptors), **subtask)
 
     def process_element2(self, value: Any, timestamp: int | None = None) -> None:
-        """Let one record into the second input; like ``process_element``."""
+        """Process one record of the second input; like ``process_element``."""
         self.process_elements2([value], timestamp)
 
     def process_elements2(self, values: Iterable[Any], timestamp: int | None = None) -> None:
-        """Let several records into the second input; like ``process_elements``."""
+        """Process several records of the second input; like ``process_elements``."""
         self._process(list(values), timestamp, 1)
 
     def process_watermark(self, timestamp: int) -> None:
-        """Let a watermark into the first input; it counts as far as the second has come, too."""
+        """Process a watermark of the first input; the smaller of the two inputs' watermarks counts."""
         self._rise(0, timestamp)
 
     def process_watermark2(self, timestamp: int) -> None:
-        """Let a watermark into the second input; it counts as far as the first has come, too."""
+        """Process a watermark of the second input; the smaller of the two inputs' watermarks counts."""
         self._rise(1, timestamp)
 
     def end_input(self) -> None:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tests.services.tools import FLINK
@@ -12,7 +17,6 @@ from penstock._engine.spark.java import find_java
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 JARS: Final = FLINK / "pyflink" / "lib"
 #: What Flink's script `bin/flink` starts once it has put the class path together; pip's package has the jars alone.
@@ -31,6 +35,19 @@ def java() -> Path:
     return find_java("4.3.0").home / "bin" / "java"
 
 
+@cache
+def _directory() -> Path:
+    made = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return Path(made)
+
+
+def _class_data() -> str:
+    """Return the option that keeps the loaded classes of a first call, and shows them to all later ones."""
+    archive = _directory() / "classes.jsa"
+    return f"-XX:SharedArchiveFile={archive}" if archive.is_file() else f"-XX:ArchiveClassesAtExit={archive}"
+
+
 def flink(address: str, *arguments: str, place: Path, more: Mapping[str, str] | None = None) -> tuple[int, str]:
     """Call Flink's command line; returns its exit code and what it printed.
 
@@ -43,7 +60,7 @@ def flink(address: str, *arguments: str, place: Path, more: Mapping[str, str] | 
     command, *rest = arguments
     (place / "config.yaml").touch()
     done = subprocess.run(
-        [java(), *SHORT, "-classpath", f"{JARS}/*", _MAIN, command, "-m", address, *rest],
+        [java(), *SHORT, _class_data(), "-classpath", f"{JARS}/*", _MAIN, command, "-m", address, *rest],
         env={**os.environ, "FLINK_CONF_DIR": str(place), **(more or {})},
         capture_output=True,
         text=True,

@@ -52,6 +52,19 @@ def test_list_shows_a_registered_job_that_does_not_answer(penstock: Command, dri
     assert (row["jid"], row["state"]) == (driver.job_id, "UNREACHABLE")
 
 
+@pytest.mark.parametrize(
+    ("words", "said"), [((), "The server wants a token"), (("--token", "another"), "This is not the server's token")]
+)
+def test_list_without_the_token_says_where_it_is(
+    penstock: Command, home: Path, words: tuple[str, ...], said: str
+) -> None:
+    with serving(FakeDriver(token="0123456789abcdef"), registered=False) as other:
+        done = penstock("list", "--address", other.address, *words)
+    assert done.code != 0
+    assert f"{said}: give it with --token or PENSTOCK_TOKEN." in done.err
+    assert f"{home}/.local/state/penstock/jobs/<job's id>-….json" in done.err
+
+
 @pytest.mark.parametrize("wanted", ["ab" * 16, "abab", "prices", "ABAB"])
 def test_job_is_found_by_id_prefix_or_name(penstock: Command, driver: FakeDriver, wanted: str) -> None:
     found = json.loads(penstock("info", wanted, "--json").out)
@@ -217,7 +230,7 @@ def test_job_elsewhere_is_found_by_address_and_token(penstock: Command, monkeypa
         without_scheme = driver.address.removeprefix("http://")
         assert penstock("info", "prices", "--address", without_scheme, "--token", "secret").code == 0
         refused = penstock("info", "prices", "--address", without_scheme)
-        assert (refused.code, "no token" in refused.err) == (1, True)
+        assert (refused.code, "wants a token" in refused.err) == (1, True)
         monkeypatch.setenv("PENSTOCK_ADDRESS", driver.address)
         monkeypatch.setenv("PENSTOCK_TOKEN", "secret")
         assert penstock("info", "prices").code == 0

@@ -87,6 +87,21 @@ def test_the_file_keeps_what_yaml_1_1_would_turn_into_something_else(tmp_path: P
     }
 
 
+def test_a_file_with_secrets_that_others_can_read_is_warned_of(tmp_path: Path, said: pytest.LogCaptureFixture) -> None:
+    path = _write(tmp_path, "penstock.rest.token: none\nparallelism.default: 2")
+    path.chmod(0o644)
+    _effective(script_dir=tmp_path)
+    _write(tmp_path, "s3.secret-key: abc\npenstock.rest: {token: 0123456789abcdef}\nparallelism.default: 2")
+    path.chmod(0o600)
+    _effective(script_dir=tmp_path)
+    assert said.messages == []
+    path.chmod(0o604)
+    _effective(script_dir=tmp_path)
+    _effective(script_dir=tmp_path)
+    (warning,) = said.messages
+    assert f"{path}, which holds s3.secret-key and penstock.rest.token (mode 0604): chmod 600" in warning
+
+
 def test_a_key_without_a_value_is_not_set(tmp_path: Path) -> None:
     _write(tmp_path, "execution.checkpointing.dir:\nparallelism.default: ~\n")
     assert _effective(script_dir=tmp_path).to_dict() == {}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from tests.kit.cells import cells
 
 from penstock.common import option_table
 from penstock.common.config_loading import effective_configuration
@@ -48,6 +49,7 @@ CASES: dict[str, Case] = {
     "pipeline.operator-chaining.chain-operators-with-different-max-parallelism": _ON,
     "pipeline.auto-generate-uids": _ON,
     "pipeline.watermark-alignment.allow-unaligned-source-splits": _OFF,
+    "pipeline.watermark-alignment.buffer-size": Case("3", "0", "-1"),
     "pipeline.object-reuse": _OFF,
     "execution.buffer-timeout.interval": Case("100 ms", "0 ms", "soon"),
     "execution.checkpointing.interval": Case(None, "10 ms", "9 ms"),
@@ -182,7 +184,7 @@ ALIASES = {
     f"{_RECOVERY}.operator-coordinator-snapshot.min-pause": f"{_RECOVERY}.snapshot.min-pause",
     "$internal.pipeline.job-id": "penstock.job-id",
 }
-BY_KEY = pytest.mark.parametrize("key", CASES)
+BY_KEY = cells("key", list(CASES))
 
 
 def _value(key: str, configuration: Configuration) -> str | None:
@@ -222,7 +224,7 @@ def test_the_file_overrides_the_default(key: str, tmp_path: Path) -> None:
     assert _value(key, configuration) == _canonical(key, CASES[key].other)
 
 
-@pytest.mark.parametrize("key", [key for key, case in CASES.items() if case.bad is not None])
+@cells("key", [key for key, case in CASES.items() if case.bad is not None])
 @pytest.mark.behaviour(160, 167)
 def test_a_bad_value_is_rejected_with_the_keys_name(key: str) -> None:
     program = Configuration().set_string(key, CASES[key].bad or "")
@@ -232,7 +234,7 @@ def test_a_bad_value_is_rejected_with_the_keys_name(key: str) -> None:
     assert str(caught.value).startswith(f"{key} cannot be {CASES[key].bad!r}")
 
 
-@pytest.mark.parametrize(("alias", "key"), ALIASES.items())
+@cells("alias, key", list(ALIASES.items()))
 def test_an_older_name_sets_the_key(alias: str, key: str) -> None:
     program = Configuration().set_string(alias, CASES[key].other)
     assert _value(key, effective_configuration(program, None, {})) == _canonical(key, CASES[key].other)

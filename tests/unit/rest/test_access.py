@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import io
+import shutil
 import socket
 import ssl
 import stat
 import sys
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
@@ -21,11 +24,10 @@ from penstock._engine.cli.rest_client import Credentials, RestClient
 from penstock._engine.gateway.registry import JobRegistry
 from penstock._engine.rest import handshakes
 from penstock.common.configuration import Configuration
+from penstock.common.job_status import JobStatus
 from penstock.errors import ConfigurationError, JobRequestError, JobUnreachableError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.unit.rest.certificates import Files
 
 TOKEN = "operate-0123456789"
@@ -97,6 +99,7 @@ def test_link_with_a_code_is_printed_to_a_terminal_alone_and_gives_the_token_onc
         patched.setattr(sys, "stderr", terminal)
         server = make(tmp_path, **{KEY: TOKEN})
         server.start(2)
+        server.on_status(JobStatus.CREATED)
     address, _, code = (
         terminal.getvalue().strip().removeprefix("Penstock dashboard and REST API: ").partition("/#code=")
     )
@@ -108,6 +111,7 @@ def test_link_with_a_code_is_printed_to_a_terminal_alone_and_gives_the_token_onc
     assert capsys.readouterr() == ("", "")
     other = make(tmp_path, **{KEY: None})  # standard error is no terminal here
     other.start(2)
+    other.on_status(JobStatus.CREATED)
     other.close()
     assert capsys.readouterr().err == f"Penstock dashboard and REST API: {other.address}\n"
 
@@ -227,6 +231,52 @@ def test_our_command_line_knows_the_server_by_its_certificate_alone(tmp_path: Pa
     with pytest.raises(httpx.RemoteProtocolError):
         httpx.get(server.address.replace("https", "http"))
     server.close()
+
+
+@pytest.mark.parametrize(
+    ("address", "known", "said"),
+    [
+        ("https://127.0.0.1", {}, "its certificate is not known here .* by --cacert or PENSTOCK_CACERT"),
+        ("https://localhost", {"authorities": "authority"}, "is for another name .* the name in the certificate"),
+        ("http://127.0.0.1", {}, "speaks TLS alone. Give its address as https://127.0.0.1:[0-9]+, and with --cacert"),
+        ("https://127.0.0.1", {"certificate": "other"}, "not the one with which the job has started .* penstock list"),
+    ],
+)
+def test_client_is_told_what_is_wrong_about_tls_and_the_way_out(
+    tmp_path: Path, files: Files, address: str, known: dict[str, str], said: str
+) -> None:
+    server = make(tmp_path, **with_tls(files))
+    server.start(2)
+    paths = {"authority": str(files.authority), "other": files.other.read_text()}
+    credentials = replace(Credentials(), **{name: paths[which] for name, which in known.items()})
+    port = server.address.rpartition(":")[2]
+    with RestClient(f"{address}:{port}", credentials) as client, pytest.raises(JobUnreachableError, match=said):
+        client.jobs()
+    server.close()
+
+
+def test_client_is_told_that_a_server_has_no_tls(tmp_path: Path) -> None:
+    server = make(tmp_path)
+    server.start(2)
+    said = f"does not speak TLS .* its address is {server.address}"
+    with RestClient(server.address.replace("http", "https")) as client, pytest.raises(JobUnreachableError, match=said):
+        client.jobs()
+    server.close()
+
+
+def test_private_key_that_others_can_read_is_warned_of(
+    tmp_path: Path, files: Files, caplog: pytest.LogCaptureFixture
+) -> None:
+    key, locked = (Path(shutil.copy(file, tmp_path)) for file in (files.both, files.locked))
+    for mode in (0o600, 0o644, 0o644):
+        key.chmod(mode)
+        settings(tmp_path, **with_tls(files, **{"security.ssl.rest.keystore": str(key)}))
+    (warning,) = caplog.messages  # once for a file
+    assert f"can read {key}, which holds the private key of the REST server (mode 0644): chmod 600" in warning
+    locked.chmod(0o644)  # the password is what is secret there
+    keys = {"security.ssl.rest.keystore": str(locked), "security.ssl.rest.key-password": files.password}
+    settings(tmp_path, **with_tls(files, **keys))
+    assert len(caplog.messages) == 1
 
 
 def test_clients_that_never_shake_hands_take_no_place_of_others(tmp_path: Path, files: Files) -> None:

@@ -22,6 +22,7 @@ from penstock._engine.rest.server import RestServer
 from penstock._engine.rest.settings import RestSettings
 from penstock.common import option_table
 from penstock.common.configuration import Configuration
+from penstock.common.job_status import JobStatus
 from penstock.errors import ConfigurationError, SavepointError
 
 if TYPE_CHECKING:
@@ -104,6 +105,11 @@ def test_the_address_is_printed_where_it_mixes_with_no_output(
 ) -> None:
     made = make(tmp_path)
     made.start(2)
+    for status in (JobStatus.INITIALIZING, JobStatus.FAILED):  # of a job that cannot start there is the error alone
+        made.on_status(status)
+    assert capsys.readouterr() == ("", "")
+    for status in (JobStatus.CREATED, JobStatus.RUNNING, JobStatus.CREATED):
+        made.on_status(status)
     made.close()
     assert capsys.readouterr() == ("", f"Penstock dashboard and REST API: {made.address}\n")
 

@@ -40,9 +40,9 @@ class CommitterInitContext(Protocol):
     def earlier_runs(self) -> tuple[str, ...]:
         """The runs that this one continues, oldest first.
 
-        They commit nothing any more that this run does not commit as well. So a committer may remove data that they or
-        this run have staged for a committed checkpoint, unless a committable of it needs the data. Anything else at the
-        target belongs to another job, perhaps to a running one of the same name or id.
+        These runs commit nothing that this run does not commit as well. So a committer may remove data that they or
+        this run have staged for a committed checkpoint, unless a committable needs the data. All other data at the
+        target belongs to other jobs, perhaps to a running one of the same name or id.
         """
         ...
 

@@ -62,7 +62,7 @@ class RateLimiterStrategy:
 
     @staticmethod
     def no_op() -> RateLimiterStrategy:
-        """Make records as fast as they are taken."""
+        """Make records as fast as the job processes them."""
         return RateLimiterStrategy(RateUnit.NO_OP, 0)
 
     @staticmethod

@@ -84,9 +84,9 @@ class SourceOutput(WatermarkOutput, Generic[T]):
     def collect_batch(self, batch: pa.RecordBatch, timestamps: pa.Array[Any] | Sequence[int] | None = None) -> None:
         """Emit columns, each row of which is a record; ours. By default the records are emitted.
 
-        What a record is follows from the type of the source (``Source.get_produced_type``): a dict where it has none, a
-        Row where it is a row type, a tuple where it is a tuple type, and else the value of the only column. Operators
-        that work on records get them like that, and others get the columns as they are.
+        The type of the source (``Source.get_produced_type``) determines the records: without a type they are dicts;
+        with a row type Rows; with a tuple type tuples; with any other type the values of the only column. Operators on
+        records get such records, and other operators get the columns.
 
         Args:
             batch: The columns; at most some 10,000 rows, as for ``poll_next``.
@@ -95,7 +95,7 @@ class SourceOutput(WatermarkOutput, Generic[T]):
 
         Raises:
             BatchColumnsError: The columns cannot be records of the source's type.
-            TimestampError: A timestamp is missing, or is none.
+            TimestampError: A timestamp is missing or invalid.
 
         Example:
             >>> import pyarrow as pa
@@ -268,7 +268,8 @@ class SourceReader(ABC, Generic[T, SplitT]):
         del splits_to_pause, splits_to_resume
         raise UnsupportedOperationError(
             f"pausing single splits of {type(self).__name__}",
-            "it reads its splits as one; leave out the watermark alignment",
+            "it reads its splits as one; let each subtask read one split, leave out the watermark alignment, or set "
+            "pipeline.watermark-alignment.allow-unaligned-source-splits",
         )
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:

@@ -1,4 +1,4 @@
-"""Functions that wait for an answer from elsewhere, without holding up the records behind: coroutines."""
+"""Async functions: coroutines that call other systems, many at a time."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ OUT = TypeVar("OUT")
 
 
 class AsyncFunction(Function, Generic[IN, OUT]):
-    """Asks another system for each record; many questions are open at the same time.
+    """Calls another system for each record, with many pending calls at a time.
 
-    All calls of a worker run on one event loop, in a thread of their own: what blocks in one of them blocks all. A call
-    is made at least once: one that is unanswered when its worker is lost, or when the records go on in another worker,
-    is made again there. Its result is taken once.
+    All calls of a worker run on one event loop in a thread of its own, so blocking code in one call blocks all. A call
+    is made at least once: if its worker is lost, or the subtask moves to another worker, a pending call is made again.
+    Its result is emitted exactly once.
 
     Source: FLIP-12, org.apache.flink.streaming.api.functions.async.AsyncFunction.
 
@@ -50,7 +50,7 @@ class AsyncFunction(Function, Generic[IN, OUT]):
     def timeout(self, value: IN) -> Iterable[OUT] | Awaitable[Iterable[OUT]]:
         """Return the results for a record whose call has taken too long; the default fails the job.
 
-        It may be a coroutine, too.
+        The method may also be a coroutine.
 
         Args:
             value: The record.
@@ -68,9 +68,9 @@ class AsyncFunctionDescriptor:
 
     Args:
         async_function: The function.
-        timeout: How long a call may take, with all of its retries; 0 for any time.
-        capacity: How many records of a subtask may be asked for and not yet passed on at the same time.
-        async_retry_strategy: When a call is tried again.
+        timeout: The longest time of a call with all of its retries; 0 for no limit.
+        capacity: The maximum number of pending calls of a subtask.
+        async_retry_strategy: Decides when a call is tried again.
         output_mode: Whether results keep the order of the records.
 
     Raises:

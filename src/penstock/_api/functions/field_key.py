@@ -8,9 +8,9 @@ from penstock._api.functions.basic import KeySelector
 
 
 class FieldKey(KeySelector[Any, Any]):
-    """A field of a record is its key: what ``key_by("name")`` makes.
+    """Selects a field of the record as its key; made by ``key_by("name")``.
 
-    Batches of columns are spread by the column of that name, without a Python object for each record.
+    Batches of columns are partitioned by the column of that name, without a Python object for each record.
 
     Args:
         field: The name of the field, in dicts and in Rows with names.

@@ -17,7 +17,7 @@ OUT = TypeVar("OUT")
 
 
 class ProcessJoinFunction(Function, Generic[IN1, IN2, OUT]):
-    """Makes any number of records of each pair that an interval join finds.
+    """Maps each pair of an interval join to any number of records.
 
     Returned or yielded values go to the main output, with the later timestamp of the two, and pairs of an
     :class:`~penstock.datastream.OutputTag` and a value to that side output.
@@ -57,7 +57,7 @@ class ProcessJoinFunction(Function, Generic[IN1, IN2, OUT]):
 
 
 class JoinFunction(Function, Generic[IN1, IN2, OUT]):
-    """Makes one record of each pair of records that have one key and are in one window.
+    """Maps each pair of records with one key in one window to one record.
 
     Source: org.apache.flink.api.common.functions.JoinFunction.
 
@@ -78,7 +78,7 @@ class JoinFunction(Function, Generic[IN1, IN2, OUT]):
 
 
 class FlatJoinFunction(Function, Generic[IN1, IN2, OUT]):
-    """Makes any number of records of each pair of records that have one key and are in one window.
+    """Maps each pair of records with one key in one window to any number of records.
 
     Source: org.apache.flink.api.common.functions.FlatJoinFunction.
 
@@ -100,9 +100,9 @@ class FlatJoinFunction(Function, Generic[IN1, IN2, OUT]):
 
 
 class CoGroupFunction(Function, Generic[IN1, IN2, OUT]):
-    """Makes any number of records of all records of two streams that have one key and are in one window.
+    """Maps all records of two streams with one key in one window to any number of records.
 
-    It is also called where only one of the streams has such records, so it can write outer joins.
+    It is also called if only one of the streams has such records, so it can implement outer joins.
 
     Source: org.apache.flink.api.common.functions.CoGroupFunction.
 

@@ -19,7 +19,7 @@ W2 = TypeVar("W2")
 
 
 class WindowFunction(Function, Generic[IN, OUT, KEY, W]):
-    """Makes any number of records of the contents of a window of a key.
+    """Maps the contents of a key's window to any number of records.
 
     Returned or yielded values go to the main output, and pairs of an :class:`~penstock.datastream.OutputTag` and a
     value to that side output.
@@ -44,7 +44,7 @@ class WindowFunction(Function, Generic[IN, OUT, KEY, W]):
 
 
 class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
-    """Makes any number of records of the contents of a window of a key, with access to the window's context.
+    """Maps the contents of a key's window to any number of records, with access to the window's context.
 
     Returned or yielded values go to the main output, and pairs of an :class:`~penstock.datastream.OutputTag` and a
     value to that side output.
@@ -101,7 +101,7 @@ class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
 
 
 class AllWindowFunction(Function, Generic[IN, OUT, W]):
-    """Makes any number of records of the contents of a window of a stream without keys.
+    """Maps the contents of a window of a stream without keys to any number of records.
 
     Returned or yielded values go to the main output, and pairs of an :class:`~penstock.datastream.OutputTag` and a
     value to that side output.
@@ -125,7 +125,7 @@ class AllWindowFunction(Function, Generic[IN, OUT, W]):
 
 
 class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
-    """Makes any number of records of a window of a stream without keys, with access to the window's context.
+    """Maps the contents of a window without keys to any number of records, with access to the window's context.
 
     Returned or yielded values go to the main output, and pairs of an :class:`~penstock.datastream.OutputTag` and a
     value to that side output.

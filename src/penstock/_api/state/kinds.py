@@ -18,16 +18,16 @@ OUT = TypeVar("OUT")
 
 
 class State(ABC):
-    """Something that outlives a record, an epoch and a failure.
+    """Data that outlives a record, an epoch and a failure.
 
-    Keyed state stands for the key of the current record or timer.
+    Keyed state belongs to the key of the current record or timer.
 
     Source: org.apache.flink.api.common.state.State.
     """
 
     @abstractmethod
     def clear(self) -> None:
-        """Forget what is stored for the current key."""
+        """Delete the state of the current key."""
 
 
 class ValueState(State, Generic[T]):
@@ -42,18 +42,18 @@ class ValueState(State, Generic[T]):
 
     @abstractmethod
     def update(self, value: T | None) -> None:
-        """Set the value of the current key; None forgets it."""
+        """Set the value of the current key; None deletes it."""
 
 
 class AppendingState(State, Generic[IN, OUT]):
-    """State that things are added to.
+    """State to which values are added.
 
     Source: org.apache.flink.api.common.state.AppendingState.
     """
 
     @abstractmethod
     def get(self) -> OUT | None:
-        """Return what has been made of everything that was added; None when nothing was."""
+        """Return the result of all added values; None without any."""
 
     @abstractmethod
     def add(self, value: IN) -> None:
@@ -89,11 +89,11 @@ class ListState(MergingState[T, "Iterable[T]"]):
 
     @abstractmethod
     def get(self) -> Iterable[T]:
-        """Return the values in the order of their adding; nothing when there are none."""
+        """Return the values in the order of their addition."""
 
     @abstractmethod
     def update(self, values: list[T]) -> None:
-        """Put these values in the place of all others."""
+        """Replace all values by these."""
 
     @abstractmethod
     def add_all(self, values: list[T]) -> None:
@@ -153,7 +153,7 @@ class _Table(_Lookup[K, V]):
 
     @abstractmethod
     def remove(self, key: K) -> None:
-        """Forget the value under a key; without effect when there is none."""
+        """Delete the value under a key; without effect if there is none."""
 
     def __setitem__(self, key: K, value: V) -> None:
         self.put(key, value)
@@ -170,7 +170,7 @@ class MapState(_Table[K, V]):
 
 
 class ReadOnlyBroadcastState(_Lookup[K, V]):
-    """The map that broadcast records have filled, as the other side sees it.
+    """The read-only view of a broadcast map for the other input.
 
     Source: org.apache.flink.api.common.state.ReadOnlyBroadcastState.
     """

@@ -21,7 +21,7 @@ def needs_key(call: str) -> UnsupportedOperationError:
 
 
 def refuse_time_to_live(descriptor: StateDescriptor) -> None:
-    """Raise for operator state that is to expire: it would silently stay for ever, as it does in Flink."""
+    """Raise for operator state with a time to live, which Flink ignores silently."""
     if descriptor.ttl_config is not None and descriptor.ttl_config.is_enabled():
         what = f"A time to live of the state {descriptor.get_name()!r}"
         reason = "state of a key expires; lists and broadcast maps of an operator do not, so take out what is old"

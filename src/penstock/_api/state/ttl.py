@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 class StateTtlConfig:
     """When a value of state expires: a time after it was last written, or also after it was last read.
 
-    Lists and maps expire by their entries. What has expired is removed when it is read; a part of all state is looked
-    through in each epoch, and all of it before a snapshot. The cleanup strategies are accepted for programs of Flink
-    and change nothing of that.
+    Lists and maps expire by their entries. Expired values are removed when they are read; in addition, each epoch looks
+    through a part of the state, and a snapshot through all of it. The cleanup strategies are accepted for Flink's
+    programs and have no effect.
 
     Args:
         update_type: What renews a value.

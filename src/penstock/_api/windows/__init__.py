@@ -1,1 +1,1 @@
-"""What windows are made of: assigners, triggers, evictors, and the windows themselves."""
+"""Windows, window assigners, triggers and evictors."""

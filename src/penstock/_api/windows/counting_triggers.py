@@ -42,7 +42,7 @@ class Smaller(ReduceFunction[Any]):
 
 
 class CountTrigger(Trigger[Any, Any]):
-    """Fires with each so-manieth record of a window.
+    """Fires after every given number of records of a window.
 
     Args:
         window_size: The number of records.
@@ -153,7 +153,7 @@ class _ContinuousTrigger(Trigger[Any, Any]):
         return TriggerResult.FIRE
 
     def _is_last(self, end: int, ctx: Trigger.TriggerContext) -> bool:
-        """Tell whether only the end of the window is left to fire at."""
+        """Tell whether the end of the window is the only time left to fire."""
         return False
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Tumbling and sliding windows: all keys have the same ones, by event time or by the clock."""
+"""Tumbling and sliding windows in event time or processing time; all keys have the same windows."""
 
 from __future__ import annotations
 

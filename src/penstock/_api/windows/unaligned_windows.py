@@ -31,7 +31,7 @@ __all__ = [
 
 
 class GlobalWindows(WindowAssigner[Any, GlobalWindow]):
-    """One window of all records of a key; without a trigger of the program's it never fires.
+    """One window of all records of a key, which never fires without a trigger of the program.
 
     Source: org.apache.flink.streaming.api.windowing.assigners.GlobalWindows.
 
@@ -154,7 +154,7 @@ class _CountWindows(WindowAssigner[Any, CountWindow]):
 
 
 class CountTumblingWindowAssigner(_CountWindows):
-    """Windows of so many records of a key, side by side; one that is not full at the end of the input gives nothing.
+    """Adjacent windows of a number of records of a key; a window that is not full at the end of the input is dropped.
 
     Args:
         window_size: The number of records in a window.
@@ -192,9 +192,9 @@ class CountTumblingWindowAssigner(_CountWindows):
 
 
 class CountSlidingWindowAssigner(_CountWindows):
-    """Windows of so many records of a key, of which one begins with each so-manieth record.
+    """Windows of a number of records of a key, of which one begins after each slide of records.
 
-    A window fires when it is full; one that is not full at the end of the input gives nothing.
+    A window fires when it is full; a window that is not full at the end of the input is dropped.
 
     Args:
         window_size: The number of records in a window.

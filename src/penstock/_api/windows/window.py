@@ -83,7 +83,7 @@ class TimeWindow(Window):
 
     @staticmethod
     def merge_windows(windows: Iterable[TimeWindow], callback: MergingWindowAssigner.MergeCallback[TimeWindow]) -> None:
-        """Find the spans that overlap or touch, and have them merged.
+        """Find the spans that overlap or touch, and pass them to a callback.
 
         Args:
             windows: The spans.

@@ -1,1 +1,1 @@
-"""Windowed streams, and what is said of their windows."""
+"""Windowed streams and their settings."""

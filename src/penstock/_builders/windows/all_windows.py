@@ -1,4 +1,4 @@
-"""Functions of windows without keys as functions of the windows of one key. Tasks load this module."""
+"""Adapts functions of windows without keys to the windows of a single key. Tasks load this module."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class OneKey(KeySelector[Any, int]):
 
 
 class AllApply(Wrapping[AllWindowFunction[Any, Any, Any]], WindowFunction[Any, Any, Any, Any]):
-    """An AllWindowFunction of the windows of a key."""
+    """An AllWindowFunction as a function of the windows of a key."""
 
     def apply(self, key: Any, window: Any, inputs: Iterable[Any]) -> Iterable[Any] | None:
         return self.function.apply(window, inputs)
 
 
 class AllProcess(Wrapping[ProcessAllWindowFunction[Any, Any, Any]], ProcessWindowFunction[Any, Any, Any, Any]):
-    """A ProcessAllWindowFunction of the windows of a key; its context is the one of the key."""
+    """A ProcessAllWindowFunction as a function of the windows of a key, with that key's context."""
 
     def process(self, key: Any, context: Any, elements: Iterable[Any]) -> Iterable[Any] | None:
         return self.function.process(context, elements)

@@ -1,4 +1,4 @@
-"""Window joins and co-groups: two streams as one of tagged records, in windows of both."""
+"""Window joins and co-groups: the two streams become one stream of tagged records, which is windowed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ V = TypeVar("V", bound="WindowsOfBoth")
 
 
 class WindowsOfBoth:
-    """Windows of two streams; a trigger and an evictor see pairs of 0 or 1, for the stream, and a record."""
+    """Windows over two streams; trigger and evictor get pairs of the stream's number (0 or 1) and a record."""
 
     #: Of the operator.
     _name: ClassVar = ""
@@ -37,17 +37,17 @@ class WindowsOfBoth:
         self._windows = windows
 
     def trigger(self, trigger: Trigger[Any, Any]) -> Self:
-        """Have the windows fire when something else says so: as :meth:`WindowedStream.trigger`."""
+        """Set the trigger, as :meth:`WindowedStream.trigger` does."""
         self._windows.trigger(trigger)
         return self
 
     def evictor(self, evictor: Evictor[Any, Any]) -> Self:
-        """Have records taken out of windows that fire: as :meth:`WindowedStream.evictor`."""
+        """Set the evictor, as :meth:`WindowedStream.evictor` does."""
         self._windows.evictor(evictor)
         return self
 
     def allowed_lateness(self, time_ms: int) -> Self:
-        """Keep windows open for late records: as :meth:`WindowedStream.allowed_lateness`.
+        """Keep windows open for late records, as :meth:`WindowedStream.allowed_lateness` does.
 
         Args:
             time_ms: How long after a window's end, in milliseconds of the watermark.
@@ -60,7 +60,7 @@ class WindowsOfBoth:
 
 
 class JoinedWindows(WindowsOfBoth, Generic[IN1, IN2]):
-    """Windows whose pairs are joined.
+    """The windows of a join.
 
     Source: org.apache.flink.streaming.api.datastream.JoinedStreams.WithWindow.
     """
@@ -72,7 +72,7 @@ class JoinedWindows(WindowsOfBoth, Generic[IN1, IN2]):
         function: JoinFunction[IN1, IN2, OUT] | FlatJoinFunction[IN1, IN2, OUT] | Callable[[IN1, IN2], OUT],
         output_type: TypeInformation | None = None,
     ) -> DataStream[OUT]:
-        """Hand each pair of records of one key and window to a function.
+        """Call a function for each pair of records with one key in one window.
 
         Args:
             function: The function; a callable makes one record of each pair, as a JoinFunction does.
@@ -87,7 +87,7 @@ class JoinedWindows(WindowsOfBoth, Generic[IN1, IN2]):
 
 
 class CoGroupedWindows(WindowsOfBoth, Generic[IN1, IN2]):
-    """Windows whose records of both streams come together.
+    """The windows of a co-group.
 
     Source: org.apache.flink.streaming.api.datastream.CoGroupedStreams.WithWindow.
     """
@@ -97,7 +97,7 @@ class CoGroupedWindows(WindowsOfBoth, Generic[IN1, IN2]):
     def apply(
         self, function: CoGroupFunction[IN1, IN2, OUT], output_type: TypeInformation | None = None
     ) -> DataStream[OUT]:
-        """Hand all records of a key and window to a function, those of each stream in a list.
+        """Call a function with all records of a key and window, in one list for each stream.
 
         Args:
             function: The function.
@@ -112,7 +112,7 @@ class CoGroupedWindows(WindowsOfBoth, Generic[IN1, IN2]):
 
 
 class EqualTo(Generic[V]):
-    """Two streams with their keys; :meth:`window` is what is missing."""
+    """Two streams with their keys; :meth:`window` sets the windows."""
 
     def __init__(self, tagged: DataStream[Any], key_selector: KeyOfTagged, kind: type[V]) -> None:
         self._tagged = tagged
@@ -123,8 +123,7 @@ class EqualTo(Generic[V]):
         """Group the records of each key into windows.
 
         Args:
-            window_assigner: Says which windows a record belongs to; it sees pairs of 0 or 1, for the stream, and the
-                record.
+            window_assigner: Assigns windows to records; it gets pairs of the stream's number (0 or 1) and the record.
 
         Raises:
             TypeError: The assigner is no WindowAssigner.
@@ -143,11 +142,11 @@ class Where(Generic[IN1, IN2, V]):
     def equal_to(
         self, key_selector: KeySelector[IN2, Any] | Callable[[IN2], Any] | str, key_type: TypeInformation | None = None
     ) -> EqualTo[V]:
-        """Say what the key of a record of the second stream is; equal keys meet.
+        """Set the key of the second stream.
 
         Args:
             key_selector: As for :meth:`DataStream.key_by`.
-            key_type: The type that the keys are held to.
+            key_type: The type that the keys are converted to.
         """
         selector = self._streams[1].key_by(key_selector, key_type)._key_selector
         first, second = (_tagged(stream, side) for side, stream in enumerate(self._streams))
@@ -170,14 +169,14 @@ class _TwoStreams(Generic[IN1, IN2, V]):
 
         Args:
             key_selector: As for :meth:`DataStream.key_by`.
-            key_type: The type that the keys are held to.
+            key_type: The type that the keys are converted to.
         """
         selector = self._streams[0].key_by(key_selector, key_type)._key_selector
         return Where(*self._streams, selector, self._kind)
 
 
 class JoinedStreams(_TwoStreams[IN1, IN2, "JoinedWindows[IN1, IN2]"], Generic[IN1, IN2]):
-    """Two streams, made by :meth:`DataStream.join`, whose records meet by key and window.
+    """Two streams to be joined by key and window; made by :meth:`DataStream.join`.
 
     Source: org.apache.flink.streaming.api.datastream.JoinedStreams.
 
@@ -197,7 +196,7 @@ class JoinedStreams(_TwoStreams[IN1, IN2, "JoinedWindows[IN1, IN2]"], Generic[IN
 
 
 class CoGroupedStreams(_TwoStreams[IN1, IN2, "CoGroupedWindows[IN1, IN2]"], Generic[IN1, IN2]):
-    """Two streams, made by :meth:`DataStream.co_group`, whose records come together by key and window.
+    """Two streams to be co-grouped by key and window; made by :meth:`DataStream.co_group`.
 
     Source: org.apache.flink.streaming.api.datastream.CoGroupedStreams.
 
@@ -219,7 +218,7 @@ class CoGroupedStreams(_TwoStreams[IN1, IN2, "CoGroupedWindows[IN1, IN2]"], Gene
 
 
 def _tagged(stream: DataStream[Any], side: int) -> DataStream[Any]:
-    """Return the records of a stream, each with the number of its stream; as they come, though the stream has a key."""
+    """Return the records of a stream, each with the number of its stream and without the stream's partitioning."""
     origin: DataStream[Any] = getattr(stream, "_origin", stream)
     return origin._transform(OperatorKind.MAP, "Tag", {"function": Tag(side)}, None)
 

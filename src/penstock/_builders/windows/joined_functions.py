@@ -1,4 +1,4 @@
-"""Two streams as one of tagged records, and functions of both as functions of its windows. Tasks load this module."""
+"""Adapts functions of two streams to the windows of one stream of tagged records. Tasks load this module."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from penstock._api.functions.basic import Function, KeySelector, MapFunction
 from penstock._api.functions.joins import CoGroupFunction, FlatJoinFunction
 from penstock._api.functions.windows import WindowFunction
+from penstock._api.functions.wrapping import WrappingFunction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Tag(MapFunction[Any, Any]):
-    """Says of each record which stream it is of: 0 or 1.
+    """Tags each record with the number of its stream: 0 or 1.
 
     Args:
         side: The stream.
@@ -55,28 +56,8 @@ class KeyOfTagged(KeySelector[Any, Any]):
         return self._selects[side](record)
 
 
-class OfBoth(WindowFunction[Any, Any, Any, Any]):
-    """A function of the records of both streams in a window.
-
-    Args:
-        function: The program's function.
-    """
-
-    def __init__(self, function: Any) -> None:
-        self.function = function
-
-    @property
-    def wrapped_function(self) -> Any:
-        """The program's function."""
-        return self.function
-
-    def open(self, runtime_context: RuntimeContext) -> None:
-        if isinstance(self.function, Function):
-            self.function.open(runtime_context)
-
-    def close(self) -> None:
-        if isinstance(self.function, Function):
-            self.function.close()
+class OfBoth(WrappingFunction[Any], WindowFunction[Any, Any, Any, Any]):
+    """A function of the records of both streams in a window."""
 
     def apply(self, key: Any, window: Any, inputs: Iterable[tuple[int, Any]]) -> Iterable[Any] | None:
         sides: tuple[list[Any], list[Any]] = [], []

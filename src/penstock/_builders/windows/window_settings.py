@@ -1,4 +1,4 @@
-"""What the windows of streams with keys and without have in common: trigger, evictor, lateness, late output."""
+"""The settings of windows with and without keys: trigger, evictor, lateness, late output."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class WindowSettings(Generic[T, W]):
 
     Raises:
         TypeError: The assigner is no WindowAssigner, or its trigger no Trigger.
-        UnsupportedOperationError: The windows merge, and their own trigger does not know what to do then.
+        UnsupportedOperationError: The windows merge, and their default trigger does not support that.
     """
 
     def __init__(self, keyed_stream: KeyedStream[T, Any], window_assigner: WindowAssigner[Any, W]) -> None:
@@ -58,23 +58,23 @@ class WindowSettings(Generic[T, W]):
         return self._keyed_stream.get_type()
 
     def trigger(self, trigger: Trigger[T, W]) -> Self:
-        """Have the windows fire when something else says so than their own default.
+        """Replace the windows' default trigger.
 
         Args:
-            trigger: Says so.
+            trigger: Decides when a window fires.
 
         Raises:
             TypeError: It is no Trigger.
-            UnsupportedOperationError: The windows merge, and it does not know what to do then.
+            UnsupportedOperationError: The windows merge, and the trigger does not support that.
         """
         self._trigger = self._checked_trigger("trigger", trigger)
         return self
 
     def evictor(self, evictor: Evictor[T, W]) -> Self:
-        """Have records taken out of windows that fire; of Flink's Java API, PyFlink has none.
+        """Set the evictor, which removes records from firing windows; in Flink's Java API, not in PyFlink.
 
         Args:
-            evictor: Says which. The windows keep all of their records then, also where these are reduced.
+            evictor: The evictor. With it, windows keep all of their records, even if a function reduces these.
 
         Raises:
             TypeError: It is no Evictor.

@@ -1,4 +1,4 @@
-"""WindowedStream: the records of each key in windows, before it is said what to make of them."""
+"""WindowedStream: the records of each key in windows, to which a function is applied."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ OUT = TypeVar("OUT")
 class WindowedStream(WindowSettings[T, W], Generic[T, K, W]):
     """The records of each key in windows.
 
-    A window fires when its trigger says so: by default when the watermark passes its end, and at the end of the input.
-    One without records never does.
+    A window fires when its trigger decides so: by default when the watermark passes its end. An empty window never
+    fires.
 
     Source: org.apache.flink.streaming.api.datastream.WindowedStream.
 
@@ -118,7 +118,7 @@ class WindowedStream(WindowSettings[T, W], Generic[T, K, W]):
         Args:
             aggregate_function: The function.
             window_function: Makes the output of the result; it is handed an iterable of one.
-            accumulator_type: The type that accumulators are held to.
+            accumulator_type: The type that accumulators are converted to.
             output_type: The type of the output.
 
         Raises:
@@ -130,7 +130,7 @@ class WindowedStream(WindowSettings[T, W], Generic[T, K, W]):
     def apply(
         self, window_function: WindowFunction[T, OUT, K, W], output_type: TypeInformation | None = None
     ) -> DataStream[OUT]:
-        """Hand all records of a window to a function; they are kept until then.
+        """Call a function with all records of a window, which are kept until it fires.
 
         Args:
             window_function: The function.
@@ -148,7 +148,7 @@ class WindowedStream(WindowSettings[T, W], Generic[T, K, W]):
         process_window_function: ProcessWindowFunction[T, OUT, K, W],
         output_type: TypeInformation | None = None,
     ) -> DataStream[OUT]:
-        """Hand all records of a window, and its context, to a function; they are kept until then.
+        """Call a function with all records of a window and its context; records are kept until it fires.
 
         Args:
             process_window_function: The function.

@@ -26,7 +26,7 @@ OUT = TypeVar("OUT")
 
 
 class AllWindowedStream(WindowSettings[T, W]):
-    """The records of a stream in windows, whatever their keys; one subtask has all of them.
+    """All records of a stream in windows, regardless of keys and in one subtask.
 
     Source: org.apache.flink.streaming.api.datastream.AllWindowedStream.
 
@@ -116,7 +116,7 @@ class AllWindowedStream(WindowSettings[T, W]):
         Args:
             aggregate_function: The function.
             window_function: Makes the output of the result; it is handed an iterable of one.
-            accumulator_type: The type that accumulators are held to.
+            accumulator_type: The type that accumulators are converted to.
             output_type: The type of the output.
 
         Raises:
@@ -128,7 +128,7 @@ class AllWindowedStream(WindowSettings[T, W]):
     def apply(
         self, window_function: AllWindowFunction[T, OUT, W], output_type: TypeInformation | None = None
     ) -> DataStream[OUT]:
-        """Hand all records of a window to a function; they are kept until then.
+        """Call a function with all records of a window, which are kept until it fires.
 
         Args:
             window_function: The function.
@@ -144,7 +144,7 @@ class AllWindowedStream(WindowSettings[T, W]):
     def process(
         self, process_window_function: ProcessAllWindowFunction[T, OUT, W], output_type: TypeInformation | None = None
     ) -> DataStream[OUT]:
-        """Hand all records of a window, and its context, to a function; they are kept until then.
+        """Call a function with all records of a window and its context; records are kept until it fires.
 
         Args:
             process_window_function: The function.

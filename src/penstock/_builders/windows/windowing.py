@@ -1,4 +1,4 @@
-"""How streams come to windows: those with keys, those without, and what the latter say when asked for the former."""
+"""The methods of streams that make windows, with and without keys, and the error about methods of keyed streams."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ OF_KEYED_STREAMS: Final = frozenset(
 
 
 class AllWindowing(Generic[T]):
-    """Windows of all records of a stream, and those that it has together with another stream."""
+    """Windows over all records of a stream, and joins and co-groups with another stream."""
 
     def window_all(self, window_assigner: WindowAssigner[Any, W]) -> AllWindowedStream[T, W]:
-        """Group all records into windows, whatever their keys; one subtask has all of them.
+        """Group all records into windows, regardless of keys and in one subtask.
 
         Args:
             window_assigner: Says which windows a record belongs to.
@@ -41,7 +41,7 @@ class AllWindowing(Generic[T]):
         return AllWindowedStream(cast("Any", self), window_assigner)
 
     def join(self, other_stream: DataStream[U]) -> JoinedStreams[T, U]:
-        """Pair the records of this stream and another one that have one key and are in one window; PyFlink has no such.
+        """Join this stream with another one by key and window; not in PyFlink.
 
         Args:
             other_stream: The second stream.
@@ -55,7 +55,7 @@ class AllWindowing(Generic[T]):
         return JoinedStreams(stream, other_stream)
 
     def co_group(self, other_stream: DataStream[U]) -> CoGroupedStreams[T, U]:
-        """Bring the records of this stream and another one together, key by key and window by window.
+        """Co-group this stream with another one by key and window; not in PyFlink.
 
         Args:
             other_stream: The second stream.
@@ -70,14 +70,14 @@ class AllWindowing(Generic[T]):
 
     @abstractmethod
     def _origin_name(self) -> str:
-        """Return the name of what the stream comes from."""
+        """Return the name of the operator that the stream comes from."""
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Never:
-            """Say what is missing where a method of keyed streams is called."""
+            """Raise KeyRequiredError for a method of keyed streams."""
             if name not in OF_KEYED_STREAMS:
-                super().__getattribute__(name)  # raises once more, with what is said of absent names
+                super().__getattribute__(name)  # raises again, with the explanation of absent names
             hint = "call key_by(...) before it"
             if "window" in name:
                 hint += ", or window_all(...) in its place"

@@ -62,7 +62,7 @@ class FileSink(Sink[Any], SupportsWriterState[Any, "FileWriterState"], SupportsC
 
         Args:
             base_path: The folder, local or in an object store.
-            writer_factory: Makes what writes one file.
+            writer_factory: Makes the writer of one file.
         """
         return FileSink.BulkFormatBuilder(base_path, writer_factory)
 
@@ -169,7 +169,7 @@ class FileSink(Sink[Any], SupportsWriterState[Any, "FileWriterState"], SupportsC
             super().__init__(base_path, writer_factory, RollingPolicy.on_checkpoint_rolling_policy())
 
         def with_rolling_policy(self, rolling_policy: RollingPolicy) -> Self:
-            """Set what says when a file is complete besides each checkpoint.
+            """Set the policy that decides when a file is complete, in addition to each checkpoint.
 
             Raises:
                 ValueError: The policy leaves files open over a checkpoint, which bulk formats cannot.

@@ -135,7 +135,7 @@ class ObjectFileSystem:
         size = sum(filter(None, sizes))
         failure = self._make(staged, target, size)
         found = self.size_of(target)
-        if found == size:  # also where the store is done, and its answer was late or lost
+        if found == size:  # the store may have finished although its answer was late or lost
             return True
         if failure is not None and found is None and any(self.size_of(path) is None for path in staged):
             return False  # another committer is done with them
@@ -144,7 +144,7 @@ class ObjectFileSystem:
         raise OSError(errno.EIO, reason) from failure
 
     def _make(self, staged: Sequence[str], target: str, size: int) -> Exception | None:
-        """Make one object of others, and return what the store says against it: that need not be true."""
+        """Make one object from others, and return the store's error, which may be wrong."""
         root, key = _split(target)
         keys = [_split(path)[1] for path in staged]
         try:
@@ -193,7 +193,7 @@ class ObjectFileSystem:
 
 
 def _parts(size: int) -> tuple[int, int]:
-    """Return how many bytes each part of an upload has, and how many are sent at once."""
+    """Return the size of an upload's parts, and the number of parts that are sent at once."""
     part_bytes = max(_READ_BYTES, -(-size // _MOST_PARTS))
     return part_bytes, max(1, _SENT_BYTES // part_bytes)
 
@@ -205,7 +205,7 @@ def _concatenate(root: str, keys: list[str], target: str, size: int) -> None:
     with obstore.open_writer(store_of(root, size), target, buffer_size=part_bytes, max_concurrency=at_once) as writer:
         written = 0
         for key in keys:
-            reader = obstore.open_reader(store, key)  # one at a time: each keeps what it has read ahead
+            reader = obstore.open_reader(store, key)  # one at a time, because each keeps a buffer
             while len(data := reader.read(_READ_BYTES)):
                 writer.write(data)
                 written += len(data)

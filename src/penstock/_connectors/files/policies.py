@@ -280,11 +280,11 @@ class OutputFileConfig:
         return OutputFileConfig.OutputFileConfigBuilder()
 
     def get_part_prefix(self) -> str:
-        """Return what names begin with."""
+        """Return the prefix of names."""
         return self.part_prefix
 
     def get_part_suffix(self) -> str:
-        """Return what names end in."""
+        """Return the suffix of names."""
         return self.part_suffix
 
     class OutputFileConfigBuilder:
@@ -294,12 +294,12 @@ class OutputFileConfig:
             self._prefix, self._suffix = "part", ""
 
         def with_part_prefix(self, prefix: str) -> OutputFileConfig.OutputFileConfigBuilder:
-            """Set what names begin with."""
+            """Set the prefix of names."""
             self._prefix = prefix
             return self
 
         def with_part_suffix(self, suffix: str) -> OutputFileConfig.OutputFileConfigBuilder:
-            """Set what names end in."""
+            """Set the suffix of names."""
             self._suffix = suffix
             return self
 

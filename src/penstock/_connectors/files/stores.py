@@ -1,7 +1,7 @@
-"""Opened object stores: reached by the job's options and the environment, with time by the bytes of a request.
+"""Opens object stores by the job's options and the environment, with timeouts that depend on the bytes of a request.
 
-A store that joins the parts of an upload or copies an object answers when it is done, which takes minutes for some GiB.
-A client that gives up before that does not know what has become of it.
+A store that joins the parts of an upload, or copies an object, answers when it is done, which takes minutes for some
+GiB. A client that gives up earlier does not know the outcome.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ if TYPE_CHECKING:
 
     from obstore.store import ClientConfig, RetryConfig
 
-#: How the variables begin that say how a kind of store is reached.
+#: The prefixes of the environment variables of each kind of store.
 _VARIABLES: Final = {
     "s3": "AWS_",
     "gs": "GOOGLE_",
     **dict.fromkeys(("az", "azure", "adl", "abfs", "abfss"), "AZURE_"),
 }
-#: What variables may say about connections. Options that are given replace all of them, so they are given again.
+#: Settings of connections that environment variables may have. Explicit options replace all of them, so they are
+#: repeated.
 _OPTIONS: Final = (
     "allow_http",
     "allow_invalid_certificates",
@@ -52,10 +53,10 @@ _OPTIONS: Final = (
     "timeout",
     "user_agent",
 )
-#: Seconds that each request may take, and the bytes that the slowest store moves within itself in a further one.
+#: The timeout of a request in seconds, and the bytes per additional second that the slowest store copies internally.
 _USUAL_S: Final = 30.0
 _SLOWEST_BYTES: Final = 8 << 20
-#: How long a request is tried again, beside the time that one try may take.
+#: How long a request is tried again, in addition to the timeout of one try.
 _RETRIED_S: Final = 180.0
 
 
@@ -64,17 +65,17 @@ def store_of(root: str, size: int = 0) -> Any:
 
     Args:
         root: Scheme and bucket.
-        size: Bytes that the store moves within itself for one request: what it copies, or joins from parts.
+        size: The bytes that the store copies, or joins from parts, in one request.
 
     Raises:
         PathError: The job's options contradict each other, or the endpoint is no URL of a server.
     """
     scheme = scheme_of(root)
-    if scheme not in _VARIABLES:  # in memory, or a server that no variables tell of
+    if scheme not in _VARIABLES:  # in memory, or a server without environment variables
         return _opened(root, 0)
     given: Mapping[str, str] = store_options() if scheme in SCHEMES else {}
     settings = tuple(sorted(item for item in given.items() if is_s3_setting(item[0])))
-    doubled = math.ceil(math.log2(1 + size / _SLOWEST_BYTES / _USUAL_S))  # few: each is a store with connections
+    doubled = math.ceil(math.log2(1 + size / _SLOWEST_BYTES / _USUAL_S))  # few, because each store has connections
     return _opened(root, _USUAL_S * 2**doubled, settings)
 
 
@@ -95,7 +96,7 @@ def _opened(root: str, timeout_s: float, settings: tuple[tuple[str, str], ...] =
 
 
 def _access(root: str, settings: dict[str, str]) -> S3Access:
-    """Return how Flink's keys say that a bucket is reached; without any, the environment says all."""
+    """Return the access to a bucket by Flink's keys; without any key, the environment decides."""
     try:
         return s3_access(root, settings) if settings else S3Access()
     except CheckpointStorageError as error:

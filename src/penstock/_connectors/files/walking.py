@@ -1,4 +1,4 @@
-"""Finds the files of a local path, in folders to which others write meanwhile.
+"""Finds the files of a local path, in folders to which others may write at the same time.
 
 Paths that are no readable files are skipped and reported to the caller: vanished files, broken links, links into a
 folder above, pipes, sockets, devices. A folder that cannot be listed is an error, because it may have files.

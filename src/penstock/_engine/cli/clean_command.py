@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def _existing(_: click.Context, __: click.Parameter, directories: tuple[str, ...]) -> tuple[str, ...]:
-    """Refuse local directories that are not there: a slip of the pen would pass for a clean place."""
+    """Refuse missing local directories, because a typo would look like a clean directory."""
     places = tuple(map(absolute, directories))
     for directory, place in zip(directories, places, strict=True):
         if not scheme_of(place) and not Path(place).exists():

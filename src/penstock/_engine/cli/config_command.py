@@ -24,7 +24,7 @@ _DEFAULT = "default"
 
 @dataclass(frozen=True, slots=True)
 class EffectiveOption:
-    """A key as it holds for a program, before what the program itself sets."""
+    """The value of a key for a program, before the program's own settings."""
 
     key: str
     #: As text; None for a key that has no default and is not set.
@@ -78,12 +78,12 @@ def show_config(
 
 
 def configured(script: Path | None, settings: tuple[tuple[str, str], ...]) -> dict[str, str | None]:
-    """Return the values that a program would find; see `effective_options`."""
+    """Return the values that a program would start with; see `effective_options`."""
     return {option.key: option.value for option in effective_options(script, settings)}
 
 
 def configured_storage(script: Path | None, settings: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    """Return how a program would reach object stores, secrets among it; see `effective_options`."""
+    """Return the storage options of a program, including secrets; see `effective_options`."""
     configuration = Configuration()
     for layer in _layers(script, settings):
         configuration.add_all(checked(layer))
@@ -97,14 +97,14 @@ def _layers(script: Path | None, settings: tuple[tuple[str, str], ...]) -> tuple
 
 
 def effective_options(script: Path | None, settings: tuple[tuple[str, str], ...]) -> list[EffectiveOption]:
-    """Return what a program would find, known keys first.
+    """Return the configuration that a program would start with, known keys first.
 
     Args:
         script: The program; None for one in the working directory.
         settings: The settings of the command line.
 
     Raises:
-        ConfigurationError: A key has a value that it cannot have.
+        ConfigurationError: A key has an invalid value.
         ConfigurationFileError: There is a ``config.yaml`` that cannot be read.
     """
     values: dict[str, str] = {}

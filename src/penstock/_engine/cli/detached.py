@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.gateway.registry import RegistryEntry
 
-#: How long a program has until its first job can be asked; afterwards it is left to itself all the same.
+#: How long to wait for the first job of a program; afterwards the program continues unobserved.
 _PATIENCE_S = 60.0
 _PAUSE_S = 0.1
 _LINES_SHOWN = 20
@@ -35,7 +35,7 @@ def start_detached(
     as_json: bool,
     patience_s: float = _PATIENCE_S,
 ) -> int:
-    """Start a program, wait until its first job can be asked, and print where that is.
+    """Start a program, wait until its first job answers, and print the job's address.
 
     Args:
         command: Starts the program.
@@ -47,7 +47,7 @@ def start_detached(
     """
     log = _new_log_file(script) if log_file is None else log_file.absolute()
     log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # What a program prints may be anybody's data, and what it raises may have any value in it.
+    # The output and the exceptions of a program may contain its data.
     with os.fdopen(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab") as output:
         process = subprocess.Popen(
             command,

@@ -1,4 +1,4 @@
-"""The command ``penstock doctor``: looks at what a job needs on this machine, without starting Spark."""
+"""The command ``penstock doctor``: checks what a job needs on this machine, without starting Spark."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ENOUGH_BYTES = 2 << 30
 
 
 class CheckStatus(StrEnum):
-    """How a check came out."""
+    """The result of a check."""
 
     OK = "ok"
     WARNING = "warning"
@@ -78,11 +78,11 @@ def doctor(*, script: Path | None, settings: tuple[tuple[str, str], ...], as_jso
 
 
 def examine(values: dict[str, str | None], options: dict[str, str]) -> Iterator[CheckResult]:
-    """Look at everything; each part by itself, so that one that fails hides no other.
+    """Run all checks; an exception in one is its result and does not end the others.
 
     Args:
         values: The configuration that a program would have.
-        options: How it would reach object stores.
+        options: The storage options of that program.
     """
     checks: dict[str, Callable[[], CheckResult]] = {
         "Penstock": lambda: CheckResult("Penstock", CheckStatus.OK, __version__),

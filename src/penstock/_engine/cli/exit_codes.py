@@ -1,4 +1,4 @@
-"""The exit codes of the command, and of a program that it runs: what a supervisor decides by.
+"""The exit codes of the command and of a program that it runs, by which a supervisor decides.
 
 A program's own exit codes are passed on. Errors have different codes if the difference matters for starting the program
 again.

@@ -139,7 +139,7 @@ def _checkpoint_facts(checkpoints: dict[str, Any] | None) -> Iterator[tuple[str,
     yield "Checkpoints", f"{counts['completed']} completed, {counts['failed']} failed, {counts['restored']} restored"
     for title, kind in (("Last checkpoint", "completed"), ("Last savepoint", "savepoint")):
         if last := checkpoints["latest"].get(kind):
-            path = last["external_path"]  # in angle brackets: no path, but that there is none
+            path = last["external_path"]  # in angle brackets, Flink says that there is no path
             where = "goes with the job" if path.startswith("<") else local_path(path)
             yield title, f"{where} ({time_text(last['latest_ack_timestamp'])})"
     if again := checkpoints.get("penstock", {}).get("published_again"):

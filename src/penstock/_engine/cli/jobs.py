@@ -1,4 +1,4 @@
-"""Finding a running job: by id, the first digits of it or name, in the registry of this user or at an address."""
+"""Finds a running job by its id, the first digits of its id or its name: in this user's registry or at an address."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RestTarget:
-    """Where jobs are looked for: the registry of this user, or a REST server.
+    """The place of jobs: the registry of this user, or a REST server.
 
     Args:
-        address: One server; None for all that the registry knows.
+        address: One server; None for all servers in the registry.
         token: The bearer token for the servers; it overrides the registry's.
-        authorities: PEM file with certificates that those of servers come from; the usual ones when left out.
+        authorities: A PEM file with the authorities of servers' certificates; the system's by default.
     """
 
     address: str | None = None
@@ -35,7 +35,7 @@ class RestTarget:
     authorities: str | None = None
 
     def servers(self) -> dict[str, Credentials]:
-        """Return the addresses, each with what opens it."""
+        """Return the addresses, each with its credentials."""
         known = {
             full_address(job.address): Credentials(self.token or job.token, job.certificate, job.client_files)
             for job in registered_jobs()
@@ -47,7 +47,7 @@ class RestTarget:
 
 
 def registered_jobs() -> list[RegistryEntry]:
-    """Return the jobs of this user that can be asked from this machine, oldest first."""
+    """Return the jobs of this user that this machine can reach, oldest first."""
     entries = JobRegistry(default_directory()).entries()
     return [entry for entry in entries if entry.is_local or not _is_loopback(entry.address)]
 
@@ -62,7 +62,7 @@ def _is_loopback(address: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FoundJob:
-    """A job, and where it is asked."""
+    """A job, and the client of its server."""
 
     job_id: str
     name: str
@@ -70,10 +70,10 @@ class FoundJob:
 
 
 def overview(place: RestTarget) -> list[dict[str, Any]]:
-    """Return a row for each job that is there, with its server's ``address``.
+    """Return a row for each job, with its server's ``address``.
 
-    A job of the registry whose server does not answer has the state UNREACHABLE. One that has no process, but will,
-    is RESTARTING, has no address, and its ``supervisor`` is the process that starts it again.
+    A job of the registry whose server does not answer has the state UNREACHABLE. A supervised job between two processes
+    is RESTARTING, has no address, and names its ``supervisor`` process.
 
     Raises:
         JobUnreachableError: Nothing answers at the address that was given.
@@ -103,18 +103,18 @@ def _waiting_rows(with_process: set[str]) -> list[dict[str, Any]]:
 
 @contextmanager
 def found(place: RestTarget, wanted: str, wait: Poller | None = None) -> Generator[FoundJob]:
-    """Find one job, and keep its connection open meanwhile.
+    """Find one job, and keep its connection open during the block.
 
     Args:
         place: Where to look.
-        wanted: The job's id, the first digits of it, or its name; jobs that run go before ended ones.
-        wait: How long to wait for the next process of a job that has none, but will.
+        wanted: The job's id, the first digits of its id, or its name; running jobs are preferred to ended ones.
+        wait: How long to wait for the next process of a supervised job.
 
     Raises:
-        JobNotFoundError: None or several are called that.
+        JobNotFoundError: No job or several jobs match.
         JobUnreachableError: Nothing answers at the address that was given.
-        JobRestartingError: It has no process, and is not waited for, or will have none.
-        CommandTimeoutError: It has none in time.
+        JobRestartingError: The job is between two processes, and the caller does not wait, or its supervisor has ended.
+        CommandTimeoutError: Its next process did not start in time.
     """
     row = find_row(place, wanted)
     if "supervisor" in row:

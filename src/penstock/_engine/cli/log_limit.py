@@ -1,4 +1,4 @@
-"""The log of a detached program: two files of a limited size, whatever the program and its Spark print for months."""
+"""Limits the log of a detached program to two files of a maximum size."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-#: Names the log to the process that writes it.
+#: The variable by which a process knows its log file.
 LOG_VARIABLE: Final = "PENSTOCK_DETACHED_LOG"
 #: A larger log becomes the one before it.
 _MOST_BYTES: Final = 64 << 20
@@ -18,7 +18,7 @@ _LOOK_S: Final = 5.0
 
 
 def keep_own_log_small() -> None:
-    """Watch the log of this process from now on where it is detached; its own children do not."""
+    """Watch the log of this process from now on if it is detached; its child processes do not watch it."""
     log = os.environ.pop(LOG_VARIABLE, None)
     if log is not None:
         threading.Thread(target=_watch, args=(Path(log),), name="penstock-log", daemon=True).start()
@@ -32,15 +32,15 @@ def _watch(log: Path) -> None:
 
 
 def limit_log(descriptor: int, log: Path, most_bytes: int = _MOST_BYTES) -> bool:
-    """Empty a log that has grown too large, and keep what was in it as the one before; tell whether that was done.
+    """Copy a log that has grown too large to the previous log, and empty it; tell whether that was done.
 
-    The file stays the same, because Spark's processes have it open, too, and all of them append to it. What is written
-    in the moment between the end of the copy and the cut is lost.
+    The file itself stays, because Spark's processes have it open and append to it. Lines that are written between the
+    end of the copy and the truncation are lost.
 
     Args:
         descriptor: The open file.
-        log: Its path; nothing is done where that is another file by now, as a tool for logs may have made it.
-        most_bytes: How large it may be.
+        log: Its path; nothing is done if the path now names another file, which a log rotation may have made.
+        most_bytes: Its maximum size in bytes.
     """
     size = os.fstat(descriptor).st_size
     if size <= most_bytes or not os.path.samestat(os.fstat(descriptor), log.stat()):

@@ -1,4 +1,4 @@
-"""The entry point of the ``penstock`` command: the commands, and how it ends."""
+"""The entry point of the ``penstock`` command: its commands and its exit code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from penstock.errors import PenstockError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: How standard output fails: its reader has gone, its disk is full, its terminal was closed.
+#: Errors of standard output: its reader has ended, its disk is full, its terminal was closed.
 _LOST = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 _SHELLS = ("bash", "zsh", "fish")
 
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tend_standard_streams()
     try:
         result = cast("int | UserProgram | None", cli.main(arguments, prog_name="penstock", standalone_mode=False))
-        sys.stdout.flush()  # else it would fail at the exit of the process, beyond reach
+        sys.stdout.flush()  # else it would fail at the exit of the process, where it cannot be handled
     except click.exceptions.NoArgsIsHelpError as error:
         say(error.ctx.get_help() if error.ctx else error.format_message())
         return ExitCode.USAGE
@@ -103,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if error.filename is not None or error.errno not in _LOST:
             raise
         _let_go_of_output()
-        if error.errno != errno.EPIPE:  # a reader that has gone wants to know nothing more
+        if error.errno != errno.EPIPE:  # the reader has ended
             say(f"penstock: standard output cannot be written to: {error.strerror}.")
         return ExitCode.FAILED
     # The program runs outside of click, which would take its interruptions for ours.
@@ -111,7 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _let_go_of_output() -> None:
-    """Have what is left of the output go nowhere: the interpreter tries to write it when it exits."""
+    """Redirect the rest of the output to the null device, because the interpreter writes it at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

@@ -26,7 +26,7 @@ _UNBOUNDED_WIDTH = 10_000
 
 
 def say(text: str) -> None:
-    """Print a line for people, if there is anybody to read it."""
+    """Print a line on standard error, if it is open."""
     report(text)
 
 

@@ -1,4 +1,4 @@
-"""The command ``penstock port``: changes a PyFlink program into one of Penstock's."""
+"""The command ``penstock port``: converts a PyFlink program to Penstock."""
 
 from __future__ import annotations
 

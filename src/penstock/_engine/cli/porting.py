@@ -1,6 +1,6 @@
-"""Changes a PyFlink program into one of Penstock's, and finds what in it cannot work.
+"""Converts a PyFlink program to Penstock, and finds calls that are not supported.
 
-One word is changed, at the places that Python's own parser names, so that layout and comments stay as they are.
+Only the package's name is changed, at the places that Python's parser reports, so layout and comments stay.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _OLD: Final = "pyflink"
 _NEW: Final = "penstock"
 
-#: Calls that are refused or do nothing, by the method's name: what to do.
+#: By the name of a method that is refused or has no effect: what to do.
 _CALLS: Final = {
     "add_source": "it takes a Java object; use from_source(...) with a Source",
     "add_sink": "it takes a Java object; use sink_to(...) with a Sink",
@@ -35,12 +35,12 @@ _CALLS: Final = {
 
 @dataclass(frozen=True, slots=True, order=True)
 class Remark:
-    """Something in a program that cannot work, or has no effect."""
+    """A part of a program that is not supported, or has no effect."""
 
     line: int
-    #: What it is about, such as a name.
+    #: The subject of the remark, such as a name.
     what: str
-    #: Why, and what to do, a clause.
+    #: The reason and the alternative, as a clause.
     reason: str
 
 
@@ -49,7 +49,7 @@ class Ported:
     """A program with its imports changed."""
 
     text: str
-    #: How many imports and uses of the package were changed.
+    #: The number of changed imports and uses of the package.
     changes: int
     remarks: tuple[Remark, ...]
 
@@ -61,7 +61,7 @@ def ported(text: str) -> Ported:
         text: The program.
 
     Raises:
-        SyntaxError: It is no Python.
+        SyntaxError: It is not Python.
 
     Example:
         >>> done = ported("from pyflink.table import DataTypes  # types\n")
@@ -83,7 +83,7 @@ def ported(text: str) -> Ported:
 
 
 def _places(tree: ast.Module, text: str) -> Iterator[tuple[int, int]]:
-    """Yield where the package is named: the line from 1, and the column in characters from 0."""
+    """Yield the places of the package's name: the line from 1, and the column in characters from 0."""
     imports = [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom)) and _is_of_flink(node)]
     lines = text.splitlines()
     bounds = [(_start(node, lines), _end(node, lines)) for node in imports]
@@ -110,7 +110,7 @@ def _end(node: ast.stmt, lines: list[str]) -> tuple[int, int]:
 
 
 def _characters(line: str, count: int) -> int:
-    """Return the number of characters in so many bytes of a line, which is what the parser counts."""
+    """Return the column in characters for a column in bytes, which the parser counts."""
     return len(line.encode()[:count].decode())
 
 
@@ -185,7 +185,7 @@ def _of_text(value: str, line: int) -> Iterator[Remark]:
 
 
 def _missing(below: str, name: str) -> str | None:
-    """Return why a module, or a name in it, is not there; None where it is."""
+    """Return why a module, or a name in it, is missing; None if it exists."""
     module = ".".join(filter(None, (_NEW, below)))
     try:
         found = importlib.import_module(module)

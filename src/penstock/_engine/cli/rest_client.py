@@ -1,4 +1,4 @@
-"""A running job's REST server, asked over HTTP: Flink's paths and fields."""
+"""The client of a job's REST server, with Flink's paths and fields."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self, cast
 
+from penstock._engine.cli.unreachable import unreachable
+from penstock._engine.gateway.registry import default_directory
 from penstock.errors import CommandTimeoutError, JobNotFoundError, JobRequestError, JobUnreachableError
 
 if TYPE_CHECKING:
@@ -16,12 +18,12 @@ if TYPE_CHECKING:
 
     import httpx
 
-#: Seconds that a server has to take a connection and to answer one request.
+#: The timeouts for a connection and for one answer, in seconds.
 _PATIENCE_S = 20.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
-#: A driver that has not been asked for so long, in milliseconds, need not stay for this command; it asks each second.
+#: The lease in milliseconds after which a driver no longer stays for this command, which asks each second.
 _LEASE_MS = 10_000
-_NOT_FOUND = 404
+_NO_TOKEN, _NOT_FOUND = 401, 404
 #: Statuses after which nothing more happens to a job.
 ENDED = frozenset({"FINISHED", "CANCELED", "FAILED"})
 
@@ -55,7 +57,7 @@ class Credentials:
     authorities: str | None = None
 
     def tls(self) -> ssl.SSLContext | bool:
-        """Return how servers are checked, as httpx takes it; raises OSError for files that cannot be read."""
+        """Return the TLS settings for httpx; raise OSError for unreadable files."""
         if self.certificate is None and self.authorities is None:
             return True
         import ssl
@@ -74,17 +76,18 @@ class RestClient:
 
     Args:
         address: Its address, such as ``http://127.0.0.1:8081``.
-        credentials: What opens it.
+        credentials: The credentials for it.
         transport: Takes the place of the network in tests.
     """
 
     def __init__(
         self, address: str, credentials: Credentials | None = None, transport: httpx.BaseTransport | None = None
     ) -> None:
-        import httpx  # takes longer than all else: completion of words must not wait for it
+        import httpx  # a slow import, which shell completion must not wait for
 
         self.address = full_address(address)
         known = credentials or Credentials()
+        self._has_token, self._is_pinned = bool(known.token), known.certificate is not None
         headers = {"Authorization": f"Bearer {known.token}"} if known.token else {}
         base = f"{self.address}/v1"
         try:
@@ -128,22 +131,21 @@ class RestClient:
         return None if answer.status_code == _NOT_FOUND else self._read(answer)
 
     def link(self) -> str:
-        """Return an address of the dashboard that lets a browser in, once; the bare one where it needs no token."""
+        """Return a link to the dashboard with a one-time code; without a code if the server takes no token."""
         answer = self._answer("POST", "/penstock/code", {})
         if answer.status_code == _NOT_FOUND:
             return self.address
         return f"{self.address}/#code={self._read(answer)['code']}"
 
     def cancel(self, job_id: str) -> None:
-        """Ask for a job to be cancelled."""
+        """Request the cancellation of a job."""
         self._request("PATCH", f"/jobs/{job_id}?mode=cancel")
 
     def operate(self, job_id: str, operation: str, body: dict[str, object], wait: Poller) -> dict[str, Any]:
-        """Ask for something that takes time, and wait for it.
+        """Request an operation, and wait for its outcome.
 
-        The process of a job stays at its end until the clients have heard of the outcome that wait for it. One that
-        waits no longer, because it takes too long or by Ctrl-C, says so; one that is killed asks no more, and the lease
-        that it was given with the request lapses.
+        At its end the process of a job stays until all waiting clients have read their outcomes. A client that stops
+        waiting, after a timeout or Ctrl-C, says so; the lease of a killed client expires.
 
         Args:
             job_id: The job.
@@ -155,7 +157,7 @@ class RestClient:
             The outcome.
 
         Raises:
-            JobRequestError: It was refused, or has failed.
+            JobRequestError: The operation was refused, or has failed.
             CommandTimeoutError: It is not done in time.
         """
         trigger = str(self._request("POST", f"/jobs/{job_id}/{operation}?lease={_LEASE_MS}", body)["request-id"])
@@ -201,7 +203,7 @@ class RestClient:
 
     def _read(self, answer: httpx.Response) -> dict[str, Any]:
         if (content := _content(answer)) is None or not answer.is_success:
-            raise JobRequestError(self.address, _refusal(answer.status_code, content))
+            raise JobRequestError(self.address, _refusal(answer.status_code, content, has_token=self._has_token))
         return content
 
     def _answer(self, method: str, path: str, body: dict[str, object] | None = None) -> httpx.Response:
@@ -212,11 +214,11 @@ class RestClient:
         except httpx.TimeoutException as error:
             raise JobUnreachableError(self.address, f"it does not answer within {_PATIENCE_S:.0f} s") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise JobUnreachableError(self.address, str(error).rstrip(".") or type(error).__name__) from error
+            raise unreachable(self.address, error, is_pinned=self._is_pinned) from error
 
 
 class Poller:
-    """Polls a server for something: at first after a short time, then each second.
+    """Polls a server until a condition holds: first after a short time, then each second.
 
     Args:
         what: The awaited operation, for the message.
@@ -253,7 +255,7 @@ class Poller:
 
 
 def _content(answer: httpx.Response) -> dict[str, Any] | None:
-    """Return what an answer holds; None where that is no object of JSON."""
+    """Return the JSON object of an answer; None for any other content."""
     try:
         content: object = answer.json()
     except ValueError:
@@ -261,13 +263,18 @@ def _content(answer: httpx.Response) -> dict[str, Any] | None:
     return cast("dict[str, Any]", content) if isinstance(content, dict) else None
 
 
-def _refusal(status: int, content: dict[str, Any] | None) -> str:
+def _refusal(status: int, content: dict[str, Any] | None, *, has_token: bool) -> str:
+    if status == _NO_TOKEN:
+        wrong = "This is not the server's token" if has_token else "The server wants a token"
+        place = default_directory() / "<job's id>-….json"
+        return (
+            f"{wrong}: give it with --token or PENSTOCK_TOKEN. It is what penstock.rest.token was set to; where it was "
+            f'not set, it is "token" in the job\'s entry, for the user who started the job: {place}.'
+        )
     if content is not None:
         errors: object = content.get("errors")
         if isinstance(errors, list) and errors:
             return str(cast("list[object]", errors)[-1]).strip().splitlines()[0]
-    if status in (401, 403):
-        return "The server wants another token: give it with --token or PENSTOCK_TOKEN."
     return f"The answer is no job's (HTTP {status}): is this the address of a Penstock driver?"
 
 

@@ -1,4 +1,4 @@
-"""Jobs of a supervised program between two of its processes: a command waits for the next, or ends the supervisor."""
+"""Commands on a supervised job between two processes: they wait for the next process, or end the supervisor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class CommandDeadline:
-    """The deadline of a command, shared by all that it waits for.
+    """The deadline of a command, shared by all its waits.
 
     Args:
         timeout: The time in seconds; None for any time.
@@ -28,18 +28,18 @@ class CommandDeadline:
         self._timeout, self._now, self._began = timeout, now, now()
 
     def wait(self, what: str, way_out: str) -> Poller:
-        """Return how to wait for something for what is left of the time; see `Poller`."""
+        """Return a poller with the remaining time."""
         left_s = None if self._timeout is None else max(0, self._timeout - int(self._now() - self._began))
         return Poller(what, left_s, way_out)
 
     def for_process(self, job: str) -> Poller:
-        """Return how to wait for the next process of a job that has none."""
+        """Return a poller for the next process of a job."""
         way_out = "The job was asked for nothing; `penstock cancel` ends its supervisor."
         return self.wait(f"The start of the next process of job {job!r}", way_out)
 
 
 def end_supervision(row: dict[str, Any], clock: CommandDeadline, *, as_json: bool) -> None:
-    """End the supervisor of a job that has no process at this moment: the job is not started again.
+    """End the supervisor of a job between two processes, so that the job is not started again.
 
     Args:
         row: The job, see `jobs.overview`.
@@ -47,7 +47,7 @@ def end_supervision(row: dict[str, Any], clock: CommandDeadline, *, as_json: boo
         as_json: Print JSON.
 
     Raises:
-        CommandTimeoutError: It has not ended in time: it had started the next process, which takes a while to end.
+        CommandTimeoutError: It has not ended in time, because it had started the next process, which must end first.
     """
     supervisor, name = int(row["supervisor"]), f"{row['name']!r} ({row['jid']})"
     with suppress(ProcessLookupError), waiting(f"Ending the supervisor of {row['name']}"):

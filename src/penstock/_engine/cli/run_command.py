@@ -157,13 +157,13 @@ def _supervision(max_restarts: int, restart_window: int, restart_delay: int) -> 
 
 
 def _inherited_settings() -> dict[str, str]:
-    """Return the settings that the command that has started this one was given."""
+    """Return the settings of the command that started this process."""
     return {key: setting.value for key, setting in command_line_settings(os.environ).items()}
 
 
 def _command(script: Path, arguments: tuple[str, ...], extra: tuple[str, ...] = ()) -> list[str]:
     """Return the command that runs the program in another process, which finds its settings in its environment."""
-    # -P: a module in the working directory must not stand in the way of one that the command needs.
+    # -P: a module in the working directory must not hide one that the command needs.
     return [
         sys.executable,
         "-P",

@@ -1,4 +1,4 @@
-"""The commands about savepoints in storage: no job is asked, and nothing in them is unpickled."""
+"""The commands about savepoints in storage; they contact no job and unpickle nothing."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class UserProgram:
         return ExitCode.GIVEN_UP if _tell_losses() else ExitCode.OK
 
     def _from_the_program_on(self, trace: TracebackType | None) -> TracebackType | None:
-        """Return a traceback without the lines that started the program; all of it where none of the program's ran."""
+        """Return a traceback from the program's first frame on; unchanged if it has no frame of the program."""
         line = trace
         while line is not None:
             if line.tb_frame.f_code.co_filename == str(self.path):
@@ -71,22 +71,22 @@ class UserProgram:
 
 
 def settings_environment(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the variable that has the settings of the command line; arguments could be read by others."""
+    """Return the environment variable with the settings of the command line; other users can read arguments."""
     return {OPTIONS_VARIABLE: json.dumps(settings)}
 
 
 def _show(error: Exception) -> None:
-    """Print what the program has raised as the interpreter would, but for secrets: the output may be a file."""
+    """Print the program's exception like the interpreter, with secrets hidden, because the output may be a file."""
     text = "".join(traceback.format_exception(error))
     if (shown := shown_text(text)) == text:
         sys.excepthook(type(error), error, error.__traceback__)
         return
-    with contextlib.suppress(OSError):  # it is full, or nobody reads it: the exit code still says what there was
+    with contextlib.suppress(OSError):  # standard error is full or closed: the exit code still tells the result
         sys.stderr.write(shown)
 
 
 def _tell_losses() -> bool:
-    """Tell what jobs of the program have lost although they came to their end, and return whether there is any."""
+    """Print the losses of finished jobs of the program, and return whether there are any."""
     lines = take_given_up()
     for line in lines:
         say(f"penstock: {line}")

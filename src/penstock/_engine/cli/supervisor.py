@@ -35,11 +35,11 @@ _CRASHES = frozenset({signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV, signal.SIG
 
 
 class RestartLimit:
-    """How often a program may be started again within some time.
+    """The maximum number of restarts of a program within some time.
 
     Args:
-        restarts: That often.
-        window_s: Within so many seconds.
+        restarts: The maximum number.
+        window_s: The time in seconds.
     """
 
     def __init__(self, restarts: int, window_s: int) -> None:
@@ -76,8 +76,8 @@ class Supervisor:
 
     Args:
         command: Starts the program.
-        limit: How often it may be started again.
-        delay_s: Seconds before each of these.
+        limit: The limit of restarts.
+        delay_s: The delay before each restart in seconds.
         environment: Variables of the program beside those of this process.
         clock: Seconds that pass.
     """
@@ -96,7 +96,7 @@ class Supervisor:
         self._delay_s = delay_s
         self._clock = clock
         self._child: subprocess.Popen[bytes] | None = None
-        #: Whether a process has had a signal that was to end it, and one that came while there was none.
+        #: Whether a process got a terminating signal, and a signal that arrived while no process ran.
         self._delivered = False
         self._pending = 0
         #: A pipe, open while it runs.
@@ -106,7 +106,7 @@ class Supervisor:
         """Run the program until it has ended for good or breaks down too often, and return its exit code.
 
         Raises:
-            LocalDirectoryError: There is no place for the note of its jobs.
+            LocalDirectoryError: The note of its jobs cannot be written.
             SupervisionNoteError: That note was lost or damaged, so that its jobs could not continue.
         """
         with Supervision() as supervision, self._passing_signals_on():
@@ -140,7 +140,7 @@ class Supervisor:
                     "Its jobs continue from their newest checkpoints with -s latest."
                 )
                 return SIGNALLED + self._pending
-            supervision.note.read()  # while it waited, the note may have been cleaned
+            supervision.note.read()  # during the delay a cleaner may have deleted the note
 
     def _run_once(self, supervision: Supervision) -> int:
         environment = {**os.environ, **self._environment, RESUME_VARIABLE: str(supervision.note.path)}
@@ -148,7 +148,7 @@ class Supervisor:
         self._child = child = subprocess.Popen(
             self._command, env=environment, process_group=0, pass_fds=(supervision.lock,)
         )
-        if self._pending:  # it came while the process was starting
+        if self._pending:  # the signal arrived while the process was starting
             self._deliver(child, self._pending)
             self._pending = 0
         try:
@@ -185,7 +185,7 @@ def _ending(code: int) -> str:
 
 
 def _going_on(jobs: Iterable[NotedJob]) -> str:
-    """Return what the jobs of a program do when it starts again."""
+    """Return a text on how the program's jobs continue after the restart."""
     going = [job for job in jobs if not job.has_ended]
     anew = [f"{job.job_name!r}" for job in going if not job.is_kept]
     if anew:

@@ -85,7 +85,8 @@ class ReadChainEntry:
     """Read the entry at a path, in or outside of the checkpoint directory: ChainEntryRead or InstructionFailed."""
 
     path: str
-    #: Whether a file names it, and not the user: then nobody else may have been able to change it.
+    #: Whether another file names the entry, and not the user. Then an unsigned entry is refused if other users can
+    #: change it.
     is_followed: bool = False
 
 

@@ -1,4 +1,4 @@
-"""Which scheduler makes the progress of a job: one line for each type of job."""
+"""The schedulers by type of job: a stream runs epochs, a batch job runs stages."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerFactory:
-    """A way to make progress: what makes its scheduler, and which events that takes."""
+    """How jobs of one type make progress: the class of their scheduler, and the events that it handles."""
 
-    #: Takes what `EpochScheduler` does.
+    #: Makes the scheduler; takes the arguments of `EpochScheduler`.
     make: Callable[..., Scheduler]
     rules: Iterable[Rule[Phase]]
-    #: Why it makes no checkpoints and savepoints on request: what follows the job's id; "" where it makes them.
+    #: Why requests for checkpoints and savepoints are refused, as a text that follows the job's id; "" if they are
+    #: accepted.
     refusal: str = ""
-    #: All reactions of a job that makes progress in this way: those of its life, too.
+    #: All reactions of such a job, including those of its life.
     reactions: Mapping[tuple[Phase, type[Any]], str] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -27,6 +27,7 @@ from penstock._engine.driver.epochs.execution import EpochPlanner, Epochs
 from penstock._engine.driver.loop import JobLoop
 from penstock._engine.driver.mailbox import Mailbox, SystemClock
 from penstock._engine.driver.monitor.job_monitor import JobMonitor
+from penstock._engine.driver.monitor.notebook_progress import NotebookProgress
 from penstock._engine.driver.monitor.progress_bar import ProgressBar
 from penstock._engine.driver.monitor.unread_splits import unread_splits
 from penstock._engine.driver.monitor.views import checkpoint_settings, plan_view
@@ -38,11 +39,13 @@ from penstock._engine.storage.opening import open_storage, options_for_tasks, st
 from penstock._engine.storage.scratch import ScratchDirectory
 from penstock._engine.storage.temporary import TemporaryStorage
 from penstock.common import option_table
+from penstock.common.notebook import is_notebook
 from penstock.common.redaction import hiding, learn_secrets, shown_text, shown_value
 from penstock.common.s3 import is_s3_setting
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from penstock._engine.driver.background import BackgroundExecutor
@@ -56,7 +59,7 @@ if TYPE_CHECKING:
 
 _log = hiding(logging.getLogger(__name__))
 
-#: Keys that say where REST listens, and who opens it with which secrets.
+#: Keys of the REST server: its addresses, clients and secrets.
 _OF_REST = ("penstock.rest.", "rest.", "security.ssl.")
 
 
@@ -87,7 +90,7 @@ def assemble(
         graph: The job.
         configuration: Its effective configuration.
         main_classes: The pickled classes of the main script, for the tasks; None without any.
-        environment: The process's part.
+        environment: The environment of the job in this process.
 
     Raises:
         ConfigurationError: A key has a value that it cannot have.
@@ -171,9 +174,8 @@ def assemble(
     )
     enumerators = Enumerators(program.sources, mailbox, background)
     listeners: list[JobStatusListener] = [watch]
-    if configuration.get(option_table.PROGRESS_ENABLED):
-        left = partial(_unread_splits, enumerators, coordinator) if job_plan.bounded else None
-        listeners.append(ProgressBar(graph.name, unread_splits=left))
+    left = partial(_unread_splits, enumerators, coordinator) if job_plan.bounded else None
+    listeners += _shown_progress(graph.name, configuration, left)
     loop = JobLoop(
         coordinator,
         graph.name,
@@ -194,7 +196,7 @@ def assemble(
 
 
 def _delete_results(storage: FileStorage, coordinator: JobCoordinator) -> None:
-    """Delete what the stages of the job have handed on, of killed runs as well."""
+    """Delete the stored results of the job's stages, including those of killed runs."""
     if coordinator.has_taken_over:
         directory, runs = results_directory(coordinator.job_id), coordinator.chain.runs
         names = [name for name in storage.names(directory) if run_of_result(name) in runs]
@@ -202,7 +204,7 @@ def _delete_results(storage: FileStorage, coordinator: JobCoordinator) -> None:
 
 
 def _name_those_without_uid(graph: JobGraph) -> None:
-    """Warn of operators whose state a changed program may not find."""
+    """Warn of operators without a uid, whose state a changed program may not find."""
     unnamed = [str(node) for node in graph.operators.values() if node.stateful and not node.explicit_uid]
     if unnamed:
         _log.warning(
@@ -212,12 +214,22 @@ def _name_those_without_uid(graph: JobGraph) -> None:
         )
 
 
+def _shown_progress(
+    job_name: str, configuration: Configuration, unread_splits: Callable[[], int | None] | None
+) -> list[JobStatusListener]:
+    """Return what shows a job's progress: where that is wanted, and in a notebook where nothing is said about it."""
+    option = option_table.PROGRESS_ENABLED
+    if not configuration.get(option) and (not is_notebook() or configuration.contains_key(option.key)):
+        return []
+    return [NotebookProgress(job_name, unread_splits) if is_notebook() else ProgressBar(job_name, None, unread_splits)]
+
+
 def _unread_splits(enumerators: Enumerators, coordinator: JobCoordinator) -> int | None:
     return unread_splits(enumerators, coordinator.state.snapshot)
 
 
 def _for_tasks(configuration: Configuration) -> dict[str, str]:
-    """Return what tasks get of the configuration: all but what opens the REST server and storage, and signs."""
+    """Return the configuration for tasks, without the keys of the REST server, storage and signatures."""
     return {
         key: value
         for key, value in configuration.to_dict().items()

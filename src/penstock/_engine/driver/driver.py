@@ -52,7 +52,7 @@ class JobDriver:
         requests: Takes requests for checkpoints, savepoints and a stop.
         watch: The monitor that keeps the job's view up to date.
         full_path: Turns a path below the checkpoint directory into one for users; None if that directory is temporary.
-        clean_up: Runs after the job has ended and before its result is set: removes what only this run needed.
+        clean_up: Runs after the job has ended and before its result is set: deletes the temporary files of this run.
         close_functions: Runs before the job's result is set and after stops are answered; it takes as long as the
             functions' close().
         store_options: The options with which enumerators and committers reach object stores.
@@ -201,7 +201,19 @@ class JobDriver:
             unread = self.view.unread_splits_by_name
             for name, count in unread.items():
                 _log.warning(_UNREAD, name, count)
-            self.result.set_result(JobExecutionResult(job_id, runtime_ms, self.accumulators(), late, given_up, unread))
+            self.result.set_result(
+                JobExecutionResult(
+                    job_id,
+                    runtime_ms,
+                    self.accumulators(),
+                    late,
+                    given_up,
+                    unread,
+                    job_name=self.job_name,
+                    records=self.progress.records,
+                    epochs=self.progress.epochs,
+                )
+            )
 
 
 def _told(entry: GivenUp) -> GivenUpCommittables:

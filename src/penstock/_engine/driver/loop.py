@@ -259,7 +259,7 @@ class JobLoop:
 
 
 def _shown(place: FailureLocation | None) -> FailureLocation | None:
-    """Return where a function failed, without the secrets of its record and of its lines."""
+    """Return where a function failed; secrets in its record and in its source lines are hidden."""
     if place is None:
         return None
     record, trace = (None if text is None else shown_text(text) for text in (place.record, place.traceback))

@@ -26,7 +26,7 @@ class CheckpointKind(StrEnum):
 
 
 class CheckpointStatus(StrEnum):
-    """How far a checkpoint is."""
+    """The status of a checkpoint."""
 
     IN_PROGRESS = "IN_PROGRESS"
     COMPLETED = "COMPLETED"
@@ -37,9 +37,9 @@ class CheckpointStatus(StrEnum):
 class SubtaskCheckpoint:
     """The part of one subtask in a checkpoint."""
 
-    #: When it acknowledged, in epoch milliseconds.
+    #: The time of its ack, in epoch milliseconds.
     acked_ms: int
-    #: From its begin to its ack.
+    #: The milliseconds from its begin to its ack.
     duration_ms: int
     #: Bytes that it wrote for this checkpoint, and bytes of all its state.
     written_bytes: int
@@ -56,23 +56,23 @@ class CheckpointView:
     status: CheckpointStatus
     #: When its epoch was dispatched; for a savepoint of a running job, when the copy began.
     triggered: Moment
-    #: How many subtasks its epoch has.
+    #: The number of subtasks in its epoch.
     subtask_count: int
-    #: When the last ack was there, and when the checkpoint completed or failed; None before that.
+    #: The time of the last ack, and the time at which the checkpoint completed or failed; None before.
     acked: Moment | None = None
     ended: Moment | None = None
     #: By vertex of the plan and by subtask; a subtask that had finished before is left out. Empty until it completes.
     subtasks: tuple[dict[int, SubtaskCheckpoint], ...] = ()
-    #: Where it is, for people; None until it completes, and where its directory goes with the job.
+    #: Its path for display; None until it completes, and if its directory is temporary.
     path: str | None = None
     #: Its files were deleted, because newer checkpoints replaced it.
     discarded: bool = False
     #: Why it failed.
     failure: str = ""
-    #: By vertex: how many subtasks had finished before, and so have nothing to add. Empty until it completes.
+    #: By vertex: the number of subtasks that had finished before the checkpoint. Empty until it completes.
     finished: tuple[int, ...] = ()
-    #: Which further entry of this run it is, from 1: a savepoint that was copied from a checkpoint, or a try that
-    #: failed and was made again; 0 for the checkpoint of that id itself.
+    #: 0 for the checkpoint of this id itself. Other entries of the id are numbered from 1 in this run: savepoints that
+    #: were copied from the checkpoint, and failed tries.
     further: int = 0
 
     @property
@@ -122,9 +122,9 @@ class RestoredView:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointSettings:
-    """How a job makes checkpoints. Times in milliseconds."""
+    """The checkpoint settings of a job. Times in milliseconds."""
 
-    #: Neither an interval nor a directory is set: checkpoints only serve the job's own restarts.
+    #: True if neither an interval nor a directory is set: then checkpoints only serve the job's own restarts.
     enabled: bool
     interval_ms: int
     timeout_ms: int
@@ -137,12 +137,12 @@ class CheckpointSettings:
 
 @dataclass(frozen=True, slots=True)
 class StatsSummary:
-    """How some figure was spread over the completed checkpoints of this run: at most the last thousand of them."""
+    """The distribution of a figure over the last thousand completed checkpoints of this run."""
 
     values: tuple[int, ...] = ()
 
     def quantile(self, share: float) -> float:
-        """Return the value below which a share of all lies.
+        """Return the quantile of a share from 0 to 1.
 
         Example:
             >>> StatsSummary((1, 2, 3, 4, 5)).quantile(0.5), StatsSummary().quantile(0.5)
@@ -165,7 +165,7 @@ class CheckpointsView:
     completed: int = 0
     failed: int = 0
     in_progress: int = 0
-    #: How often the job took up a checkpoint: at its start, and in each restart.
+    #: The number of restores from a checkpoint: at the start, and in each restart.
     restored: int = 0
     #: Newest first.
     history: tuple[CheckpointView, ...] = ()

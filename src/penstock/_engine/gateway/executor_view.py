@@ -15,11 +15,11 @@ class ExecutorView:
 
     id: str
     host: str
-    #: 0 where nothing listens.
+    #: 0 without a port.
     port: int
-    #: Tasks that run at the same time, and those that run now.
+    #: The maximum number of running tasks, and their current number.
     slots: int
     running_tasks: int
-    #: Bytes of its memory, and those of them that are taken, as far as Spark or the system says.
+    #: The bytes of its memory, and the used bytes; None if Spark and the system do not tell.
     memory: int
     used_memory: int

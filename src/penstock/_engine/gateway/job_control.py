@@ -1,4 +1,4 @@
-"""The interface through which the outside steers a running job; the driver implements it."""
+"""The control interface of a running job, which the driver implements."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class JobControl(Protocol):
 
     @property
     def savepoint_directory(self) -> str | None:
-        """The directory of savepoints that are asked for without one; None where it is not configured."""
+        """The directory of savepoints if a request names none; None if it is not configured."""
         ...
 
     @property
     def stopping(self) -> tuple[str, Future[str]] | None:
-        """The stop that was asked for first and is not answered: its savepoint's path, and its future."""
+        """The first unanswered stop: its savepoint's path, and its future."""
         ...
 
     @property
@@ -54,7 +54,7 @@ class JobControl(Protocol):
     def savepoint(
         self, directory: str | None, stop: StopMode, timeout_ms: int | None = None, no_links_below: str | None = None
     ) -> Future[str]:
-        """Ask for a savepoint; the future has its path once it is complete, and the job has stopped if it was to.
+        """Request a savepoint; the future has its path once it is complete and, with a stop, the job has stopped.
 
         Args:
             directory: Where its directory is made; ``execution.checkpointing.savepoint-dir`` when left out.
@@ -66,9 +66,9 @@ class JobControl(Protocol):
         ...
 
     def cancel_with_savepoint(self, directory: str | None, *, no_links_below: str | None = None) -> Future[str]:
-        """Ask the job to stop with a savepoint and to end as cancelled; the future has the path when it has.
+        """Stop the job with a savepoint and end it as cancelled; the future has the savepoint's path after the end.
 
-        Nothing is read after the savepoint, and all that it covers is committed first.
+        The job reads nothing after the savepoint, and commits all output up to it first.
 
         Args:
             directory: Where its directory is made; ``execution.checkpointing.savepoint-dir`` when left out.
@@ -77,12 +77,13 @@ class JobControl(Protocol):
         ...
 
     def trigger_checkpoint(self) -> Future[int]:
-        """Ask for a checkpoint now; the future has its id once it has completed.
+        """Request a checkpoint; the future has its id once it has completed.
 
-        An epoch that runs already is the one, for its checkpoint covers this moment; else the next one begins at once.
+        A running epoch answers the request, because its checkpoint covers this moment; otherwise the next epoch begins
+        at once.
         """
         ...
 
     def cancel(self) -> None:
-        """Ask for the job to be cancelled; asking an ended job changes nothing."""
+        """Request the cancellation of the job; for an ended job this has no effect."""
         ...

@@ -79,7 +79,7 @@ class PlanView:
     #: Whether the job ends by itself.
     bounded: bool
     parallelism: int
-    #: -1 where it follows from the parallelism.
+    #: -1 if it is derived from the parallelism.
     max_parallelism: int
     #: STREAMING or BATCH.
     job_type: str = "STREAMING"
@@ -91,14 +91,14 @@ class PlanView:
 
 @dataclass(frozen=True, slots=True)
 class SubtaskView:
-    """The figures of a subtask: sums over the epochs of this run that counted."""
+    """The figures of a subtask: sums over the accepted epochs of this run."""
 
     records_in: int = 0
     records_out: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
     busy_ms: int = 0
-    #: The last epoch that counted.
+    #: The last accepted epoch.
     last_records_in: int = 0
     last_records_out: int = 0
     last_bytes_in: int = 0
@@ -116,9 +116,9 @@ class SubtaskView:
 class JobView:
     """A job at one moment."""
 
-    #: 32 hexadecimal digits; empty while the job is being looked for.
+    #: 32 hexadecimal digits; empty while the id is unknown.
     job_id: str
-    #: This driver of it, unlike any other.
+    #: The id of this run.
     run_id: str
     name: str
     status: JobStatus
@@ -131,15 +131,15 @@ class JobView:
     #: By vertex and subtask, in the order of the plan.
     subtasks: tuple[tuple[SubtaskView, ...], ...]
     progress: JobProgress
-    #: From the end of the epoch before the last one to the end of the last one: what its figures are spread over.
+    #: The time between the ends of the last two epochs, over which rates are computed.
     last_interval_ms: int
-    #: Time in which epochs were possible: between starts and ends of the status RUNNING.
+    #: The time in which the job was RUNNING.
     running_ms: int
     checkpoints: CheckpointsView
     #: Oldest first; `failures_dropped` older ones are not kept.
     failures: tuple[JobFailure, ...] = ()
     failures_dropped: int = 0
-    #: Why a job ended that did not finish: type and text on one line, and as the program sees it.
+    #: Why a job ended without finishing: type and text on one line, and the error of the program.
     error: str | None = None
     error_text: str | None = None
     #: The numbers of committables that are not known to be published, by sink uid.
@@ -149,11 +149,11 @@ class JobView:
     vertex_accumulators: Mapping[str, Mapping[str, StoredAccumulator]] = field(
         default_factory=dict[str, "dict[str, StoredAccumulator]"]
     )
-    #: By operator uid: the records that came too late and were dropped, counted as accumulators are.
+    #: By operator uid: the number of dropped late records, as of the last checkpoint.
     late_records: Mapping[str, int] = field(default_factory=dict[str, int])
     #: Committables that sinks' committers have given up in all runs of the job, oldest first.
     given_up: tuple[GivenUp, ...] = ()
-    #: By source uid: the splits that readers have left unread that have finished.
+    #: By source uid: the number of splits that finished readers left unread.
     unread_splits: Mapping[str, int] = field(default_factory=dict[str, int])
     #: The effective configuration, without secrets.
     configuration: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -165,7 +165,7 @@ class JobView:
 
     @property
     def unread_splits_by_name(self) -> dict[str, int]:
-        """The splits that were left, by the names of their sources in the same way."""
+        """The unread splits by the names of their sources, in the same way."""
         return self._by_name(self.unread_splits)
 
     def _by_name(self, counts: Mapping[str, int]) -> dict[str, int]:
@@ -179,7 +179,7 @@ class JobView:
 
     @property
     def is_over(self) -> bool:
-        """Whether this driver is done with the job."""
+        """Whether the job has ended in this driver."""
         return self.status.is_terminal_state()
 
     def task_status(self, vertex: int, subtask: int) -> TaskStatus:
@@ -203,7 +203,7 @@ class JobView:
         return None if vertex is None else (self.plan.vertices.index(vertex), place.subtask_index)
 
 
-#: A subtask that has not finished does what its job does.
+#: By status of the job: the status of its unfinished subtasks.
 _STATUS_OF_TASKS = {
     JobStatus.INITIALIZING: TaskStatus.CREATED,
     JobStatus.CREATED: TaskStatus.CREATED,
@@ -219,7 +219,7 @@ _STATUS_OF_TASKS = {
 
 
 def vertex_id(head_uid: str) -> str:
-    """Return the id of a vertex, made of the uid of its first operator.
+    """Return the id of a vertex, which is derived from the uid of its first operator.
 
     Example:
         >>> vertex_id("orders")

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class JobProgress:
-    """A job's figures after an epoch that counted."""
+    """A job's figures after an accepted epoch."""
 
     #: The checkpoint that completed last; 0 before the first one.
     checkpoint_id: int = 0
-    #: Epochs of this run that counted, and how often this run restarted the job.
+    #: The numbers of accepted epochs and of restarts in this run.
     epochs: int = 0
     restarts: int = 0
     #: Records that all sources read in this run.
@@ -29,9 +29,9 @@ class JobProgress:
     epoch_ms: int = 0
     #: The smallest watermark at the ends of the job graph.
     watermark: int = MIN_WATERMARK
-    #: Records that came too late and were dropped, of all runs that led here.
+    #: The number of dropped late records in all runs of the job.
     late_records: int = 0
-    #: Committables that sinks' committers gave up for good, of all runs that led here.
+    #: The number of committables that sinks' committers gave up, in all runs of the job.
     given_up: int = 0
     finished_subtasks: int = 0
     subtasks: int = 0
@@ -39,18 +39,18 @@ class JobProgress:
 
 @dataclass(frozen=True, slots=True)
 class JobFailure:
-    """One failure in the life of a job, as a person would want to read of it."""
+    """One failure of a job, for display."""
 
     #: When it was noticed.
     time: Moment
-    #: The checkpoint that its epoch was to make, and how often this run had restarted the job before.
+    #: The checkpoint of its epoch, and the number of restarts in this run before it.
     checkpoint_id: int
     job_attempt: int
-    #: Whether the restart strategy was asked; an epoch that Spark lost, or that may expire, is just run again.
+    #: Whether the restart strategy was asked; lost epochs, and tolerated expired ones, run again without asking.
     counted: bool
-    #: Type and text of what went wrong, on one line.
+    #: Type and text of the error, on one line.
     reason: str
-    #: Where a user's function raised; None when none is to blame.
+    #: Where a user's function raised; None for other failures.
     place: FailureLocation | None = None
 
 
@@ -62,7 +62,7 @@ class JobStatusListener(Protocol):
         ...
 
     def on_progress(self, progress: JobProgress) -> None:
-        """Note an epoch that counted."""
+        """Note an accepted epoch."""
         ...
 
     def on_failure(self, failure: JobFailure) -> None:

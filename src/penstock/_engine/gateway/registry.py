@@ -31,12 +31,12 @@ _log = logging.getLogger(__name__)
 
 #: Sets `penstock.rest.registry-dir` in the environment.
 _VARIABLE = "PENSTOCK_REST__REGISTRY_DIR"
-#: Of an entry: its longest part is a certificate of some thousand characters.
+#: The maximum size of an entry; its longest part is a certificate of some thousand characters.
 _LARGEST = 1 << 20
 
 
 class RegistryEntry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where a job can be asked."""
+    """The address of a job, and the credentials for it."""
 
     job_id: str
     name: str
@@ -91,15 +91,15 @@ class JobRegistry:
         self._has_warned = False
 
     def add(self, entry: RegistryEntry) -> None:
-        """Write an entry of this process; where that fails, the job is only found by its address and its token.
+        """Write an entry of this process; if that fails, the job can still be reached by its address and token.
 
-        The entry is whole and locked as soon as it can be seen.
+        The entry becomes visible when it is complete and locked.
         """
         path = self._path(entry)
         draft = path.with_suffix(".new")
         try:
             make_private(self._directory)
-            draft.unlink(missing_ok=True)  # what another user has put there would stay that user's
+            draft.unlink(missing_ok=True)  # an existing file of another user would keep its owner
             file = os.fdopen(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "r+b")
             file.write(msgspec.json.format(msgspec.json.encode(entry)))
             file.flush()
@@ -115,7 +115,7 @@ class JobRegistry:
             self._has_warned = True
 
     def restore(self) -> None:
-        """Write the entries of this process again that were removed although their jobs are alive."""
+        """Write entries of running jobs again that were removed."""
         for path, (entry, file) in list(self._own.items()):
             if not path.exists() and entry.pid == os.getpid():
                 file.close()
@@ -137,7 +137,7 @@ class JobRegistry:
     def _forget(self, path: Path) -> None:
         entry, file = self._own.pop(path)
         with file, contextlib.suppress(OSError):
-            if entry.pid == os.getpid():  # else of the process that has forked this one
+            if entry.pid == os.getpid():  # else an entry of the process that forked this one
                 path.unlink(missing_ok=True)
 
     def entries(self) -> list[RegistryEntry]:
@@ -152,7 +152,7 @@ class JobRegistry:
             try:
                 entry = json_decoder(RegistryEntry).decode(_own_bytes(path))
             except (OSError, msgspec.MsgspecError, UnicodeError, RecursionError):
-                continue  # removed meanwhile, or no entry
+                continue  # removed meanwhile, or not an entry
             if not entry.is_local or (_is_held(path) and is_alive(entry.pid)):
                 yield entry
                 continue
@@ -161,7 +161,7 @@ class JobRegistry:
 
 
 def default_directory() -> Path:
-    """Return where this user's entries are: ``penstock/jobs`` below the place for a user's state.
+    """Return the directory of this user's entries: ``penstock/jobs`` below the directory for a user's state.
 
     ``PENSTOCK_REST__REGISTRY_DIR`` names another one: it is `penstock.rest.registry-dir` in the environment.
     """
@@ -170,17 +170,17 @@ def default_directory() -> Path:
 
 
 def open_itself(path: str, flags: int) -> int:
-    """Open what is at a path: not what a link there leads to, and without a wait for a pipe's other end."""
+    """Open a file without following a link, and without waiting for the other end of a pipe."""
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
 
 
 def _own_bytes(path: Path) -> bytes:
-    """Return what is in a file of this user; what others have put there would have us send tokens to them.
+    """Return the content of a file of this user; a file of another user could make us send tokens to that user.
 
     Raises:
-        OSError: It is not this user's alone to write, or a link, or cannot be read.
+        OSError: Others can write it, it is a link, or it cannot be read.
     """
-    with open(path, "rb", opener=open_itself) as file:  # closes it, too, where it is a folder
+    with open(path, "rb", opener=open_itself) as file:  # closes the descriptor also if it is a directory
         status = os.fstat(file.fileno())
         if sys.platform != "win32" and (status.st_uid != os.geteuid() or status.st_mode & 0o022):
             raise PermissionError(errno.EPERM, "it is not this user's alone", str(path))
@@ -200,7 +200,7 @@ def _lock(file: IO[bytes]) -> None:
 def _is_held(path: Path) -> bool:
     """Tell whether a living process holds a file; a process id that was used again is not mistaken for it."""
     if sys.platform == "win32":
-        return True  # there are no such locks
+        return True  # this system has no such locks
     import fcntl
 
     try:
@@ -209,14 +209,14 @@ def _is_held(path: Path) -> bool:
     except BlockingIOError:
         return True
     except OSError:
-        return path.exists()  # a disk that knows no locks, or an entry that was removed meanwhile
+        return path.exists()  # a disk without locks, or an entry that was removed meanwhile
     return False
 
 
 def is_alive(pid: int) -> bool:
     """Tell whether there is a process; one that it forked may hold its lock after its end."""
     if sys.platform == "win32":
-        return True  # os.kill would end the process there
+        return True  # on Windows os.kill would end the process
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):

@@ -1,8 +1,8 @@
-"""A supervised program and the note of its jobs, through which each of its processes hears of those before it.
+"""The note of a supervised program's jobs, through which each of its processes learns of jobs of earlier processes.
 
-`penstock run --supervise` makes the note before the first process starts. So a process, or the supervisor, that finds
-none knows that it was lost: nothing then begins anew as if there had been no job. The note also tells the
-commands which jobs have no process at this moment, but will.
+`penstock run --supervise` makes the note before the first process starts. So a process that finds no note knows that it
+was lost, and does not start a job anew by mistake. From the note, commands also know the jobs that are between two
+processes.
 """
 
 from __future__ import annotations
@@ -74,20 +74,20 @@ class SupervisionNote:
         return self._read().jobs
 
     def write(self, jobs: Mapping[int, NotedJob]) -> None:
-        """Replace the jobs; the file is there as a whole, before or after.
+        """Replace the jobs; the file is replaced in one step.
 
         Raises:
-            SupervisionNoteError: It cannot be read any more, or not be written.
+            SupervisionNoteError: The file can no longer be read, or cannot be written.
         """
         self._write(msgspec.structs.replace(self._read(), jobs=dict(jobs)))
 
     def create(self) -> None:
-        """Write it for the first time, as the note of a supervision by this process."""
+        """Create the note, owned by this process."""
         self._write(_Note(self.path.parent.name, os.getpid(), socket.gethostname(), {}))
 
     def _read(self) -> _Note:
         try:
-            with open(self.path, "rb", opener=open_itself) as file:  # closes it, too, where it is a folder
+            with open(self.path, "rb", opener=open_itself) as file:  # closes the descriptor also if it is a directory
                 status, data = os.fstat(file.fileno()), file.read()
         except FileNotFoundError:
             raise SupervisionNoteError(str(self.path), "it is gone") from None
@@ -120,10 +120,10 @@ class SupervisionNote:
 
 
 class Supervision:
-    """The directory of one supervision, held while the supervisor lives, or a process that it has started.
+    """The directory of one supervision, locked while the supervisor or a process that it started lives.
 
     Raises:
-        LocalDirectoryError: There is no place for it.
+        LocalDirectoryError: It cannot be made.
     """
 
     def __init__(self) -> None:
@@ -138,7 +138,7 @@ class Supervision:
             self._lock = DirectoryLock(self._path)
             self.note = SupervisionNote(self._path / _FILE)
             self.note.create()
-            self.note.read()  # what will be asked of it later can be had here
+            self.note.read()  # checks that the directory can be locked and written
         except (OSError, SupervisionNoteError) as error:
             raise LocalDirectoryError(str(parent), f"{error}; XDG_STATE_HOME can name another one") from error
 
@@ -179,12 +179,12 @@ def waiting_jobs() -> list[WaitingJob]:
 
 
 def is_supervising(supervisor: int) -> bool:
-    """Tell whether a process of this user on this machine is at work as a supervisor."""
+    """Tell whether a process of this user on this machine is a running supervisor."""
     return any(note.supervisor == supervisor for note in _notes())
 
 
 def _notes() -> Iterator[_Note]:
-    """Iterate the notes of the supervisors that live on this machine."""
+    """Iterate the notes of running supervisors on this machine."""
     for path in _directory().glob(f"*/{_FILE}"):
         with contextlib.suppress(SupervisionNoteError, OSError):
             note = SupervisionNote(path)._read()

@@ -7,12 +7,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from penstock._engine.storage.ownership import why_not_own
+from penstock._engine.storage.ownership import why_exposed, why_not_own
 from penstock.errors import LocalDirectoryError
 
 
 def user_state_directory() -> Path:
-    """Return the place for what this user's jobs and commands leave on the machine; it need not be there yet.
+    """Return the directory for files of this user's jobs and commands; it need not exist.
 
     It is ``penstock`` below ``XDG_STATE_HOME`` or ``~/.local/state``. Where there is no home, or this user may not
     write there, as in many containers, it is a directory below the temporary one.
@@ -25,7 +25,7 @@ def user_state_directory() -> Path:
 
 
 def is_usual(directory: Path) -> bool:
-    """Tell whether a directory is the usual place of a user's state, which nothing cleans by age."""
+    """Tell whether a directory is the usual directory for a user's state, which no cleaner deletes by age."""
     usual = _usual()
     return usual is not None and directory.is_relative_to(usual)
 
@@ -43,11 +43,11 @@ def make_private(directory: Path) -> None:
 
 def _usual() -> Path | None:
     given = os.environ.get("XDG_STATE_HOME")
-    if given and Path(given).is_absolute():  # the specification has others ignored
+    if given and Path(given).is_absolute():  # by the specification, relative paths are ignored
         return Path(given) / "penstock"
     try:
         home = Path.home()
-    except RuntimeError:  # no HOME, and no entry of this user, as for a random user of a container
+    except RuntimeError:  # no HOME and no entry for the user, as in containers with arbitrary user ids
         return None
     if sys.platform == "darwin":
         return home / "Library" / "Application Support" / "penstock"
@@ -64,7 +64,7 @@ def _fallback() -> Path:
     user = os.environ.get("USERNAME", "user") if sys.platform == "win32" else str(os.geteuid())
     path = Path(tempfile.gettempdir()) / f"penstock-state-{user}"
     try:
-        reason = why_not_own(path)
+        reason = why_exposed(path.parent) or why_not_own(path)
     except OSError:
         return path
     if reason is not None:

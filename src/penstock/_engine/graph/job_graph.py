@@ -47,14 +47,17 @@ class OperatorKind(StrEnum):
     #: function (ReduceFunction | AggregateFunction | None),
     #: window_function (WindowFunction | ProcessWindowFunction | None)
     WINDOW = "window"
+    COMBINE_WINDOW = "combine_window"  #: the same; sends partial results, each with its key, see `combining`
+    WINDOW_COMBINED = "window_combined"  #: the same; makes windows of them
     #: function: AsyncFunction, timeout_ms, capacity, is_ordered, retry_strategy: AsyncRetryStrategy
     ASYNC_WAIT = "async_wait"
     #: aggregates: ColumnAggregates, input_type: TypeInformation | None; before the shuffle to the next one
     COLUMN_PARTIALS = "column_partials"
     COLUMN_TOTALS = "column_totals"  #: the same
     COLUMN_WINDOW = "column_window"  #: the same, assigner, allowed_lateness_ms, late_tag
-    CONFORM = "conform"  #: type_info: TypeInformation; holds each record to the declared type
+    CONFORM = "conform"  #: type_info: TypeInformation; converts records to it
     SINK_WRITER = "sink_writer"  #: sink: Sink
+    CACHE = "cache"  #: sink: KeptSink | None; passes the records on, and writes them where there is a sink
     #: type_info: TypeInformation | None, as_text: bool (print: the text of each record; else the records)
     COLLECT = "collect"
 
@@ -92,7 +95,7 @@ class OperatorNode:
     explicit_uid: bool = False
     #: Whether it may have state that a checkpoint holds.
     stateful: bool = False
-    #: For a reduce: whether its input may be combined before the shuffle of a batch job.
+    #: For a reduce and for windows: whether their input may be combined before the shuffle of a batch job.
     combinable: bool = False
 
     def __str__(self) -> str:

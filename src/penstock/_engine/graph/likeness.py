@@ -1,8 +1,8 @@
 """A digest of an operator's functions, which distinguishes operators of one kind.
 
 It is made of code without file names and line numbers, of the closures of functions and of the attributes of objects,
-so it does not change between processes or while a program is edited around a function. It need not be exact: a digest
-that does not change with its function, or changes without it, is as good as none.
+so it does not change between processes or while a program is edited around a function. It need not be exact: an
+operator whose digest is wrong is treated like one without a digest.
 """
 
 from __future__ import annotations

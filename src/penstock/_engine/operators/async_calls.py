@@ -1,7 +1,7 @@
 """The calls of an async function, from the record to its answer: attempts, pauses between them, the timeout.
 
-A call lives on the event loop of the worker. Its operator runs on the thread of the task; between the two there is a
-queue of the calls that have ended. An operator reads what a call came to only after it took the call from there.
+A call runs on the event loop of the worker, and its operator on the thread of the task. Ended calls pass from the one
+to the other through a queue; an operator reads the outcome of a call only after taking the call from there.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ if TYPE_CHECKING:
     from penstock._api.functions.asynchronous import AsyncFunction
     from penstock._engine.operators.event_loop import WorkerLoop
 
-#: How long closing waits for cancelled calls.
+#: How long `close` waits for cancelled calls.
 _CANCEL_MS: Final = 1_000
 
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """A record, and its call once it is made."""
+    """A record, and the call for it once that was made."""
 
-    #: Names the record in all processes.
+    #: The id of the record, valid in all processes.
     id: str
     value: Any
     timestamp: int
     #: The watermark of the input before the record.
     watermark: int
-    #: Whether an earlier call for the record was made elsewhere, or before a restart.
+    #: Whether another process, or the job before a restart, has made a call for the record.
     was_made: bool = False
     #: Whether this call has been made.
     is_made: bool = False
-    #: Whether its answer is not wanted any more.
+    #: Whether its answer is no longer needed.
     is_dropped: bool = False
     #: Whether the operator knows its outcome.
     is_answered: bool = False
     results: list[Any] = field(default_factory=list[Any])
     error: BaseException | None = None
-    #: The following are used on the loop only.
+    #: The following fields are used on the loop only.
     task: asyncio.Task[None] | None = None
     timer: asyncio.TimerHandle | None = None
     has_ended: bool = False
@@ -56,8 +56,8 @@ class AsyncCalls:
 
     Args:
         function: The function.
-        timeout_ms: How long a call may take with all of its attempts; 0 for any time.
-        strategy: When a call is tried again.
+        timeout_ms: The longest time of a call with all of its attempts; 0 for no limit.
+        strategy: Decides when a call is tried again.
         loop: The loop of the worker.
         object_reuse: Records and results are passed on without a copy.
     """
@@ -79,34 +79,34 @@ class AsyncCalls:
         self._again_after_error: Callable[[Exception], bool] | None = predicate.exception_predicate()
         self._loop = loop
         self._given: Callable[[Any], Any] = (lambda record: record) if object_reuse else own
-        #: The calls that have ended, and that the operator has not seen.
+        #: The ended calls that the operator has not taken yet.
         self._ended: SimpleQueue[Call] = SimpleQueue()
 
     # ----------------------------------------------------------------------------------------- on the operator's thread
 
     def now_ms(self) -> float:
-        """Return the time by which waiting is measured."""
+        """Return the time of the loop's monotonic clock."""
         return self._loop.now_ms()
 
     def make(self, calls: list[Call]) -> None:
-        """Make some calls."""
+        """Start some calls."""
         for call in calls:
             call.is_made = True
         self._loop.run(self._start, calls)
 
     def next_ended(self, limit_ms: float = 0) -> Call | None:
-        """Return the next call that has ended, None when there is none within some milliseconds."""
+        """Wait for the next ended call at most this long; return None without one."""
         try:
             return self._ended.get_nowait()
         except Empty:
             return self._loop.wait(self._ended, limit_ms) if limit_ms > 0 else None
 
     def drop(self, calls: Iterable[Call], *, wait: bool = False) -> None:
-        """Cancel calls whose answers are not wanted any more.
+        """Cancel calls whose answers are no longer needed.
 
         Args:
             calls: The calls.
-            wait: Wait a moment until they have ended.
+            wait: Whether to wait for their end, for a bounded time.
         """
         made = [call for call in calls if call.is_made]
         for call in made:
@@ -128,7 +128,7 @@ class AsyncCalls:
                 call.timer = loop.call_later(self._timeout_s, self._time_out, call)
 
     async def _attempts(self, call: Call) -> Any:
-        """Return what the function answers, after as many attempts as the strategy wants."""
+        """Return the result of the function, after the attempts that the strategy asks for."""
         attempts = 1
         while True:
             try:
@@ -156,7 +156,7 @@ class AsyncCalls:
         return await results if inspect.isawaitable(results) else results
 
     async def _answer(self, call: Call, attempts: Callable[[Call], Awaitable[Any]]) -> None:
-        """End a call with what comes of its attempts; errors are for the operator, and never for the loop."""
+        """Run the attempts of a call and keep their outcome; errors are raised by the operator, never on the loop."""
         task = asyncio.current_task()
         try:
             results = list(map(self._given, self._checked(await attempts(call))))

@@ -1,6 +1,6 @@
-"""The order in which the answers of an async function are passed on.
+"""The queues of pending calls of an async function: they decide the order in which results are emitted.
 
-In both orders a watermark stays behind the records that came before it. Source: Flink's StreamElementQueue.
+In both orders a watermark is emitted after the results of all records before it. Source: Flink's StreamElementQueue.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class CallQueue(ABC):
-    """The calls that have been made and not been passed on."""
+    """The calls that were made, and whose results are not emitted yet."""
 
     @abstractmethod
     def __len__(self) -> int:
-        """Return their number."""
+        """Return the number of calls."""
 
     @abstractmethod
     def __iter__(self) -> Iterator[Call]:
@@ -29,19 +29,19 @@ class CallQueue(ABC):
 
     @abstractmethod
     def add(self, call: Call) -> None:
-        """Add a call behind all others; it may be answered."""
+        """Add a call at the end; it may have ended already."""
 
     @abstractmethod
     def answered(self, call: Call) -> None:
-        """Note that a call is answered, which may not have been added yet."""
+        """Note the end of a call, which may not have been added yet."""
 
     @abstractmethod
     def take(self) -> Iterator[Call]:
-        """Remove the calls that can be passed on, in the order in which they are."""
+        """Remove and return the calls whose results can be emitted, in the order of emission."""
 
 
 class OrderedQueue(CallQueue):
-    """Answers are passed on in the order of their records."""
+    """Emits results in the order of their records."""
 
     def __init__(self) -> None:
         self._calls: deque[Call] = deque()
@@ -75,7 +75,7 @@ class _CallSegment:
 
 
 class UnorderedQueue(CallQueue):
-    """Answers are passed on as they come, except over a watermark."""
+    """Emits results in the order in which calls end, except that no result passes a watermark."""
 
     def __init__(self) -> None:
         self._segments: deque[_CallSegment] = deque()

@@ -1,7 +1,7 @@
-"""The operator of an async function: records in, calls on the event loop of the worker, answers out.
+"""The operator of async functions: it makes a call for each record on the worker's event loop, and emits the results.
 
-Records that are not passed on yet are the operator's state, in the order of their arrival. The calls outlive the epoch:
-where the next one comes to this worker, at once or later, they go on; elsewhere they are made again. See decision 42.
+The records of pending calls are the operator's state, in the order of their arrival. Calls outlive an epoch: if the
+next epoch of the subtask runs in this worker, they continue; in another worker they are made again (decision 42).
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ if TYPE_CHECKING:
     from penstock._engine.operators.base import EpochContext, OperatorContext, Output
     from penstock._engine.protocol.control import OperatorAck
 
-#: The list state of the records that are not passed on: (id, value, timestamp, watermark before it, call was made).
+#: The list state of records with pending calls: (id, value, timestamp, watermark before it, whether a call was made).
 _STATE: Final = "async-records"
-#: The metric of calls that were made before, elsewhere or before a restart.
+#: The metric of repeated calls: another worker, or the job before a restart, has made them before.
 REPEATED_CALLS: Final = "numRepeatedCalls"
 _CALLS_IN_FLIGHT: Final = "numCallsInFlight"
 
-#: How long records wait for free calls in an epoch without an interval.
+#: How long records wait for free capacity in an epoch without an interval.
 _PATIENCE_MS: Final = 1_000
-#: How long the end of an epoch waits for answers, at most, and as a part of the interval.
+#: How long the end of an epoch waits for results: at most, and as a share of the interval.
 _GRACE_MS: Final = 100
 _GRACE_SHARE: Final = 0.1
-#: Records without a call: up to so many are left to the next epoch. Beyond, the epoch waits for answers.
+#: The number of records without a call that may be left to the next epoch; with more, the epoch waits for results.
 _MOST_WAITING: Final = 10_000
-#: Waiting looks up after this time, so that the task can be interrupted.
+#: Waiting is interrupted after this time, so that a task can be cancelled.
 _LOOK_MS: Final = 1_000
-#: The next epoch is to come after so many milliseconds where calls are open: soon after answers, later without.
+#: The pause before the next epoch in milliseconds if calls are pending: short after an epoch with results, else long.
 _SOON_MS, _LATER_MS = 200, 1_000
 
 
@@ -53,13 +53,13 @@ class AsyncWaitOperator(UserFunctionOperator):
 
     Args:
         function: The function.
-        timeout_ms: How long a call may take with all of its attempts; 0 for any time.
-        capacity: How many calls may be made and not passed on.
+        timeout_ms: The longest time of a call with all of its attempts; 0 for no limit.
+        capacity: The maximum number of pending calls.
         is_ordered: Whether the results keep the order of the records.
-        retry_strategy: When a call is tried again.
+        retry_strategy: Decides when a call is tried again.
     """
 
-    #: Where the calls run.
+    #: Runs the calls.
     loop: WorkerLoop = WORKER_LOOP
 
     def __init__(
@@ -76,7 +76,7 @@ class AsyncWaitOperator(UserFunctionOperator):
         self._capacity = capacity
         self._is_ordered = is_ordered
         self._retry_strategy = retry_strategy
-        #: Calls that are made, and behind them records that wait for free calls.
+        #: Pending calls, and after them records that wait for free capacity.
         self._made: CallQueue = self._new_queue()
         self._waiting: deque[Call] = deque()
         self._input_watermark = self._emitted = MIN_WATERMARK
@@ -115,12 +115,12 @@ class AsyncWaitOperator(UserFunctionOperator):
         self._emitted = self.output_watermark(epoch.watermark)
 
     def _restore(self, watermark: int) -> None:
-        """Take up the records of the last checkpoint; a call that this object has made for one of them goes on."""
+        """Restore the records of the last checkpoint; calls for them that this object has made continue."""
         known = {call.id: call for call in self._pending()}
         self._made, self._waiting = self._new_queue(), deque()
         for id_, value, timestamp, before, was_made in self.operator_state.list_state(_STATE, StateMode.LIST).get():
             call = known.pop(id_, None) or Call(id_, value, timestamp, before, was_made)
-            # After another parallelism, records of several subtasks meet; their watermarks begin anew.
+            # After rescaling, records of several subtasks are here, so their watermarks do not apply.
             call.watermark = min(before, watermark)
             self._waiting.append(call)
         self._calls.drop(known.values())
@@ -197,7 +197,7 @@ class AsyncWaitOperator(UserFunctionOperator):
         return self._advance()
 
     def _advance(self) -> Iterable[Output]:
-        """Return what can be passed on, and make as many calls as there may be."""
+        """Return the results that can be emitted, and make calls up to the capacity."""
         while (ended := self._calls.next_ended()) is not None:
             self._hear(ended)
         out = BatchBuilder()
@@ -239,7 +239,7 @@ class AsyncWaitOperator(UserFunctionOperator):
 
 
 def _ended_by(error: BaseException) -> RuntimeError:
-    """Return an error for what ended a call and is no Exception: a cancellation, an interrupt."""
+    """Return the error for a call that a cancellation or an interrupt has ended."""
     failure = RuntimeError(f"The call was ended by {type(error).__name__}: {error}")
     failure.__cause__ = error
     return failure

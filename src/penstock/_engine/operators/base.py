@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from penstock._engine.operators.batch import Batch, RowBatch
 from penstock._engine.operators.opened import OpenedFunctions
 from penstock._engine.protocol.control import OperatorAck
-from penstock._engine.protocol.rows import MIN_WATERMARK
+from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -52,13 +52,15 @@ class EpochContext:
     full_snapshot: bool = False
     #: Operator state is written although it has not changed.
     write_all: bool = False
-    #: The first epoch of a start or restart of the job: time has passed since the state was written.
+    #: Whether this is the first epoch after a start or restart of the job, so that time has passed since the snapshot.
     starts: bool = False
     #: For checkpoint listeners: the completed checkpoint, and in the next field the aborted one; 0 for none.
     notify_complete: int = 0
     notify_aborted: int = 0
     #: A savepoint is made of this checkpoint.
     for_savepoint: bool = False
+    #: Sources: the smallest watermark of the others in their alignment group.
+    group_watermark: int = MAX_WATERMARK
 
 
 @dataclass(slots=True)
@@ -145,7 +147,7 @@ class Operator(ABC):
         """Notify the checkpoint listeners of the checkpoints before the epoch."""
 
     def make_room(self) -> None:  # noqa: B027 - most operators have nothing that could fill memory
-        """Free memory that is not needed any more; called before each call that works on batches, timers or the end."""
+        """Free memory; called before each call that processes batches, timers or the end of input."""
 
     @abstractmethod
     def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
@@ -164,7 +166,7 @@ class Operator(ABC):
         return NOTHING
 
     def prepare_snapshot(self) -> Iterable[Output]:
-        """Emit what has to be sent before the snapshot of an epoch after which the operator continues."""
+        """Emit results that belong before the snapshot; called in each epoch after which the operator continues."""
         return NOTHING
 
     def end_input(self, input_index: int) -> Iterable[Output]:

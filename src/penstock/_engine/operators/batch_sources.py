@@ -1,4 +1,4 @@
-"""Sources and timestamps in batch mode: records have timestamps, and there is no watermark before the last one."""
+"""Sources and timestamps in batch mode, which emit no watermark before the last one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class BatchSourceOperator(SourceOperator):
-    """A source whose watermarks, those of its strategy and those of its reader, are not emitted."""
+    """A source that emits neither the watermarks of its strategy nor those of its reader."""
 
     def __init__(self, source: Source[Any, Any, Any], watermark_strategy: WatermarkStrategy) -> None:
         super().__init__(source, timestamps_only(watermark_strategy))

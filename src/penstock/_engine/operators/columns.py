@@ -45,7 +45,7 @@ class ColumnBatch(Batch):
         self.layout: RecordLayout = layout
         self.timestamps: Any = timestamps
         self.watermarks: Watermarks = watermarks
-        #: The converted records and times, and the batch whose columns it shares: that one converts, this one copies.
+        #: The converted records and times; and, for a copy, the original batch, which converts for both.
         self._records: list[Any] | None = None
         self._stamps: list[int] | None = None
         self._origin: ColumnBatch | None = None

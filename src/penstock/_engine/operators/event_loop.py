@@ -1,6 +1,6 @@
-"""The event loop of a worker: one thread of its own, on which the coroutines of all async functions run.
+"""The event loop of a worker: a thread that runs the coroutines of all async functions.
 
-It lasts as long as there are operators that use it; those are kept between two epochs, and so calls go on.
+It runs as long as operators use it. Operators are kept between epochs, so their calls continue between epochs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from queue import SimpleQueue
 
-#: How long the end of the loop is waited for; a coroutine that blocks holds it up.
+#: The longest wait for the end of the loop, which a blocking coroutine delays.
 _END_S: Final = 1.0
 
 
@@ -33,7 +33,7 @@ class WorkerLoop:
         self._users = 0
 
     def now_ms(self) -> float:
-        """Return the time by which waiting is measured."""
+        """Return the time of the loop's monotonic clock."""
         return passed_ms()
 
     def run(self, callback: Callable[..., object], *arguments: Any) -> None:
@@ -47,7 +47,7 @@ class WorkerLoop:
             future.result(limit_ms / 1000)
 
     def wait(self, answers: SimpleQueue[Any], limit_ms: float) -> Any:
-        """Return the next item of a queue that callbacks fill; None when there was none for some milliseconds."""
+        """Wait for the next item of a queue that callbacks fill; return None after a timeout in milliseconds."""
         try:
             return answers.get(timeout=limit_ms / 1000)
         except Empty:
@@ -61,7 +61,7 @@ class WorkerLoop:
             self._users += 1
 
     def end_use(self) -> None:
-        """Note that a user has ended, with all of its calls; the last one ends the loop."""
+        """Note the end of a user and of its calls; the last user ends the loop."""
         with self._lock:
             self._users -= 1
             if self._users or self._loop is None or self._thread is None or self._process != os.getpid():

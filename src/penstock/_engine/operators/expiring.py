@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from penstock._engine.state.kinds.kind import AnyKind
     from penstock._engine.state.table import Table
 
-#: The metric that counts removed expired rows: an intended loss.
+#: The metric of removed expired rows, which are an intended loss.
 EXPIRED_ENTRIES: Final = "numExpiredStateEntries"
 
 

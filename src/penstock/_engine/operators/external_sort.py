@@ -1,7 +1,7 @@
 """Sorts the records of keys in bounded memory: by key, within a key by timestamp, then in the order of arrival.
 
-Records are collected by key. Where they exceed the memory, all that is there is sorted and written to a file as one
-*run*; at the end the runs and what is in memory are merged. Keys are ordered by their canonical encoding, so the order
+Records are collected by key. When they exceed the memory, all records in memory are sorted and written to a file as one
+*run*; at the end the runs and the rest in memory are merged. Keys are ordered by their canonical encoding, so the order
 is the same whatever was spilled.
 """
 
@@ -34,10 +34,10 @@ _RECORD_BYTES: Final = 120
 _KEY_BYTES: Final = 400
 #: The number of records of a batch whose size is taken for that of the others.
 _SAMPLE: Final = 8
-#: The estimated bytes of a frame of a run, at most, and as a part of the memory: the merge holds one of each run.
+#: The estimated bytes of a frame of a run: at most, and as a share of the memory. The merge holds a frame of each run.
 _FRAME_BYTES: Final = 256 << 10
 _FRAMES: Final = 64
-#: More runs are merged into one, because each is an open file.
+#: The number of runs beyond which they are merged into one, because each is an open file.
 _MOST_RUNS: Final = 64
 
 _length: Final = Struct("<q")
@@ -69,7 +69,7 @@ class ExternalSorter:
 
     Args:
         memory_bytes: The estimated memory that records may take.
-        directory: Where runs are written; it is made, and deleted again by `close`.
+        directory: The directory of runs; it is made, and deleted by `close`.
         most_runs: The number of runs at which they are merged into one.
 
     Raises:
@@ -87,7 +87,7 @@ class ExternalSorter:
         self._is_stamped = False
         self._runs: list[Path] = []
         self._numbers = count()
-        with self._naming():  # a sort without a disk has to be known before its input is read
+        with self._naming():  # a missing disk is reported before the input is read
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._directory = Path(tempfile.mkdtemp(prefix="sort-", dir=directory))
             (self._directory / "probe").write_bytes(b"1")
@@ -136,7 +136,7 @@ class ExternalSorter:
         self._keys.clear()
         if self._directory is not None:
             shutil.rmtree(self._directory, ignore_errors=True)
-            with contextlib.suppress(OSError):  # others may sort there
+            with contextlib.suppress(OSError):  # other subtasks may use its parent
                 self._parent.rmdir()
 
     # ------------------------------------------------------------------------------------------------------- the runs
@@ -236,7 +236,7 @@ def _key_and_stamp(part: Part) -> tuple[bytes, int]:
 
 
 def _regrouped(singles: Iterator[Part]) -> Iterator[Part]:
-    """Put parts of one record together where they are of one key and input."""
+    """Join consecutive single records of one key and input."""
     last: Part | None = None
     for part in singles:
         if last is None:

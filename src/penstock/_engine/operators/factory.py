@@ -26,11 +26,12 @@ from penstock._engine.operators.interval_join import IntervalJoinOperator
 from penstock._engine.operators.map_batches import MapBatchesOperator
 from penstock._engine.operators.process import KeyedProcessOperator, ProcessOperator
 from penstock._engine.operators.reduce import ReduceOperator
-from penstock._engine.operators.sink import CollectOperator, SinkWriterOperator
+from penstock._engine.operators.sink import CollectOperator, SinkWriterOperator, cache_operator
 from penstock._engine.operators.sorted_input import SortedInputOperator, SortedReduceOperator
 from penstock._engine.operators.source import SourceOperator
 from penstock._engine.operators.stateless import CastOperator, FilterOperator, FlatMapOperator, MapOperator
 from penstock._engine.operators.watermarks import TimestampsAndWatermarksOperator
+from penstock._engine.operators.windows.partials import CombineWindowOperator, window_of_partials
 from penstock._engine.operators.windows.window_choice import window_operator
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ _OPERATORS: Final[dict[str, Callable[..., Operator]]] = {
     "column_window": column_window_operator,
     "conform": CastOperator,
     "sink_writer": SinkWriterOperator,
+    "cache": cache_operator,
     "collect": CollectOperator,
 }
 
@@ -99,6 +101,8 @@ _BATCH_OPERATORS: Final[dict[str, Callable[..., Operator]]] = {
     "reduce": _sorted_reduce,
     "combine": CombineOperator,
     "reduce_combined": _sorted_reduce_of_pairs,
+    "combine_window": CombineWindowOperator,
+    "window_combined": _sorted(window_of_partials),
 }
 
 

@@ -37,7 +37,7 @@ def as_frame(batch: Any, batch_format: str) -> Any:
 
 
 def _pandas_frame(batch: Any) -> Any:
-    """Return a batch as a data frame; whole numbers among nulls stay whole, where pandas would make them floats."""
+    """Return a batch as a data frame; whole numbers with nulls keep their type, where pandas would make them floats."""
     import pandas as pd
     import pyarrow as pa
 
@@ -51,12 +51,12 @@ def _pandas_frame(batch: Any) -> Any:
 
 
 def arrow_batches(result: Any) -> Iterator[Any]:
-    """Yield the Arrow batches of what a function returned: a batch, a table, a data frame, several of them, or None.
+    """Yield the result of a function as Arrow batches: it is a batch, a table, a data frame, several of them, or None.
 
     Batches without rows are left out.
 
     Raises:
-        BatchColumnsError: It is something else, or a data frame that Arrow cannot take.
+        BatchColumnsError: The result has another type, or Arrow cannot convert the data frame.
     """
     import pyarrow as pa
 

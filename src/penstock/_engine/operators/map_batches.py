@@ -1,4 +1,4 @@
-"""The operator of functions over batches of columns; records before it become columns."""
+"""The operator of functions over batches of columns; rows are converted to columns for it."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 class MapBatchesOperator(FunctionOperator):
     """Calls a function with each batch.
 
-    Watermarks of a batch come after its results: a function may put its rows into another order.
+    The watermarks of a batch are emitted after its results, because a function may reorder the rows.
 
     Args:
         function: Takes and returns batches.
         batch_format: The form of batches that it takes, see `frames`.
         input_type: The declared type of the records before it, None without one.
-        output_type: That of the rows that it returns.
+        output_type: The declared type of the rows that it returns.
     """
 
     takes_columns = True
@@ -87,7 +87,7 @@ class MapBatchesOperator(FunctionOperator):
             start += columns.num_rows
 
     def _held(self, columns: Any) -> Any:
-        """Return a batch of the function's as the declared columns."""
+        """Return a result of the function as the declared columns."""
         try:
             if self._declared is not None:
                 return self._declared.fitted(columns)

@@ -44,5 +44,5 @@ class OpenedFunctions:
             call_silent(function, "finish")
 
     def close(self) -> None:
-        """Close all functions, the last one first; an error of one function does not stop the others."""
+        """Close all functions in reverse order; an error of one does not keep others open."""
         self._closing.close()

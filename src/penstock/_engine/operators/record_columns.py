@@ -1,4 +1,4 @@
-"""Columns of records: by the declared type of their stream, else by what the records of a batch are."""
+"""Converts records to columns, by the declared type of their stream or else by the records of each batch."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class DeclaredColumns:
     """The columns of a declared type.
 
     Attributes:
-        layout: What the records are.
+        layout: The Python type of the records.
         names: The names of the columns; those of tuples are f0, f1 and so on.
-        types: Their Arrow types; None for a type that Arrow does not have, whose columns are as their values say.
+        types: Their Arrow types; None for a type that Arrow does not have, whose Arrow type follows from the values.
     """
 
     layout: RecordLayout
@@ -39,7 +39,7 @@ class DeclaredColumns:
 
     @staticmethod
     def of(type_info: TypeInformation | None) -> DeclaredColumns | None:
-        """Return the columns of a type; None where it does not say which columns there are."""
+        """Return the columns of a type; None for a type that does not determine columns."""
         match type_info:
             case None | PickledBytesTypeInfo() | MapTypeInfo():
                 return None
@@ -58,12 +58,12 @@ class DeclaredColumns:
         return None not in self.types
 
     def fitted(self, batch: Any) -> Any:
-        """Return an Arrow batch as these columns, in their order; the same one where it is like that.
+        """Return an Arrow batch as these columns, in their order.
 
         Columns of tuples and of plain values are found by their places, those of rows by their names.
 
         Raises:
-            BatchColumnsError: It has other columns, or values that would not stay as they are.
+            BatchColumnsError: It has other columns, or values that a cast would change.
         """
         import pyarrow as pa
 
@@ -94,8 +94,8 @@ def with_columns(batch: RowBatch, declared: DeclaredColumns | None) -> ColumnBat
 
     Args:
         batch: The records, at least one.
-        declared: The columns of their type; without, the records say: dicts and Rows have a column for each field, in
-            the order in which the fields appear, tuples one for each place, and other values are a column.
+        declared: The columns of their declared type. None derives them: dicts and Rows have a column for each field, in
+            the order in which the fields appear, tuples one for each position, and other values are one column.
 
     Raises:
         BatchColumnsError: The records have no columns in common, or a column has values of several types.
@@ -156,7 +156,7 @@ def _by_names(
 
 
 def _check_kinds(records: list[Any]) -> None:
-    """Refuse Rows that are updates or deletions: columns have no place for that."""
+    """Refuse Rows with a kind other than insert, which columns cannot hold."""
     for record in records:
         if isinstance(record, Row) and record.get_row_kind() is not RowKind.INSERT:
             raise _misfit((), records, f"one is a Row of kind {record.get_row_kind().name}, which columns cannot tell")

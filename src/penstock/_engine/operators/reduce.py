@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ReduceOperator(KeyedOperator):
-    """One value per key, emitted after each record, as Flink's STREAMING mode does."""
+    """Keeps one value per key, and emits it after each record, as Flink's STREAMING mode does."""
 
     def __init__(self, function: Any, key_selector: Any) -> None:
         super().__init__(key_selector)

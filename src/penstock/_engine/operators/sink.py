@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import cloudpickle  # pyright: ignore[reportMissingTypeStubs]
 
@@ -158,6 +158,46 @@ class SinkWriterOperator(Operator):
         except Exception:  # noqa: BLE001 - a function of the user's
             text = "%s (%d): a sink writer failed to close; committed and staged data are unaffected"
             _log.warning(text, self.context.operator_name, self.context.subtask, exc_info=True)
+
+
+class TakesBatches(Protocol):
+    """A writer that takes batches as operators have them."""
+
+    def add(self, batch: Batch) -> None:
+        """Take a batch; its records may change afterwards."""
+
+
+class CacheOperator(SinkWriterOperator):
+    """Passes all batches on, and hands them to the writer of a cached stream, which is `TakesBatches`."""
+
+    takes_columns = True
+
+    def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
+        return self._take(batch)
+
+    def process_columns(self, batch: ColumnBatch, input_index: int) -> Iterable[Output]:
+        return self._take(batch)
+
+    def _take(self, batch: Batch) -> Iterable[Output]:
+        cast("TakesBatches", self.writer).add(batch)
+        return ((None, batch),)
+
+
+class PassOperator(Operator):
+    """Passes all batches on: a cached stream in a job that does not write it."""
+
+    takes_columns = True
+
+    def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
+        return ((None, batch),)
+
+    def process_columns(self, batch: ColumnBatch, input_index: int) -> Iterable[Output]:
+        return ((None, batch),)
+
+
+def cache_operator(sink: Sink[Any] | None) -> Operator:
+    """Return the operator of a cached stream; without a sink it does not write."""
+    return PassOperator() if sink is None else CacheOperator(sink)
 
 
 class CollectOperator(Operator):

@@ -40,11 +40,11 @@ _BY_KEY: Final = attrgetter("key")
 
 
 class SortedInputOperator(Operator):
-    """Gives a keyed operator its records key by key, at the end of the input.
+    """Passes its records to a keyed operator key by key, at the end of the input.
 
     Args:
         operator: The operator.
-        broadcast_input: The input whose records it gets as they come; None without one.
+        broadcast_input: The input whose records are passed on unsorted; None without one.
     """
 
     def __init__(self, operator: KeyedOperator, broadcast_input: int | None = None) -> None:
@@ -87,7 +87,7 @@ class SortedInputOperator(Operator):
         return self._sorter
 
     def end_input(self, input_index: int) -> Iterable[Output]:
-        """Note the end of an input; the operator is told once it has the records."""
+        """Note the end of an input; the operator's `end_input` follows after its records."""
         self._ended.append(input_index)
         return NOTHING
 

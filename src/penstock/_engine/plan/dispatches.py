@@ -1,11 +1,12 @@
-"""The dispatches of an epoch on their way to its tasks: one file, of which each task reads what it runs.
+"""The encoding of an epoch's dispatches: one file, of which each task reads its own part.
 
-The file has for each level what all its tasks get, and then one part for each slot. A property of a Spark job goes to
-all of its tasks, so only a small file is one; a larger one lies in the checkpoint storage, and the property says where.
+For each level the file has a section for all tasks of the level, followed by one part for each slot. A small file is a
+property of the Spark job, which goes to all of its tasks; a larger file is in the checkpoint storage, and the property
+has its path.
 
-Dispatches have state in them, which tasks unpickle. So each section and each part is sealed with a key that reaches the
-tasks by Spark, for its epoch and its place: one that was written by another, or stood elsewhere, is not decoded. A seal
-takes 32 bytes of a task; a digest of each part, in what all tasks get, would grow with the square of the parallelism.
+Dispatches contain state, which tasks unpickle. So each section and each part is sealed for its epoch and position, with
+a key that reaches tasks through Spark only; foreign or moved parts are refused. A seal takes 32 bytes for each task;
+digests of all parts for all tasks would grow with the square of the parallelism.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ if TYPE_CHECKING:
 #: Reads a part of a file: path, start and length.
 ReadRange: TypeAlias = Callable[[str, int, int], bytes]
 
-#: The most bytes of properties with the dispatches themselves: of one, and of what all tasks of the epoch get together.
+#: The maximum size of dispatches in a property, in bytes: of one property, and of its copies for all tasks together.
 MAX_INLINE_DISPATCHES: Final = 256 << 10
 MAX_INLINE_TOGETHER: Final = 4 << 20
-#: Stands between the head and the file in the text; base64 does not have it.
+#: Separates the head from the file in the text; base64 does not contain it.
 _BETWEEN: Final = "."
 
 
@@ -40,10 +41,10 @@ _BETWEEN: Final = "."
 class _Head:
     """The part of a dispatch that every task gets."""
 
-    #: Says which attempt at which epoch it is; seals are good for one.
+    #: Identifies the attempt at an epoch, for which the seals are valid.
     epoch: str
 
-    #: By level: where its section begins in the file, and its bytes.
+    #: By level: the start of its section in the file, and its size in bytes.
     sections: tuple[tuple[int, int], ...]
     #: The path of the file in the checkpoint storage; without it, the file follows in the text.
     path: str | None = None
@@ -54,16 +55,16 @@ class _Section:
     """The part of a dispatch that all tasks of a level get; the parts of its slots follow it."""
 
     level: LevelDispatch
-    #: Bytes of each part.
+    #: The size of each part in bytes.
     sizes: tuple[int, ...]
 
 
 def pack(plan: EpochPlan, *, inline: bool = True) -> str:
-    """Return the dispatches of an epoch as a text that all its tasks get; what is too much for that is stored.
+    """Return the dispatches of an epoch as the text for its tasks, with the dispatches or the path of their file.
 
     Args:
         plan: The epoch.
-        inline: Whether the text may have the dispatches, which contain state; else it always says where they lie.
+        inline: Whether the text may contain the dispatches, which contain state; otherwise they are always stored.
     """
     epoch = f"{plan.levels[0].job_attempt} {plan.checkpoint_id} {plan.attempt}"
     file, sections = _sealed_file(plan.levels, plan.job.dispatch_key, epoch)
@@ -75,7 +76,7 @@ def pack(plan: EpochPlan, *, inline: bool = True) -> str:
 
 
 def _sealed_file(levels: Sequence[LevelDispatch], key: bytes, epoch: str) -> tuple[bytes, tuple[tuple[int, int], ...]]:
-    """Return the file, and where the section of each level is in it: its begin and its bytes."""
+    """Return the file, and for each level the start and the size of its section."""
     file, sections = bytearray(), list[tuple[int, int]]()
     for number, level in enumerate(levels):
         parts = [seal(encode(part), key, _label(epoch, number, slot)) for slot, part in enumerate(level.slots)]
@@ -90,13 +91,13 @@ def unpack(text: str, job: JobDispatch, place: tuple[int, int], storage: Callabl
     """Return the dispatch of one task.
 
     Args:
-        text: What `pack` gave.
-        job: What the tasks of all epochs get.
+        text: The result of `pack`.
+        job: The data that all tasks of the run share.
         place: The task's level and its slot there.
-        storage: Returns what reads a part of a file in the checkpoint storage.
+        storage: Returns a function that reads a part of a file in the checkpoint storage.
 
     Raises:
-        CorruptCheckpointError: The file is gone, or was changed or exchanged.
+        CorruptCheckpointError: The file is missing, changed or replaced.
     """
     first, _, file = text.partition(_BETWEEN)
     head = decode(base64.b64decode(first), _Head)
@@ -118,7 +119,7 @@ def _label(epoch: str, *place: int) -> str:
 
 
 def _part(file: str, start: int, length: int) -> bytes:
-    """Decode a part of a file in base64, and no more of it: most of the file is of other tasks."""
+    """Decode only a part of a file in base64, because most of the file is for other tasks."""
     first = start // 3
     decoded = base64.b64decode(file[4 * first : 4 * -(-(start + length) // 3)])
     return decoded[start - 3 * first :][:length]

@@ -24,9 +24,10 @@ class EpochPlan:
     attempt: int
     job: JobDispatch
     levels: tuple[LevelDispatch, ...]
-    #: Opens the checkpoint storage. Secrets may be among it, and Spark writes dispatches into its event log.
+    #: The options of the checkpoint storage. They may contain secrets, so they are not in dispatches, which Spark may
+    #: log.
     storage_options: dict[str, str] = field(default_factory=dict[str, str], repr=False)
-    #: Puts dispatches into the checkpoint storage that are too large for a property of a Spark job; returns their path.
+    #: Stores dispatches that are too large for a property of a Spark job, and returns their path.
     store: Callable[[bytes], str] | None = field(default=None, repr=False)
     #: The directory of local state where tasks run in the driver's process; any other process has its own.
     state_directory: Path | None = None
@@ -75,7 +76,7 @@ class EpochProgress:
     """The progress of a running epoch, as its runner sees it."""
 
     tasks_done: int = 0
-    #: Vertex and subtask of all that is in the hands of a task now.
+    #: Vertex and subtask of all subtasks whose tasks run.
     running: tuple[tuple[int, int], ...] = ()
 
 
@@ -89,7 +90,7 @@ class EpochRunner(Protocol):
             EpochInfrastructureError: Spark lost the job (an executor, the context); run it again.
             SparkGoneError: Spark is gone; this process can run no epoch any more.
             EpochCancelledError: `cancel` was called while it ran.
-            InternalError: A task broke off in the engine's own code.
+            InternalError: A task failed in the engine's own code.
         """
         ...
 
@@ -102,5 +103,5 @@ class EpochRunner(Protocol):
         ...
 
     def release(self, run_id: str) -> None:
-        """Close what is still open of a run, after its last epoch, unless that has done so; never raises."""
+        """Close the open functions of a run after its last epoch, unless that epoch has closed them; never raises."""
         ...

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.protocol.control import LevelDispatch, SubtaskDispatch
 
-#: An edge with more channels is wide: what its senders say to all receivers goes through the driver.
+#: An edge with more channels is wide: the status of its senders reaches the receivers through the driver.
 MAX_CLOSING_ROWS: Final = 1 << 16
 
 
@@ -113,7 +113,7 @@ def plan_epoch(
 
     Args:
         plan: The job's levels.
-        common: What all levels share, with the `inputs` of all; the other parts about levels and slots are replaced.
+        common: The common part of all levels, with the `inputs` of all; the fields about levels and slots are replaced.
         dispatches: The subtasks to run, by (vertex, subtask); finished ones are left out.
         slots: How many tasks can run at the same time.
         rotation: Shifts the order of subtasks in a slot, so that no source always comes last.
@@ -157,7 +157,7 @@ def plan_stage(
 
     Args:
         plan: The job's levels.
-        common: What all tasks of the stage share, with its `results`.
+        common: The common part of all tasks of the stage, with its `results`.
         dispatches: The subtasks to run, by (vertex, subtask).
         slots: How many tasks can run at the same time.
     """
@@ -181,7 +181,7 @@ def plan_stage(
 def _ending(
     plan: ExecutionPlan, stop: StopMode, dispatches: Mapping[tuple[int, int], SubtaskDispatch]
 ) -> dict[int, list[int]]:
-    """Return by vertex the subtasks that end with an epoch: all where it drains, else those without a sender left."""
+    """Return by vertex the subtasks that end with an epoch: all in a drain, else those without a live sender."""
     going_on: dict[int, list[int]] = {vertex.id: [] for vertex in plan.graph.vertices}
     for (vertex, subtask), part in sorted(dispatches.items()):
         if not part.is_notification:
@@ -203,7 +203,7 @@ def _ending(
 
 
 def _fed(plan: ExecutionPlan, vertex: int, going_on: Mapping[int, list[int]]) -> set[int]:
-    """Return the subtasks of a vertex that have a sender which goes on."""
+    """Return the subtasks of a vertex with a sender that continues."""
     fed: set[int] = set()
     for edge in plan.graph.inputs(vertex):
         for sender in going_on[edge.source]:
@@ -216,7 +216,7 @@ def _fed(plan: ExecutionPlan, vertex: int, going_on: Mapping[int, list[int]]) ->
 def placement(
     plan: ExecutionPlan, running: Mapping[int, tuple[tuple[int, int], ...]], widths: tuple[int, ...]
 ) -> dict[int, int]:
-    """Return which slot of its level runs what in an epoch: target -> slot, in the order of the targets.
+    """Return the slot of each subtask in its level, as target -> slot in the order of the targets.
 
     Args:
         plan: The job's levels.
@@ -236,7 +236,7 @@ def placement(
 
 
 def _ranges(numbers: list[int]) -> tuple[tuple[int, int], ...]:
-    """Return the ranges that rising numbers are in, each as (start, stop)."""
+    """Return ascending numbers as ranges (start, stop)."""
     starts = [number for place, number in enumerate(numbers) if place == 0 or numbers[place - 1] != number - 1]
     stops = [
         number + 1 for place, number in enumerate(numbers, 1) if place == len(numbers) or numbers[place] != number + 1
@@ -247,11 +247,11 @@ def _ranges(numbers: list[int]) -> tuple[tuple[int, int], ...]:
 def plan_release(
     common: LevelDispatch, dispatches: Mapping[tuple[int, int], SubtaskDispatch], slots: int
 ) -> tuple[LevelDispatch, ...]:
-    """Spread the notices of a job's last checkpoint over one task for each slot, which all run at the same time.
+    """Distribute the notifications of the last checkpoint to one task for each slot, which all run at the same time.
 
     Args:
         common: As in `plan_epoch`.
-        dispatches: The notices, by (vertex, subtask).
+        dispatches: The notifications, by (vertex, subtask).
         slots: How many tasks can run at the same time.
     """
     notifications = [dispatches[key] for key in sorted(dispatches)]

@@ -91,6 +91,9 @@ class SubtaskDispatch:
     max_time_ms: int = 0
     #: Source subtasks: their input ends with this epoch.
     ends: bool = False
+    #: Those in a watermark alignment group: the smallest watermark of the others in it, MAX_WATERMARK where none holds
+    #: it back, or none is known yet.
+    group_watermark: int = MAX_WATERMARK
     #: Cut the chains of this subtask's keyed state: write a snapshot in place of a delta.
     full_snapshot: bool = False
     #: Write all operator state again: the checkpoint must not name files of an earlier one.
@@ -183,7 +186,7 @@ class JobDispatch:
 
 @dataclass(frozen=True, slots=True)
 class ResultPartition:
-    """What one run of a subtask has stored for the stages after its own (see `runtime.results`)."""
+    """The stored result of one run of a subtask, for later stages (see `runtime.results`)."""
 
     vertex: int
     subtask: int
@@ -219,8 +222,8 @@ class LevelDispatch:
     releases: bool = False
     #: For a stage of a batch job: the results that it reads, in the order of their senders. None for an epoch.
     results: tuple[ResultPartition, ...] | None = None
-    #: For a stage: the number of subtasks of its vertices that run fewer than the job graph says; each reads what was
-    #: sent to several.
+    #: For a stage: by vertex, the number of its subtasks if it runs fewer than the job graph says; each then reads the
+    #: input of several.
     parallelism: dict[int, int] = field(default_factory=dict[int, int])
 
     def ending_subtasks(self, vertex: int) -> set[int]:
@@ -228,7 +231,8 @@ class LevelDispatch:
         return {subtask for bounds in self.ending.get(vertex, ()) for subtask in range(*bounds)}
 
 
-#: The news of a channel: the watermark, or None where receivers know it, and whether it is idle and has ended.
+#: The changed status of a channel: the watermark, or None if receivers know it; whether it is idle; whether it has
+#: ended.
 ChannelNews: TypeAlias = tuple[int | None, bool, bool]
 
 
@@ -258,6 +262,18 @@ class ChannelClosing(msgspec.Struct, frozen=True, array_like=True):
 
 
 @dataclass(frozen=True, slots=True)
+class AlignmentReport:
+    """How the reader of a source stands in its watermark alignment group."""
+
+    group: str
+    #: Its watermark; MAX_WATERMARK where it holds nothing back: it is idle, without splits, at its end, or had no
+    #: watermark yet.
+    watermark: int
+    #: The smallest watermark of the others with which it could read what it may not read now; None where nothing waits.
+    awaits: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorAck:
     """One operator's part of a subtask's ack."""
 
@@ -278,6 +294,8 @@ class OperatorAck:
     more_available: bool = False
     #: Sources: the reader wants the input of the whole job to end.
     ends_input: bool = False
+    #: Sources in a watermark alignment group.
+    alignment: AlignmentReport | UnsetType = UNSET
     #: User metrics: name -> value.
     metrics: dict[str, float] = field(default_factory=dict[str, float])
     #: Lists and broadcast maps of functions; the handle of an earlier epoch as long as nothing changes.

@@ -93,7 +93,7 @@ def int_key_groups(numbers: Any, max_parallelism: int) -> Any:
 
 @cache
 def _crc_table() -> Any:
-    """Return the table of CRC-32, from checksums of one byte: they begin with all bits set and end with them turned."""
+    """Return the table of CRC-32, computed from checksums of one byte, whose initial and final inversion is undone."""
     import numpy as np
 
     return np.array([crc32(bytes([octet ^ 0xFF])) ^ 0xFFFFFFFF ^ (0xFFFFFFFF >> 8) for octet in range(256)], np.uint32)

@@ -3,12 +3,12 @@
 A restarted job reads the same records from the same checkpoint with the same program. So these errors end the job at
 once, without the restart strategy:
 
-- mistakes of the program: all `JobGraphError`s, such as state or functions that this version lacks, a state declared as
-  another kind, a key without an encoding; a partitioner that names no subtask; times and fields that
-  cannot be what they stand for; what cannot be pickled for a checkpoint,
-  or is too large for it; and names that Penstock does not have: an attribute of one of its objects, or a module;
+- mistakes of the program: all `JobGraphError`s, such as unsupported state or functions, a state declared as another
+  kind, or a key without an encoding; a partitioner that returns no subtask; invalid times and fields; values that
+  cannot be pickled, or are too large, for a checkpoint; and missing names: an attribute of an object of Penstock, or a
+  module;
 - state whose classes have changed, damaged checkpoints, and files of a checkpoint, or temporary ones, that are gone;
-- input files that have changed since the job found them;
+- input files that have changed since the job found them, and files of cached streams that are gone;
 - a note that a supervised program's next process would need, and cannot be written;
 - bugs that Penstock finds in itself, and a JVM that is gone.
 
@@ -26,6 +26,7 @@ from penstock.errors import (
     DriverCodeError,
     InternalError,
     JobGraphError,
+    KeptStreamError,
     LostCommittableError,
     MissingTimestampError,
     PartitionError,
@@ -39,6 +40,7 @@ from penstock.errors import (
     UnpicklableAccumulatorError,
     UnpicklableStateError,
     UnreadableOutputError,
+    UnstableKeyError,
 )
 
 _NON_RECOVERABLE: Final = (
@@ -47,6 +49,7 @@ _NON_RECOVERABLE: Final = (
     CorruptCheckpointError,
     InternalError,
     JobGraphError,
+    KeptStreamError,
     LostCommittableError,
     MissingTimestampError,
     PartitionError,
@@ -59,6 +62,7 @@ _NON_RECOVERABLE: Final = (
     TimestampError,
     UnpicklableAccumulatorError,
     UnpicklableStateError,
+    UnstableKeyError,
 )
 
 

@@ -4,7 +4,7 @@
 acks, which never change, and ``<job id>/blobs/<run id>`` a job program that is too large for a dispatch; beside it lie
 the dispatches of a wide epoch while that runs, as ``<run id>-<checkpoint>-<attempt>``. ``.mark`` is a random name of
 the directory itself, and ``.starts/<name>/3`` says which job was the third of its name to be started.
-``<job id>/results/`` has what the stages of a batch job hand on while it runs.
+``<job id>/results/`` has the stored results of a batch job's stages while the job runs.
 ``_claim-1`` beside the metadata of a checkpoint or savepoint says which job has claimed it.
 """
 
@@ -126,7 +126,7 @@ def blobs_directory(job_id: str) -> str:
 
 
 def results_directory(job_id: str) -> str:
-    """Return the directory of the results that the stages of a batch job hand on."""
+    """Return the directory of the stored results of a batch job's stages."""
     return f"{job_id}/results"
 
 

@@ -1,4 +1,4 @@
-"""Signatures of chain entries: without the key, nobody can write an entry or change the files that it names.
+"""Signatures of chain entries: only an owner of the key can write an entry, or change the files that it names.
 
 An entry holds the state of a job, or names files with the digests of their bytes. So its signature, which is checked
 before the entry is used, covers all bytes that are unpickled later.

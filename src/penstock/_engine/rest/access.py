@@ -1,4 +1,4 @@
-"""Who may ask what: the tokens, the roles that they give, codes that are good for one token, and what a guess costs."""
+"""Access control: tokens and their roles, one-time codes for a token, and delays after wrong tokens."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ if TYPE_CHECKING:
     from penstock.common.configuration import Configuration
 
 _READING: Final = option_table.REST_READ_ONLY_TOKEN
-#: In place of a token: everybody may do everything.
+#: The value that switches tokens off, so that every client is an operator.
 _OPEN: Final = "none"
 _SHORTEST_TOKEN: Final = 16
 
-#: The first of so many failures of a client within so many seconds costs it the first time, each further one double.
+#: After this many failures of a client within this many seconds, its answers are delayed; each further failure doubles
+#: the delay.
 _REMEMBERED_S: Final = 60.0
 _FIRST_DELAY_S, _LONGEST_DELAY_S = 0.1, 2.0
 _PEERS: Final = 1_000
-#: A link is for the one who has just started the program, or asked for it.
+#: A code is valid for this time; its link is used right after the start of the program.
 _CODE_MS: Final = 3_600_000
 _CODES: Final = 16
 
@@ -72,7 +73,7 @@ class AccessPolicy:
 class FailureDelays:
     """The delays of answers to wrong tokens, by the address of the client.
 
-    A right one is never held back: all users of a machine share one address.
+    Answers to right tokens are never delayed, because all users of a machine share one address.
 
     Args:
         clock: Returns seconds.
@@ -80,11 +81,11 @@ class FailureDelays:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        #: By address: how many failures, and when the last one was.
+        #: By address: the number of failures, and the time of the last one.
         self._failures: OrderedDict[str, tuple[int, float]] = OrderedDict()
 
     def after_failure(self, peer: str) -> float:
-        """Note a failure, and return for how many seconds its answer is to wait."""
+        """Note a failure, and return the delay of its answer in seconds."""
         now = self._clock()
         count, last = self._failures.pop(peer, (0, now))
         count = 1 if now - last > _REMEMBERED_S else count + 1
@@ -107,7 +108,7 @@ class OneTimeCodes:
         self._made: OrderedDict[str, Moment] = OrderedDict()
 
     def new(self) -> str:
-        """Return a new code; of too many, the oldest one is good no more."""
+        """Return a new code; beyond the maximum number, the oldest code becomes invalid."""
         code = secrets.token_urlsafe(16)
         with self._lock:
             self._made[code] = self._clock()
@@ -116,7 +117,7 @@ class OneTimeCodes:
         return code
 
     def redeem(self, code: str) -> bool:
-        """Tell whether a code is good; it is not afterwards."""
+        """Tell whether a code is valid, and make it invalid."""
         now = self._clock()
         with self._lock:
             known = [one for one in self._made if hmac.compare_digest(one.encode(), code.encode())]
@@ -125,10 +126,10 @@ class OneTimeCodes:
 
 
 def read_access(configuration: Configuration, hosts: frozenset[str]) -> AccessPolicy:
-    """Return who may ask: a token is always asked for, and made where none is set, unless none is to be.
+    """Return the access policy of the configuration; if it sets no token, one is made, unless tokens are switched off.
 
     Raises:
-        ConfigurationError: A token is easily guessed, or opens no more than is open already.
+        ConfigurationError: A token is too short, or gives no more than clients without it have.
     """
     token, reading = (_token(configuration, option) for option in (option_table.REST_TOKEN, _READING))
     if reading is not None and token in {_OPEN, reading}:

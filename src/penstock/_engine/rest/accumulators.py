@@ -33,12 +33,12 @@ class JobAccumulatorsInfo(msgspec.Struct, rename="kebab"):
 
 
 def job_accumulators(job: JobView) -> JobAccumulatorsInfo:
-    """Return what a job has counted."""
+    """Return the accumulators of a job."""
     return JobAccumulatorsInfo([], shown_accumulators(job.accumulators), {})
 
 
 def shown_accumulators(records: Mapping[str, StoredAccumulator]) -> list[UserTaskAccumulator]:
-    """Return accumulators by name, for people."""
+    """Return accumulators by name, with their values as display texts."""
     return [
         UserTaskAccumulator(name, record.type.rpartition(".")[2], record.text)
         for name, record in sorted(records.items())

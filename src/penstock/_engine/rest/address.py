@@ -1,4 +1,4 @@
-"""Finding a port that is free."""
+"""Finds a free port."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _log = hiding(logging.getLogger(__name__))
 
-#: All routes; where two fit a path, the one is taken that names the earlier part of it.
+#: All routes. If two match a path, the one whose earlier segment is literal wins.
 ROUTES: Final[tuple[Route, ...]] = (
     *cluster.ROUTES,
     *metrics.ROUTES,
@@ -98,7 +98,7 @@ async def _refused(_: Request, error: HttpError) -> Response:
 
 
 async def _no_route(request: Request, error: HTTPException) -> Response:
-    """Answer as Flink does where there is no route, or not for this method."""
+    """Answer a request for an unknown path or method as Flink does."""
     target = request.url.path
     if error.status_code == 405:
         text = f"{request.method} is not possible for {target}"

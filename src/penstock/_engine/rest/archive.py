@@ -1,4 +1,4 @@
-"""A job that has ended, in the file that Flink's history server reads: the answers of REST, each with its path."""
+"""The archive of an ended job for Flink's history server: one file with the REST answers about the job, by path."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ArchivedAnswer(msgspec.Struct):
 
 
 class Archive(msgspec.Struct):
-    """All that can be asked of a job."""
+    """All REST answers about a job."""
 
     archive: list[ArchivedAnswer]
 

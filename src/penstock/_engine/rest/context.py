@@ -25,16 +25,16 @@ class RestContext:
     operations: Operations
     #: Returns this moment.
     clock: Callable[[], Moment]
-    #: Tasks that run at the same time, and the processes in which they do.
+    #: The number of tasks that run at the same time, and the processes in which they run.
     slots: int
     executors: Callable[[], Sequence[ExecutorView]]
-    #: The configuration of the process, with what is secret hidden.
+    #: The configuration of the process; secrets are hidden.
     configuration: Mapping[str, str]
-    #: Where savepoints may be made.
+    #: The directories in which clients may make savepoints.
     directories: DirectoryPolicy
     #: Deletes a savepoint in the background.
     dispose: Callable[[str], Future[None]]
-    #: Good for the token, which is None where none is taken.
+    #: One-time codes for the token, and the token; None if the server takes no token.
     codes: OneTimeCodes
     token: str | None
     #: Asks the process to end.

@@ -1,4 +1,4 @@
-"""Where clients may have savepoints made, and which ones they may have deleted."""
+"""Which directories clients may name for savepoints, and which savepoints they may delete."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _KEY: Final = option_table.REST_ALLOWED_DIRECTORIES.key
 
 @dataclass(frozen=True, slots=True)
 class DirectoryPolicy:
-    """The directories that are open to clients.
+    """The directories that clients may name.
 
-    Messages say what was asked for, and never which directories there are.
+    Messages repeat the client's own text, and never name existing directories.
     """
 
-    #: Absolute paths and URLs; None where operators may name any directory, for one that is new.
+    #: Absolute paths and URLs; None if operators may name any directory for a new savepoint.
     allowed: tuple[str, ...] | None = None
 
     @classmethod
@@ -38,7 +38,7 @@ class DirectoryPolicy:
         """Return the policy of a server.
 
         Args:
-            configuration: What the user has set.
+            configuration: The configuration of the user.
             is_for_this_machine: Whether clients of this machine alone reach the server.
         """
         given = configuration.get(option_table.REST_ALLOWED_DIRECTORIES)
@@ -50,7 +50,7 @@ class DirectoryPolicy:
         """Return the part of a directory that may lead through links, because the user has named it.
 
         Args:
-            directory: What a client names for a savepoint.
+            directory: The directory that a client names for a savepoint.
             default: The job's own directory of savepoints.
 
         Raises:
@@ -60,7 +60,7 @@ class DirectoryPolicy:
             place = absolute(directory)
         except CheckpointStorageError:
             if self.allowed is None:
-                return "/"  # the job refuses it, with the reason
+                return "/"  # the job refuses the request, with the reason
             raise _not_open(directory) from None
         for root in (*(self.allowed or ()), *(() if default is None else (default,))):
             if is_below(place, root):
@@ -70,7 +70,7 @@ class DirectoryPolicy:
         return "/"
 
     def is_open(self, place: str) -> str | None:
-        """Return the allowed directory that a place is below; None where there is none."""
+        """Return the allowed directory that contains a path; None if no directory does."""
         return next((root for root in self.allowed or () if is_below(place, root) and place != root), None)
 
 
@@ -79,7 +79,7 @@ def _not_open(directory: str) -> HttpError:
 
 
 def is_below(place: str, root: str) -> bool:
-    """Tell whether a path is another one, or below it, by their texts.
+    """Tell from the texts of two paths whether the first is the second, or below it.
 
     Example:
         >>> is_below("/data/sp/one", "/data/sp"), is_below("/data/sp2", "/data/sp"), is_below("s3://b/x", "s3://b")
@@ -90,28 +90,28 @@ def is_below(place: str, root: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class JobPlaces:
-    """Where a job of this process keeps what it needs."""
+    """The directories of a job of this process."""
 
     control: JobControl
-    #: Its checkpoints; None where they go with it.
+    #: Its checkpoint directory; None if it is temporary.
     checkpoints: str | None
     #: The checkpoint or savepoint that it started from; None for a fresh start, or for the newest checkpoint.
     origin: str | None
-    #: How it reaches object stores.
+    #: The options with which it opens object stores.
     options: Mapping[str, str]
 
     def knows(self, place: str) -> bool:
-        """Whether a savepoint is one that the job has made, or started from."""
+        """Tell whether the job has made a savepoint, or was started from it."""
         return place == self.origin or place in self.control.savepoints
 
 
 class Disposals:
-    """Deletes savepoints for clients: those that the jobs of this process know, and those in allowed directories.
+    """Deletes savepoints for clients: savepoints of jobs of this process, and savepoints in allowed directories.
 
     Args:
         dispose: Deletes one, by its path, the directories of jobs that may need it, and options of object stores.
         policy: The allowed directories.
-        is_listed: Tells whether a job can still be asked for; others are forgotten.
+        is_listed: Tells whether the server still lists a job; other jobs are forgotten.
     """
 
     def __init__(
@@ -133,8 +133,8 @@ class Disposals:
         """Delete a savepoint.
 
         Raises:
-            SavepointChangeError: It is none that may be deleted from here, or cannot be deleted.
-            PenstockError: What the storage says.
+            SavepointChangeError: Clients may not delete it, or it cannot be deleted.
+            PenstockError: The storage has failed.
         """
         place = absolute(path).removesuffix(f"/{METADATA}")
         known = next((job for job in self._jobs if job.knows(place)), None)
@@ -160,7 +160,7 @@ class Disposals:
             raise SavepointChangeError(path, reason) from None
 
     def _options_of(self, place: str) -> Mapping[str, str]:
-        """Return how a place is reached that no job knows: as by the last job with options, where it is an object."""
+        """Return the storage options for a path of no job; for object stores, those of the last job that has any."""
         nothing: dict[str, str] = {}
         if not scheme_of(place):
             return nothing
@@ -168,7 +168,7 @@ class Disposals:
 
 
 def places(control: JobControl, configuration: Configuration, options: Mapping[str, str]) -> JobPlaces:
-    """Return where a job of this process keeps what it needs."""
+    """Return the directories of a job of this process."""
     origin = configuration.get(option_table.RECOVERY_PATH)
     named = None if origin in {None, option_table.LATEST} else str(origin).removesuffix(f"{os.sep}{METADATA}")
     return JobPlaces(control, configuration.get(option_table.CHECKPOINT_DIRECTORY), named, options)

@@ -48,7 +48,7 @@ def io_metrics(job: JobView, subtasks: Iterable[SubtaskView]) -> IOMetricsInfo:
 
 
 def status_counts(statuses: Iterable[TaskStatus]) -> dict[TaskStatus, int]:
-    """Return how often each status occurs, those included that do not."""
+    """Return the number of occurrences of each status, including those that do not occur."""
     found = Counter(statuses)
     return {status: found[status] for status in TaskStatus}
 
@@ -73,7 +73,7 @@ def aggregate_status(statuses: Iterable[TaskStatus]) -> TaskStatus:
 
 
 class TimeSpan(msgspec.Struct):
-    """From when to when something ran, in epoch milliseconds, and for how long; -1 for what has not come."""
+    """Start and end in epoch milliseconds, and the duration; -1 for a time that has not come."""
 
     start: int
     end: int
@@ -81,7 +81,7 @@ class TimeSpan(msgspec.Struct):
 
 
 def subtask_span(job: JobView, subtask: SubtaskView, now: Moment) -> TimeSpan:
-    """Return from when to when a subtask ran."""
+    """Return start and end of a subtask."""
     start = job.status_times.get(JobStatus.RUNNING)
     if start is None:
         return TimeSpan(-1, -1, -1)
@@ -90,12 +90,12 @@ def subtask_span(job: JobView, subtask: SubtaskView, now: Moment) -> TimeSpan:
 
 
 def job_span(job: JobView, now: Moment) -> TimeSpan:
-    """Return from when to when a job ran here."""
+    """Return start and end of a job in this process."""
     return _span(job.started, job.ended, now)
 
 
 def _span(start: Moment, end: Moment | None, now: Moment) -> TimeSpan:
-    """Return a span with the times that the clock showed, and the time that passed between them."""
+    """Return a span: its ends by the time of day, its duration by the monotonic clock."""
     return TimeSpan(start.now_ms, -1 if end is None else end.now_ms, max(0, (end or now).since(start)))
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 #: Bytes of a body; the largest that a client of Flink sends has some hundred.
 MAX_BODY: Final = 64 << 10
-#: Of its length; Python converts no number of some thousand.
+#: The maximum number of digits in Content-Length; Python refuses to convert very long numbers.
 _MOST_DIGITS: Final = 18
 _BODY_TIMEOUT_S: Final = 10.0
 _JSON: Final = "application/json"
@@ -45,8 +45,8 @@ class Guard:
 
     Args:
         app: The application; it finds the client's role in the scope, as ``penstock.role``.
-        access: Who may ask.
-        delays: How long answers to wrong tokens wait.
+        access: The tokens and the accepted names of the server.
+        delays: The delays of answers to wrong tokens.
     """
 
     def __init__(self, app: ASGIApp, access: AccessPolicy, delays: FailureDelays | None = None) -> None:
@@ -66,14 +66,14 @@ class Guard:
             body = await self._body(headers, receive)
             _check_kind(body, headers)
         except HttpError as error:
-            # What is left of the body is not read, so nothing can follow on this connection.
+            # The rest of the body is not read, so the connection cannot be used again.
             error.headers["connection"] = "close"
             await error_response(error)(scope, receive, send)
             return
         await self._app(scope, _replayed(body, receive), send)
 
     def _finished(self, send: Send, scope: Scope, *, is_guess: bool) -> Send:
-        """Add what every answer has, and hold back the answer to a wrong token; others are served meanwhile."""
+        """Add the headers of every answer, and delay answers to wrong tokens without delaying other clients."""
 
         async def finished(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -88,7 +88,7 @@ class Guard:
         return finished
 
     def _check(self, method: str, path: str, headers: Headers) -> Role:
-        """Return what the client may do; raises HttpError where it may not even ask."""
+        """Return the role of the client; raise HttpError if it has none that the path needs."""
         host = headers.get("host", "")
         if not self._knows(host):
             raise HttpError(403, f"Host {host!r} is not a name of this server; rest.address can name one more.")
@@ -104,7 +104,7 @@ class Guard:
                 "prints a link that holds the way to it."
             )
             raise HttpError(401, text, {"WWW-Authenticate": "Bearer"})
-        if is_about_jars(path):  # before their bodies, which are larger than what is read here
+        if is_about_jars(path):  # before their bodies, which are longer than the limit
             raise HttpError(404, JARS)
         return role
 
@@ -134,14 +134,14 @@ class Guard:
 
 
 def _check_kind(body: bytes, headers: Headers) -> None:
-    """A form of a browser has other types; what has none is taken for JSON."""
+    """Accept JSON only, because a browser's form has other types; a body without a type is taken for JSON."""
     kind = headers.get("content-type", _JSON).partition(";")[0].strip().lower()
     if body and kind != _JSON:
         raise HttpError(415, f"The body has to be {_JSON}, not {kind}.")
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """Give the body that was read once more; what comes behind it, the end of the connection, is passed on."""
+    """Return a `receive` that gives the body again, and then the messages that follow it."""
     whole: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:
@@ -155,7 +155,7 @@ def _too_large() -> HttpError:
 
 
 def _is_page(method: str, path: str, headers: Headers) -> bool:
-    """Tell whether a browser follows a link to one of the pages, which changes nothing."""
+    """Tell whether a browser follows a link to one of the pages, which is allowed from other sites."""
     navigates = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
     return method in _SAFE and navigates and not path.endswith("/yarn-cancel")
 

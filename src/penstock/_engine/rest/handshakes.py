@@ -1,7 +1,7 @@
-"""The beginning of a TLS connection: how many may be at it, and for how long.
+"""TLS handshakes, limited in number and duration.
 
-asyncio would leave clients a minute for their handshake, and let there be as many of them as the process has
-descriptors, which its jobs need.
+asyncio alone would allow a minute for each handshake, and as many handshakes as the process has descriptors, which its
+jobs need.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 TIMEOUT_S: Final = 10.0
-#: Handshakes at the same time; one takes milliseconds where the client means it.
+#: The maximum number of handshakes at the same time; an honest client needs milliseconds for one.
 MAX_HANDSHAKES: Final = 64
 
 
 class Handshakes:
-    """Shakes hands with clients, and hands them to another protocol then.
+    """Performs the handshakes of clients, and then passes each connection to another protocol.
 
     Args:
-        context: The server's certificate, and what clients are asked for.
+        context: The server's certificate, and the requirements for clients.
         protocol: Makes the protocol behind TLS.
     """
 
@@ -33,11 +33,11 @@ class Handshakes:
         self._waiting: dict[asyncio.Transport, asyncio.Task[None]] = {}
 
     def __call__(self, **options: object) -> asyncio.Protocol:
-        """Return a protocol for a new connection, made with the options that the one behind TLS takes."""
+        """Return a protocol for a new connection; it takes the options of the protocol behind TLS."""
         return _Handshake(self, self._protocol(**options))
 
     def begin(self, transport: asyncio.Transport, handshake: _Handshake) -> None:
-        """Shake hands; of too many clients at it, close the one that began first."""
+        """Begin a handshake; if there are too many, close the connection whose handshake began first."""
         transport.pause_reading()  # until TLS reads itself
         if len(self._waiting) >= MAX_HANDSHAKES:
             next(iter(self._waiting)).abort()
@@ -45,7 +45,7 @@ class Handshakes:
 
     async def _shake(self, transport: asyncio.Transport, handshake: _Handshake) -> None:
         try:
-            with contextlib.suppress(OSError):  # no TLS, none that we speak, or too late: asyncio has closed it
+            with contextlib.suppress(OSError):  # no TLS, or too late: asyncio has closed it
                 secured = await asyncio.get_running_loop().start_tls(
                     transport, handshake, self._context, server_side=True, ssl_handshake_timeout=TIMEOUT_S
                 )
@@ -56,7 +56,7 @@ class Handshakes:
 
 
 class _Handshake(asyncio.Protocol):
-    """One connection until its handshake is over; keeps what comes right behind that."""
+    """One connection during its handshake; keeps the data that arrives right after it."""
 
     def __init__(self, all_of_them: Handshakes, protocol: asyncio.Protocol) -> None:
         self._all = all_of_them
@@ -74,11 +74,11 @@ class _Handshake(asyncio.Protocol):
         self._early += data
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Note that there is nothing to hand over."""
+        """Forget the data of a closed connection."""
         self._is_lost = True
 
     def hand_over(self, secured: asyncio.Transport) -> None:
-        """Let the protocol behind TLS continue."""
+        """Pass the connection to the protocol behind TLS."""
         if self._is_lost:
             return
         secured.set_protocol(self._protocol)

@@ -1,4 +1,4 @@
-"""Header lines of every answer, refusals and files among them: what browsers may do with it."""
+"""The security headers of every answer, including errors and files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POLICY: Final = "; ".join(
         "trusted-types 'none'",
     )
 )
-#: As ASGI has them. Nothing is stored: after an upgrade no old module meets a new one, and no disk keeps figures.
+#: In the form of ASGI. Browsers store nothing: so no old module is used after an upgrade, and no disk keeps figures.
 SECURITY_HEADERS: Final = (
     (b"cache-control", b"no-store"),
     (b"content-security-policy", POLICY.encode()),

@@ -1,4 +1,4 @@
-"""The HTTP server proper: uvicorn on a socket that is listening already, with limits for clients, slow or many."""
+"""The HTTP server: uvicorn on a listening socket, with limits on the time and the number of clients."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
     from penstock._engine.rest.context import RestContext
     from penstock._engine.rest.settings import RestSettings
 
-#: A client has so long for a whole request, in seconds, and so long for taking the whole answer.
+#: The time limits of a client in seconds: for sending a whole request, and for taking the whole answer.
 REQUEST_TIMEOUT_S: Final = 15.0
 _ANSWER_TIMEOUT_S: Final = 60.0
 _KEEP_ALIVE_S: Final = 30
-#: Connections at the same time. A process has some 1,000 descriptors, and its jobs need the others.
+#: The maximum number of connections. A process has some 1,000 descriptors, and its jobs need the rest.
 MAX_CONNECTIONS: Final = 256
-#: Of the head of a request: its bytes, and its lines, each of which costs more than many bytes. Browsers send some 20.
+#: The limits on the head of a request: its bytes and its lines. Browsers send some 20 lines.
 _MAX_HEAD: Final = 32 << 10
 _MAX_HEAD_LINES: Final = 100
-#: Of one answer, before a part of it is sent.
+#: The bytes of one answer that are kept before a part of it is sent.
 _CORKED_BYTES: Final = 64 << 10
 _METRICS: Final = "/metrics"
 
 
 class _Corked:
-    """A transport that sends at once what is written in one turn of the loop: head and body go in one TLS record.
+    """A transport that collects all writes of one turn of the loop, so that head and body go in one TLS record.
 
     Args:
-        transport: What it stands before; it has all else.
+        transport: The wrapped transport.
         loop: The loop.
     """
 
@@ -54,7 +54,7 @@ class _Corked:
         self._bytes = 0
 
     def write(self, data: bytes) -> None:
-        """Take a part of what is to be sent."""
+        """Collect data to send."""
         if not data:
             return
         if not self._parts:
@@ -65,7 +65,7 @@ class _Corked:
             self._flush()
 
     def close(self) -> None:
-        """Close once all is sent."""
+        """Close after all data is sent."""
         self._flush()
         self._transport.close()
 
@@ -80,20 +80,20 @@ class _Corked:
 
 
 class LimitedProtocol(H11Protocol):
-    """Closes connections: of clients that are too slow with a request or with taking the answer, and of too many."""
+    """Closes connections of clients that send or receive too slowly, and connections beyond the maximum number."""
 
     request_timeout_s = REQUEST_TIMEOUT_S
     _deadline: asyncio.TimerHandle | None = None
-    #: When it was made, or had its last answer, by the clock of the loop.
+    #: When the connection was made, or had its last answer, by the clock of the loop.
     _last_served: float = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for the first request; of too many connections, close the one that was served longest ago."""
+        """Wait for the first request; beyond the maximum, close the connection whose last answer is the oldest."""
         super().connection_made(cast("Any", _Corked(transport, self.loop)))
         self._last_served = self.loop.time()
         self._within(self.request_timeout_s)
         if len(self.connections) > MAX_CONNECTIONS:
-            # Those that close now are among them until the loop gets to them.
+            # Closing connections count until the loop has closed them.
             every = cast("set[LimitedProtocol]", self.connections)
             others = [one for one in every if not one.transport.is_closing()]
             if len(others) > MAX_CONNECTIONS:
@@ -108,7 +108,7 @@ class LimitedProtocol(H11Protocol):
             self._within(_ANSWER_TIMEOUT_S)
 
     def handle_events(self) -> None:
-        """Take what has come so far, unless it is a head of very many lines, which is refused before it is parsed."""
+        """Parse the received data; a head of too many lines is refused before it is parsed."""
         if self.conn.their_state is h11.IDLE:
             waiting, _ = self.conn.trailing_data
             if waiting.count(b"\n") > _MAX_HEAD_LINES and _head(waiting).count(b"\n") > _MAX_HEAD_LINES:
@@ -117,7 +117,7 @@ class LimitedProtocol(H11Protocol):
         super().handle_events()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no request, with the headers that all answers have."""
+        """Refuse data that is no HTTP request, with the headers of all answers."""
         usual = ((b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close"))
         head = h11.Response(status_code=400, headers=[*usual, *SECURITY_HEADERS], reason=b"Bad Request")
         for event in (head, h11.Data(data=msg.encode("ascii", "replace")), h11.EndOfMessage()):
@@ -179,8 +179,8 @@ def serve(
     """Serve until the server is told to exit.
 
     Args:
-        context: What the API is about.
-        settings: Who may ask, and with which TLS.
+        context: The context of the handlers.
+        settings: Hold the tokens and TLS.
         listening: The socket.
         metrics: A socket for metrics alone; None without one.
         started: Gets the server before it runs.

@@ -21,11 +21,11 @@ class HttpError(Exception):
 
 
 class ErrorResponseBody(msgspec.Struct):
-    """The body of every answer that is no success."""
+    """The body of every answer about an error."""
 
     errors: list[str]
 
 
 def job_not_found(job_id: str) -> HttpError:
-    """Return the answer to a question about a job that is not there."""
+    """Return the error for an unknown job."""
     return HttpError(404, f"Job {job_id} not found")

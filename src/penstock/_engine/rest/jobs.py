@@ -16,7 +16,7 @@ class Jobs:
     """Finds jobs by their ids; safe to use from any thread.
 
     Args:
-        keep_ended_ms: How long an ended job can be asked for.
+        keep_ended_ms: How long an ended job is listed, in milliseconds.
         clock: Returns the moment.
     """
 
@@ -32,7 +32,7 @@ class Jobs:
             self._controls.append(control)
 
     def lists(self, control: JobControl) -> bool:
-        """Tell whether a job is one of these, and has not ended too long ago."""
+        """Tell whether a job is listed: it runs, or has ended a short time ago."""
         with self._lock:
             return control in self._controls
 
@@ -51,5 +51,5 @@ class Jobs:
         ]
 
     def find(self, job_id: str) -> JobControl | None:
-        """Return a job, None when there is none of that id; of several runs that continue the one that began last."""
+        """Return the job of an id; None for an unknown id. Of several live runs, return the one that began last."""
         return next((one for one in reversed(self.all()) if one.view.job_id == job_id), None)

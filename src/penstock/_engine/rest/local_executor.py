@@ -1,4 +1,4 @@
-"""The driver's own process as the one that runs tasks, where Spark is local."""
+"""The driver's process as the executor of a local Spark."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STATM: Final = Path("/proc/self/statm")
 
 
 def local_executor(slots: int, running_tasks: int) -> ExecutorView:
-    """Return this process, with what the system says about its memory."""
+    """Return this process as an executor, with its memory."""
     return ExecutorView(SPARK, socket.gethostname(), 0, slots, running_tasks, _physical_bytes(), _resident_bytes())
 
 
@@ -25,7 +25,7 @@ def _physical_bytes() -> int:
 
 
 def _resident_bytes() -> int:
-    """Return what this process has in memory; its most so far, where the system does not tell the present."""
+    """Return the resident bytes of this process; their peak if the system does not tell the current number."""
     if _STATM.exists():
         return int(_STATM.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
     if sys.platform == "win32":

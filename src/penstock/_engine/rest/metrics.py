@@ -1,4 +1,4 @@
-"""Metrics with Flink's names: of the process, of a job, of subtasks, and what user functions count."""
+"""Metrics with Flink's names: of the process, of jobs, of subtasks, and of user functions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def process_metrics(jobs: Iterable[JobControl], slots: int, executors: int) -> d
 
 
 def executor_metrics(executor: ExecutorView) -> dict[str, Value]:
-    """Return the metrics of a process that runs tasks: what Spark, or the system, says of its memory."""
+    """Return the metrics of an executor: its memory."""
     return {
         "Status.JVM.Memory.Heap.Used": executor.used_memory,
         "Status.JVM.Memory.Heap.Committed": executor.memory,
@@ -101,7 +101,7 @@ def _rate(job: JobView, count: int) -> float:
 
 
 def operator_metrics(job: JobView, vertex: int, subtask: SubtaskView) -> dict[tuple[str, str], Value]:
-    """Return what the functions of a subtask count and measure, by operator uid and name."""
+    """Return the metrics of the user functions of a subtask, by operator uid and name."""
     return {
         (operator.uid, name): value
         for operator in job.plan.vertices[vertex].operators
@@ -121,7 +121,7 @@ def vertex_metrics(job: JobView, vertex: int) -> dict[str, Value]:
 
 
 def flat(name: str) -> str:
-    """Return a name of an operator as part of the name of a metric.
+    """Return an operator's name as a part of a metric's name.
 
     Example:
         >>> flat("Keyed Reduce: 1")

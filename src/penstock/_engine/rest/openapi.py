@@ -1,4 +1,4 @@
-"""The API's OpenAPI document, made of the routes and their types, and a page that shows it without any network."""
+"""The OpenAPI document, generated from the routes and their types, and an offline page that shows it."""
 
 from __future__ import annotations
 

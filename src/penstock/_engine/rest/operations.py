@@ -1,4 +1,4 @@
-"""Operations that take a while: begun by one request, asked for by others, remembered for some minutes."""
+"""Asynchronous operations: one request begins each, others ask for its status; outcomes are kept for some minutes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.clocks import Moment
 
 
-#: Operations at the same time, and those that are remembered: each takes a thread, or memory, because a client says so.
+#: The maximum numbers of running and of remembered operations, because clients cause their threads and memory.
 MAX_UNDER_WAY: Final = 64
 MAX_KEPT: Final = 1_000
 
-#: At the end of the process it is looked so often, in seconds, whether clients are still there.
+#: The pause in seconds between two looks for waiting clients at the end of the process.
 _LOOK_S: Final = 0.5
 
 
@@ -39,16 +39,16 @@ class Operation:
     """One operation."""
 
     future: Future[Any]
-    #: When a client asked for it last, and within which time it wants to ask again; None for one that did not say.
+    #: When a client last asked for the status, and the time within which it asks again; None if it did not say.
     asked: Moment
     lease_ms: int | None = None
-    #: When its outcome was first seen; None while there is none.
+    #: When its outcome was known; None before.
     ended: Moment | None = None
-    #: Whether the outcome was read, or the client that has asked waits for it no more.
+    #: Whether the outcome was read, or its client no longer waits for it.
     was_read: bool = False
 
     def has_reader(self, now: Moment) -> bool:
-        """Whether a client may still come to read the outcome."""
+        """Whether a client may still read the outcome."""
         return not self.was_read and (self.lease_ms is None or now.since(self.asked) <= self.lease_ms)
 
 
@@ -65,7 +65,7 @@ class Operations:
     """The operations of all jobs of this process.
 
     Args:
-        keep_ms: How long an outcome can be asked for.
+        keep_ms: How long an outcome is kept, in milliseconds.
         clock: Returns the moment.
     """
 
@@ -83,19 +83,20 @@ class Operations:
         begin: Callable[[], Future[Any]],
         lease_ms: int | None = None,
     ) -> str:
-        """Begin an operation, unless one of that trigger id has begun already; return the id.
+        """Begin an operation and return its trigger id; an id that is known begins nothing.
 
         The process does not wait for a client to read an immediate failure.
 
         Args:
             kind: What it is.
-            job_id: The job; empty for what belongs to none.
+            job_id: The job; empty for an operation without a job.
             trigger_id: The id that the client gave it; a new one when left out.
             begin: Begins it.
-            lease_ms: The client asks again within so many milliseconds, and else it is gone; None where it did not say.
+            lease_ms: The client asks again within this many milliseconds, or else counts as gone; None if it did not
+                say.
 
         Raises:
-            HttpError: Too many are under way.
+            HttpError: Too many operations are running.
         """
         chosen = trigger_id or secrets.token_hex(16)
         with self._changed:
@@ -124,7 +125,7 @@ class Operations:
             return OperationStatus(done=True, error=error, result=None if error else operation.future.result())
 
     def leave(self, kind: OperationKind, job_id: str, trigger_id: str) -> bool:
-        """Wait for no reader of an outcome; it can still be read. Tells whether the operation is known."""
+        """Note that no client waits for an outcome, which can still be read. Tells whether the operation is known."""
         with self._changed:
             self._forget()
             operation = self._operations.get((kind, job_id, trigger_id))
@@ -134,7 +135,7 @@ class Operations:
             return operation is not None
 
     def wait_until_read(self, timeout_s: float) -> bool:
-        """Wait until each outcome was read, has expired, or its client has ended; return whether that is so.
+        """Wait until no client may still read an outcome; return whether that is so.
 
         Args:
             timeout_s: How long to wait at most, in seconds.
@@ -147,7 +148,7 @@ class Operations:
 
     @property
     def unread(self) -> bool:
-        """Whether there are outcomes, or will be, that a client may still come to read."""
+        """Whether a client may still read an outcome, including outcomes of running operations."""
         with self._changed:
             return self._unread()
 

@@ -1,4 +1,4 @@
-"""The dashboard, and the page about the API: files, whose modules use the API as any other client does."""
+"""The files of the dashboard and of the page about the API; their scripts are ordinary clients of the API."""
 
 from __future__ import annotations
 

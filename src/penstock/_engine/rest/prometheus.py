@@ -1,4 +1,4 @@
-"""All metrics in the text format of Prometheus, with the names and labels of Flink's reporter, for its dashboards.
+"""All metrics in the text format of Prometheus, with the names and labels of Flink's reporter.
 
 Source: org.apache.flink.metrics.prometheus.PrometheusReporter. All of ours are gauges, as Flink's counters and meters
 are there.
@@ -34,9 +34,10 @@ class _Exposition:
         self._metrics: dict[str, tuple[str, dict[str, float]]] = {}
 
     def add(self, scope: str, labels: Mapping[str, str], metrics: Mapping[str, Value]) -> None:
-        """Add the metrics of one thing; those that are no numbers are left out, as in Flink.
+        """Add the metrics of one thing; values that are not numbers are left out, as in Flink.
 
-        Of names that are one name here, the first is taken: a second sample would have all of them refused.
+        If several names become one name in this format, only the first is taken, because Prometheus would refuse a
+        duplicate.
         """
         shown = ",".join(f'{name}="{_NO_NAME.sub("_", value)}"' for name, value in labels.items())
         for name, value in metrics.items():
@@ -55,14 +56,14 @@ class _Exposition:
 
 
 def _one_line(name: str) -> str:
-    """Return a name as the text behind HELP: what would end its line, or could not be sent, is escaped."""
+    """Return a name as the text of a HELP line; line ends and characters that cannot be encoded are escaped."""
     return name.encode("ascii", "backslashreplace").decode().translate(_ESCAPES)
 
 
 def _number(value: float) -> float:
     try:
         return float(value)
-    except OverflowError:  # a whole number that a user counts, beyond what Prometheus can hold
+    except OverflowError:  # an integer beyond the range of Prometheus
         return float("inf") if value > 0 else float("-inf")
 
 

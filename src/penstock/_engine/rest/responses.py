@@ -17,10 +17,10 @@ JSON: Final = "application/json; charset=UTF-8"
 
 
 def json_of(answer: Any) -> bytes:
-    """Return an answer as JSON; halves of characters, which a text of a user's may have and JSON not, are escaped."""
+    """Return an answer as JSON; lone surrogates, which a user's text may have, are escaped."""
     try:
         return msgspec.json.encode(answer)
-    except UnicodeEncodeError:  # else one such text would be the end of the answers about all jobs
+    except UnicodeEncodeError:  # else one such text would break the answers about all jobs
         return msgspec.json.encode(_printable(msgspec.to_builtins(answer)))
 
 
@@ -35,5 +35,5 @@ def _printable(value: Any) -> Any:
 
 
 def error_response(error: HttpError) -> Response:
-    """Return the response that is no success."""
+    """Return the response for an error."""
     return Response(json_of(ErrorResponseBody([error.text])), error.status, headers=error.headers, media_type=JSON)

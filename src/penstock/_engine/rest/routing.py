@@ -1,6 +1,6 @@
-"""From an HTTP request to a handler: what a route declares, and how path, query and body are read.
+"""Routes declare path, query, body and role of a request; requests are read and checked by these declarations.
 
-The declarations are also what the OpenAPI document is made of, so the two cannot differ.
+The OpenAPI document is generated from the same declarations, so the two cannot differ.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 _ID: Final = re.compile("[0-9a-f]{32}")
 _WHOLE: Final = re.compile("[0-9]{1,18}")
-#: Path parameters that are numbers; all others but these and the names are ids.
+#: Path parameters that are numbers. All parameters that are neither numbers nor names are ids.
 NUMBERS: Final = frozenset({"checkpointid", "subtaskindex", "attempt"})
-#: Those that are names.
+#: Path parameters that are names.
 NAMES: Final = frozenset({"taskmanagerid", "jarid", "filename"})
 _NAME: Final = re.compile("[^/]{1,255}")
 
@@ -37,7 +37,7 @@ class QueryParameter:
 
     name: str
     description: str
-    #: The values that it can have; all texts where it is empty.
+    #: The allowed values; empty if any text is allowed.
     choices: tuple[str, ...] = ()
     default: str | None = None
     number: bool = False
@@ -55,7 +55,7 @@ class Route:
     answer: Any
     #: The status code of a success.
     code: int = 200
-    #: The type of the body; None where there is none to be read.
+    #: The type of the body; None if the body is not read.
     body: Any = None
     query: tuple[QueryParameter, ...] = ()
     #: The other answers, by status code.
@@ -69,7 +69,7 @@ class Route:
         return re.findall(r"{(\w+)}", self.path)
 
     def check(self, role: Role) -> None:
-        """Refuse a client that may not ask; raises HttpError."""
+        """Refuse a client without the role that the route needs; raises HttpError."""
         needed = self.role if self.role is not None else Role.READER if self.method == "GET" else Role.OPERATOR
         if role < needed:
             raise HttpError(403, f"The read-only token is not enough for {self.method} {self.path}.")
@@ -79,14 +79,14 @@ class HandlerRequest:
     """One request, as its handler sees it.
 
     Args:
-        context: What the API is about.
+        context: The context of the handlers.
         route: The route.
         path: The path's parameters as text.
         query: The query's parameters as text; the last one of a name counts.
         body: The request's body.
 
     Raises:
-        HttpError: Something in the request cannot be.
+        HttpError: A part of the request is invalid.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class HandlerRequest:
 
     @property
     def control(self) -> JobControl:
-        """The job that the path names; raises Refusal when there is none."""
+        """The control of the job that the path names; raises HttpError for an unknown job."""
         job_id = self.id("jobid")
         control = self.context.jobs.find(job_id)
         if control is None:
@@ -126,7 +126,7 @@ class HandlerRequest:
 
     @property
     def job(self) -> JobView:
-        """The same job as it is now."""
+        """The current view of that job."""
         return self.control.view
 
 
@@ -154,7 +154,7 @@ def _unparsable(kind: str, name: str, text: str) -> HttpError:
 
 
 def _read(body: bytes, kind: Any) -> Any:
-    """Read a body; an empty one has no members. Those that are not known are left out where the type allows that."""
+    """Read a body; an empty one has no members. Unknown members are ignored if the type allows it."""
     try:
         return json_decoder(kind).decode(body.strip() or b"{}")
     except msgspec.ValidationError as error:

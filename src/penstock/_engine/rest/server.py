@@ -1,8 +1,8 @@
 """The REST server of a process: its socket, its thread, and its end.
 
-Only the socket is made at the start. The thread waits at it, and loads and starts the HTTP server when the first client
-comes: a job without clients pays a millisecond. When the process ends, the server stays until the outcome of
-each operation was read once, as Flink's does; else a client that stopped the job would never hear that it has.
+Only the socket is made at the start. The thread waits for the first client, and then loads and starts the HTTP server:
+so a job without clients pays a millisecond. At the end of the process the server stays until the outcome of each
+operation was read once, as Flink's does; otherwise a client that stopped the job would never learn the outcome.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from penstock._engine.rest.jobs import Jobs
 from penstock._engine.rest.local_executor import local_executor
 from penstock._engine.rest.operations import Operations
 from penstock.common import option_table
+from penstock.common.job_status import JobStatus
 from penstock.common.process import at_exit, is_on_terminal, report
 from penstock.errors import ConfigurationError
 
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from penstock._engine.rest.directories import JobPlaces
     from penstock._engine.rest.settings import RestSettings
     from penstock.common.configuration import Configuration
-    from penstock.common.job_status import JobStatus
 
 _log = logging.getLogger(__name__)
 
@@ -54,11 +54,11 @@ class RestServer:
     """Serves Flink's REST API for the jobs of this process: a `JobStatusListener` of each.
 
     Args:
-        settings: Where, and for whom.
+        settings: The settings of the server.
         dispose: Deletes a savepoint, by its path, directories of jobs that may need it, and options of object stores.
 
     Raises:
-        ConfigurationError: It cannot listen where it is to.
+        ConfigurationError: It cannot listen at the configured address.
     """
 
     def __init__(
@@ -72,6 +72,7 @@ class RestServer:
         self._server: uvicorn.Server | None = None
         self._closing = False
         self._lingers = True
+        self._has_said = False
         self._thread: threading.Thread | None = None
         self._at_exit: Callable[[], None] | None = None
         self._registry = JobRegistry(settings.registry_directory)
@@ -80,15 +81,15 @@ class RestServer:
         self.operations = Operations(settings.store_ms, Moment.now)
         self._codes = OneTimeCodes(Moment.now)
         port: int = self._socket.getsockname()[1]
-        #: Where clients find it.
+        #: The URL of the server.
         self.address = settings.url(port)
 
     def start(self, slots: int, executors: Callable[[], Sequence[ExecutorView]] | None = None) -> None:
-        """Begin to serve, on a thread of its own; one that serves already continues.
+        """Begin to serve on a thread of its own; does nothing if the server is running.
 
         Args:
             slots: Tasks that run at the same time.
-            executors: Returns the processes in which they do; this one alone when left out.
+            executors: Returns the processes in which they run; this process by default.
         """
         if self._thread is not None:
             return
@@ -108,17 +109,16 @@ class RestServer:
         self._thread = threading.Thread(target=self._run, args=(context,), name="penstock-rest", daemon=True)
         self._thread.start()
         self._at_exit = at_exit(self.close)
-        self._say_where()
+        if self._settings.access.token is None:
+            _log.warning("REST asks for no token (%s): every user of this machine can steer the jobs", _OPEN)
 
     def _running_tasks(self, slots: int) -> int:
         return slots if any(not control.view.is_over for control in self.jobs.all()) else 0
 
     def _say_where(self) -> None:
-        """Tell the user where it is; what lets a browser in goes to a terminal alone, for a log is read by others."""
+        """Tell the user the server's address; a link with a code goes to a terminal only, because others read logs."""
         link = self.address
-        if self._settings.access.token is None:
-            _log.warning("REST asks for no token (%s): every user of this machine can steer the jobs", _OPEN)
-        elif is_on_terminal():
+        if self._settings.access.token is not None and is_on_terminal():
             link = f"{self.address}/#code={self._codes.new()}"
         report(f"Penstock dashboard and REST API: {link}")
         if self._metrics_socket is not None:
@@ -134,7 +134,7 @@ class RestServer:
 
         Args:
             control: The job.
-            places: Where it keeps what it needs; clients can have none of its savepoints deleted when left out.
+            places: Its directories; if left out, clients cannot delete its savepoints.
         """
         self.jobs.add(control)
         if places is not None:
@@ -145,17 +145,20 @@ class RestServer:
         self._registry.add(self._entry(job))
 
     def on_status(self, status: JobStatus) -> None:
-        """Leave it to `job_named` and `job_ended`."""
+        """Say where the server is once its first job is there, which is after its takeover; else there is its error."""
+        if status is JobStatus.CREATED and not self._has_said:
+            self._has_said = True
+            self._say_where()
 
     def on_progress(self, progress: JobProgress) -> None:
-        """See after each epoch that the job is still listed: its entry may have been cleaned away."""
+        """List the job again after each epoch if its entry in the registry was deleted."""
         self._registry.restore()
 
     def on_failure(self, failure: JobFailure) -> None:
         """Do nothing: clients ask for failures."""
 
     def job_ended(self, job: JobView) -> None:
-        """Take a job out of that list."""
+        """Remove a job from the registry."""
         self._registry.remove(self._entry(job))
 
     def _entry(self, job: JobView) -> RegistryEntry:
@@ -226,7 +229,7 @@ class RestServer:
 
 
 def _listen_for_metrics(settings: RestSettings) -> socket.socket | None:
-    """Return a socket for metrics alone; a job does without it where there is no port, as in Flink."""
+    """Return a socket for metrics only; None if no port is free, as in Flink."""
     if settings.metrics_bind_address is None:
         return None
     try:

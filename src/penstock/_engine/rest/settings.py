@@ -1,4 +1,4 @@
-"""The settings of the REST server: those of the first job that has one, which the others must not contradict."""
+"""The settings of the REST server: those of the first job of the process; later jobs must not contradict them."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ _log = logging.getLogger(__name__)
 _LOOPBACK: Final = "127.0.0.1"
 #: Ports above the first one that are tried.
 _NEXT_PORTS: Final = 100
-#: Flink's reporter for Prometheus, and the port that it takes when none is set.
+#: Flink's reporter for Prometheus, and its default port.
 _PROMETHEUS: Final = "org.apache.flink.metrics.prometheus.PrometheusReporterFactory"
 _PROMETHEUS_PORT: Final = "9249"
 
 
 @dataclass(frozen=True, slots=True)
 class BindAddress:
-    """Where a socket is to listen, and the keys that said so."""
+    """The address of a socket, and the keys that configure it."""
 
     address: str
-    #: In the order in which they are tried; 0 is any free one.
+    #: The ports in the order of the tries; 0 is any free port.
     ports: tuple[int, ...]
     address_key: str
     ports_key: str
@@ -46,22 +46,22 @@ class BindAddress:
 
 @dataclass(frozen=True, slots=True)
 class RestSettings:
-    """Where a REST server listens, for whom, and how long it remembers."""
+    """The settings of a REST server: addresses, access, TLS, and how long outcomes are kept."""
 
     bind_address: BindAddress
-    #: Where metrics alone are served; None where that is not wanted.
+    #: The address for metrics only; None without such a port.
     metrics_bind_address: BindAddress | None
-    #: The name that clients use.
+    #: The host name in the URL for clients.
     address: str
     access: AccessPolicy
     directories: DirectoryPolicy
     #: None where it speaks plain HTTP.
     tls: Tls | None
     registry_directory: Path
-    #: How long outcomes of operations, and ended jobs, can be asked for.
+    #: How long outcomes of operations, and ended jobs, are kept.
     store_ms: int
     job_store_ms: int
-    #: For people: what is secret is hidden.
+    #: The configuration for display; secrets are hidden.
     configuration: Mapping[str, str]
     #: The settings that further jobs of the process must not contradict.
     shared: SharedSettings
@@ -71,7 +71,7 @@ class RestSettings:
         """Read the settings.
 
         Raises:
-            ConfigurationError: A key has a value that it cannot have, or anybody in the network could steer the job.
+            ConfigurationError: A key has an invalid value, or every host in the network could steer the job.
         """
         bind_address, metrics_bind_address = _rest_bind_address(configuration), _metrics_bind_address(configuration)
         address, tls = configuration.get(option_table.REST_ADDRESS), read_tls(configuration)
@@ -105,7 +105,7 @@ class RestSettings:
         return self._url(self.address, port)
 
     def metrics_url(self, port: int) -> str:
-        """Return where metrics are, with the port that is theirs alone."""
+        """Return the URL of the metrics on the port of their own."""
         return (
             self._url(
                 _shown_address(self.metrics_bind_address.address if self.metrics_bind_address else self.address), port
@@ -121,7 +121,7 @@ class RestSettings:
 def _check_reached_by_others(
     place: BindAddress, could: str, access: AccessPolicy, configuration: Configuration
 ) -> None:
-    """Refuse an address that other machines reach without a token, or without encryption."""
+    """Refuse an address that other machines can reach if there is no token, or no encryption."""
     key, proxy = option_table.REST_TOKEN.key, option_table.REST_BEHIND_PROXY
     if access.token is None:
         reason = f"any client that reaches that address could {could}; {key}: none is for loopback alone"
@@ -135,7 +135,7 @@ def _check_reached_by_others(
 
 
 def metrics_are_wanted(configuration: Configuration) -> bool:
-    """Tell whether metrics are to have a port of their own, as Flink's reporter for Prometheus has; say why not."""
+    """Tell whether the configuration asks for a port for metrics, like that of Flink's reporter for Prometheus."""
     factory, ports = (
         configuration.get(each) for each in (option_table.PROMETHEUS_FACTORY, option_table.PROMETHEUS_PORT)
     )

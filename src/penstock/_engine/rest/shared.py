@@ -1,4 +1,4 @@
-"""The state that the jobs of one process share, because one REST server serves them all."""
+"""The settings that the jobs of one process share, because one REST server serves them all."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from penstock.common.config_options import ConfigOption
     from penstock.common.configuration import Configuration
 
-#: Where it listens, and for whom; what one server cannot have in two ways.
+#: The keys of addresses and access, of which one server has one value each.
 _OPTIONS: Final[tuple[ConfigOption[Any], ...]] = (
     option_table.REST_BIND_ADDRESS,
     option_table.REST_PORT,
@@ -50,7 +50,7 @@ class SharedSettings:
         """Refuse a further job with other settings of the server.
 
         Raises:
-            ConfigurationError: It sets a key otherwise; what it leaves out is as the server has it.
+            ConfigurationError: It sets a key to another value; keys that it does not set are accepted.
         """
         for option in _OPTIONS:
             wanted = configuration.get(option)

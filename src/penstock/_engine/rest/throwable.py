@@ -22,7 +22,7 @@ _MAX_SHORT: Final = 0xFFFF
 
 
 class FailureCause(msgspec.Struct, rename="kebab"):
-    """Why something failed."""
+    """The cause of a failure."""
 
     class_: str = msgspec.field(name="class")
     stack_trace: str
@@ -35,7 +35,7 @@ def failure_cause(class_name: str, message: str, trace: str) -> FailureCause:
 
     Args:
         class_name: The class of the exception.
-        message: What a client shows.
+        message: The message that clients show.
         trace: The text of the exception with its traceback.
     """
     message, trace = shown_text(message), shown_text(trace)
@@ -60,7 +60,7 @@ def serialized_throwable(class_name: str, message: str, trace: str) -> bytes:
 
 
 def _class(name: str, version: int, flags: int, members: tuple[str, ...]) -> bytes:
-    """Return the description of a class whose members are all strings, up to where its parent follows."""
+    """Return the description of a class whose members are all strings; its parent's description follows."""
     head = _CLASS + _short(name) + struct.pack(">qBH", version, flags, len(members))
     return head + b"".join(b"L" + _short(member) + _string("Ljava/lang/String;") for member in members) + _END
 

@@ -1,4 +1,4 @@
-"""TLS of the REST server, by Flink's keys: the files are PEM, which Python reads, and not keystores of Java's."""
+"""TLS of the REST server, configured by Flink's keys; the files are PEM and not Java keystores."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.common import option_table
+from penstock.common.file_modes import warn_of_readers
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from penstock.common.configuration import Configuration
 
 _CERTIFICATE: Final = re.compile("-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
-#: A file of certificates and a key is no larger.
+#: The maximum size of a file with certificates and a key.
 _LARGEST: Final = 1 << 20
 _WAY_OUT: Final = (
     "PEM files are read here: `openssl pkcs12 -in rest.p12 -out rest.pem -noenc` makes one of a PKCS12 keystore, which "
@@ -29,17 +30,17 @@ class Tls:
     """The certificates of the server, and the requirements for its clients."""
 
     context: ssl.SSLContext
-    #: The server's own certificate, as PEM: by this our command line knows the server again.
+    #: The server's certificate as PEM, by which the command line recognizes the server.
     certificate: str
-    #: The files of a certificate and its key for this user's clients, where clients must have a certificate.
+    #: The files with certificate and key for this user's clients, if clients must have a certificate.
     client_files: tuple[str, str | None] | None
 
 
 def read_tls(configuration: Configuration) -> Tls | None:
-    """Read what configuration says about TLS; None where there is to be none.
+    """Read the TLS settings; None if TLS is off.
 
     Raises:
-        ConfigurationError: A file is missing, or is of another kind.
+        ConfigurationError: A file is missing, or is no PEM file.
     """
     if not configuration.get(option_table.REST_TLS_ENABLED):
         return None
@@ -52,7 +53,7 @@ def read_tls(configuration: Configuration) -> Tls | None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
-        context.load_cert_chain(keystore, key, lambda: password)  # never asks at the terminal
+        context.load_cert_chain(keystore, key, lambda: password)  # never asks for a password at the terminal
     except (OSError, ValueError) as error:
         named = option_table.REST_TLS_KEYSTORE if key is None else option_table.REST_TLS_PRIVATE_KEY
         reason = (
@@ -60,6 +61,8 @@ def read_tls(configuration: Configuration) -> Tls | None:
             f"{option_table.REST_TLS_PRIVATE_KEY.key}, its password in {option_table.REST_TLS_KEY_PASSWORD.key}"
         )
         raise ConfigurationError(named.key, key or keystore, reason) from None
+    if "ENCRYPTED" not in _text(option_table.REST_TLS_PRIVATE_KEY, key or keystore):
+        warn_of_readers(key or keystore, "the private key of the REST server")
     is_mutual = configuration.get(option_table.REST_TLS_AUTHENTICATION)
     if is_mutual:
         _ask_for_certificates(context, configuration)
@@ -81,7 +84,7 @@ def _said(error: Exception) -> str:
 
 
 def _pem(configuration: Configuration, option: ConfigOption[str | None], kind: ConfigOption[str | None]) -> str:
-    """Return the path of a PEM file; raises ConfigurationError for what is none."""
+    """Return the path of a PEM file; raise ConfigurationError for another file."""
     path, said = configuration.get(option), configuration.get(kind)
     if path is None:
         raise ConfigurationError(option.key, "", f"it is not set, and TLS of REST needs it. {_WAY_OUT}")

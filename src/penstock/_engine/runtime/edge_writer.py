@@ -51,10 +51,11 @@ class EdgeWriter:
         self.edge = edge
         self.channel = channel_number(edge.id, sender)
         self.is_wide = plan.is_wide(edge)
-        #: Whether its receivers have to hear in each epoch how long the sender could have read.
+        #: Whether its receivers need the sender's reading time in each epoch.
         self.is_timed = False
         self.receivers = list(plan.receivers(edge, sender))
         target = plan.graph.vertices[edge.target]
+        self._operator = target.operators[0].name
         self.targets = [subtask_target(edge.target, receiver) for receiver in self.receivers]
         self._weights = list(map(row_weight, self.targets))
         self._outlets = [OutputBuffer() for _ in self.receivers]
@@ -67,7 +68,7 @@ class EdgeWriter:
         self._column_records = _COLUMN_RECORDS
         #: The size of a record in the last block; before the first block, the size of the first record.
         self._record_bytes = 0.0
-        #: The status that its receivers know, and the watermark that they know from it or from blocks.
+        #: The channel status that its receivers know, and the watermark that they know from the status or from blocks.
         self._told, self._told_watermark = UNHEARD, MIN_WATERMARK
         self._withholds = False
         #: Whether receivers are told the status of its channels.
@@ -94,8 +95,8 @@ class EdgeWriter:
             rows: The buffer for rows.
             token: The attempt's token.
             slots: The slot of the next level for each target's rows.
-            told: The status of its channels that its receivers know or expect. None in a stage, where receivers begin
-                when all senders have ended, and need to be told nothing.
+            told: The status of its channels that its receivers know or expect. None in a stage, whose receivers begin
+                after all senders have ended and need no status.
         """
         self.tells, told = told is not None, told or UNHEARD
         self._told, self._told_watermark = told, told.watermark
@@ -126,6 +127,7 @@ class EdgeWriter:
 
     def _write_rows(self, batch: RowBatch) -> None:
         if batch.records:
+            self._router.check(batch.records[0], self._operator)
             self._take_form(stamped=batch.timestamps is not None)
             self._record_bytes = self._record_bytes or len(encode_batch(RowBatch(batch.records[:1])))
             for outlet in self._outlets:
@@ -157,10 +159,10 @@ class EdgeWriter:
 
     def _add_watermark(self, watermark: int) -> None:
         self.watermark = max(self.watermark, watermark)
-        if watermark == MAX_WATERMARK:  # that one counts with the status
+        if watermark == MAX_WATERMARK:  # the last watermark counts with the status
             return
         self._told_watermark = max(self._told_watermark, watermark)
-        if self._told.idle:  # a watermark says that it is not
+        if self._told.idle:  # a watermark shows that the sender is not idle
             self._told = replace(self._told, idle=False)
         for outlet in self._outlets:
             outlet.add_watermark(watermark)
@@ -190,7 +192,7 @@ class EdgeWriter:
         outlet = self._outlets[place]
         count = len(outlet)
         if not count and (not outlet.watermarks or self._withholds):
-            # The receivers of a wide edge to which there is no record learn the watermark from their next dispatch.
+            # Receivers of a wide edge that get no record learn the watermark from their next dispatch.
             outlet.watermarks.clear()
             return
         batch = outlet.take()

@@ -81,7 +81,7 @@ class InputChannels:
         return set(self._inputs.values()) - {self._inputs[channel] for channel in self.valve.open_channels()}
 
     def time_of_senders(self) -> ReadingTime | None:
-        """Return for how long all senders that said so could have read; idle ones are left out."""
+        """Return the smallest reading time that senders reported; idle senders are left out."""
         return ReadingTime.of_all(map(self._times.get, self.valve.open_channels()))
 
 

@@ -173,7 +173,7 @@ class LevelTask:
     def _close_subtasks(self) -> None:
         """Close the subtasks of an epoch that failed here or upstream, or whose task was interrupted."""
         for runtime in self._subtasks.values():
-            with contextlib.suppress(Exception):  # it never hides the earlier failure
+            with contextlib.suppress(Exception):  # an error in `close` must not hide the earlier failure
                 runtime.close()
         self._subtasks.clear()
 
@@ -246,7 +246,7 @@ class LevelTask:
         return {target: self._next_slot(target, channel) for target in targets if target in self._placement}
 
     def _close_channels(self) -> None:
-        """Send the status of this slot's channels to the slots that may read them, where receivers do not know it yet.
+        """Send the changed status of this slot's channels to the slots that may read them.
 
         The row must not overtake the data of its channels, so only channels on the same way through the levels between
         share a row.
@@ -309,7 +309,7 @@ def run_level(
 
 
 def meeting_place(run_id: str, cache: WorkerCache = CACHE) -> Path | None:
-    """Return a directory in which the last tasks of a run on this host see each other; None if it cannot be made."""
+    """Return a directory in which the last tasks of a run on this host find each other; None if it cannot be made."""
     try:
         return cache.local_state(run_id).hold() / "last-tasks"
     except LocalStateError:

@@ -1,9 +1,9 @@
-"""The results that the stages of a batch job hand on: files with the rows of an attempt, by receiver.
+"""The results that stages of a batch job store for later stages: files with the rows of an attempt, by receiver.
 
 A subtask collects its rows and writes a file whenever it has enough of them. A file has a section for each receiver,
-compressed, and an index at its end, which says where each section is and what its digest is. The index is sealed with
-a key that reaches tasks by Spark, because sections are unpickled: files that another has written are not read. A file
-is named by its attempt, and the acks that count name the attempts, so what other attempts have written is never read.
+compressed, and an index at its end, which says where each section is and what its digest is. Sections are unpickled, so
+the index is sealed with a key that only the driver and its tasks have: files from elsewhere are refused. A file is
+named by its attempt, and the acks that count name the attempts, so what other attempts have written is never read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from penstock._engine.runtime.row_buffer import ExchangeRow
     from penstock._engine.storage.checkpoint_storage import FileStorage
 
-#: The rows of a file, before they are compressed; a subtask holds as much in memory.
+#: The bytes of rows in a file before compression, which a subtask holds in memory.
 FILE_BYTES: Final = 16 << 20
 _CODEC: Final = "lz4"
 
@@ -89,7 +89,7 @@ class ResultWriter:
             self._write()
 
     def finish(self) -> tuple[tuple[int, int], ...]:
-        """Write what is left, and return the files for the ack."""
+        """Write the remaining rows, and return the files for the ack."""
         if self._rows:
             self._write()
         return tuple(self._files)
@@ -131,10 +131,10 @@ class ResultReader:
 
         Args:
             vertex: The vertex of the receivers.
-            receivers: One of them, or several that one subtask stands for. It reads a broadcast input once.
+            receivers: One receiver, or several whose input one subtask reads. A broadcast input is read once.
 
         Raises:
-            CorruptCheckpointError: A file is gone, or is not what its attempt wrote.
+            CorruptCheckpointError: A file is missing, or differs from what its attempt wrote.
         """
         weights = {
             subtask_target(vertex, receiver): row_weight(subtask_target(vertex, receiver)) for receiver in receivers

@@ -91,7 +91,7 @@ class RowBuffer:
 
     @property
     def is_ready(self) -> bool:
-        """Whether there is enough for an Arrow batch."""
+        """Whether the rows are enough for an Arrow batch."""
         return self._bytes >= _READY_BYTES or len(self._rows) >= _READY_ROWS
 
     def drain(self) -> pa.RecordBatch:

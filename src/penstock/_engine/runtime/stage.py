@@ -59,7 +59,7 @@ class StageTask:
                 self._fail(error, None)
             finally:
                 if self._runtime is not None:
-                    with contextlib.suppress(Exception):  # it never hides the earlier failure
+                    with contextlib.suppress(Exception):  # an error in `close` must not hide the earlier failure
                         self._runtime.close()
         self._log.send(self._rows, 0, self._token)
         yield self._rows.drain()

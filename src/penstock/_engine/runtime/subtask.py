@@ -92,7 +92,8 @@ class SubtaskRuntime:
         for edge in self.edges:
             edge.is_timed = longest_idleness(plan.graph, edge.edge.target) > 0
         self._channels = plan.channels_into(*place)
-        #: Whether it learns late, by a dispatch, how long some senders could have read; and the time of the others.
+        #: Whether dispatches report the reading time of some senders one epoch later; and the time of the other
+        #: senders.
         self._learns_late = any(map(plan.is_wide, plan.graph.inputs(place[0])))
         self._senders_time: ReadingTime | None = None
         #: The status, by outgoing channel, that receivers have to be sent at the end of the epoch.
@@ -209,7 +210,7 @@ class SubtaskRuntime:
         self._busy += time.perf_counter() - start
 
     def _hear_of_time(self, known: Iterable[EdgeStatus]) -> None:
-        """Let the time pass in which, by the dispatch, senders could have read in the last epoch."""
+        """Advance the input clock by the time in which, by the dispatch, senders could have read in the last epoch."""
         if self._learns_late:
             self._advance_input_clock(ReadingTime.of_all([self._senders_time, *(status.time for status in known)]))
             self._senders_time = None
@@ -243,7 +244,7 @@ class SubtaskRuntime:
         head = self._nodes[0].operator
         assert isinstance(head, SourceOperator)
         dispatch = self._dispatch
-        head.ended = head.ended or dispatch.ends  # a reader that was made anew does not know it
+        head.ended = head.ended or dispatch.ends  # a new reader has not been told of the end of its input
         limits = ReadLimits(dispatch.max_records, dispatch.max_bytes, dispatch.max_time_ms)
         start = time.perf_counter()
         head.takes_batches = wants_columns(self._nodes, 0)
@@ -469,7 +470,7 @@ class SubtaskRuntime:
         node = self._nodes[position]
         outputs: Iterable[Output] = self._call(position, with_room, node.operator, run, *arguments)
         kind: object = type(outputs)
-        if kind is not tuple:  # then the operator runs between the outputs
+        if kind is not tuple:  # the operator runs between its outputs
             outputs = self._steps(position, outputs)
         for output in outputs:
             if node.parts_tagged and output[0] is None and isinstance(output[1], RowBatch):

@@ -109,7 +109,7 @@ class SubtaskState:
 
 
 class TransientState(SubtaskState):
-    """The state of a batch job: one key at a time has some, in memory, and no checkpoint holds it."""
+    """The state of a batch job: it holds one key at a time, in memory, and is in no checkpoint."""
 
     def keyed_store(self, uid: str) -> MemoryStore:
         """Return a new keyed store in memory."""
@@ -117,6 +117,6 @@ class TransientState(SubtaskState):
         return MemoryStore(range(self._vertex.max_parallelism), self._vertex.max_parallelism, self.read)
 
     def save_keyed(self, uid: str, store: MemoryStore, epoch: EpochContext) -> StateHandle | None:
-        """Return None: there is nothing to keep."""
+        """Return None, because the state is in no checkpoint."""
         del uid, store, epoch
         return None

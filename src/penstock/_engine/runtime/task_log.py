@@ -36,17 +36,17 @@ class LogSource(Protocol):
 
 
 class _LoweredLevel:
-    """The level of the root logger, lowered from the first of several users to the last, in whatever order they end."""
+    """The level of the root logger, which is lowered as long as any task collects log lines."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._users = 0
-        #: What the first one found.
+        #: The level before the first user.
         self._before = logging.NOTSET
 
     @contextmanager
     def use(self) -> Generator[None]:
-        """Have the root logger let pass what a task sends."""
+        """Lower the level of the root logger while a task runs."""
         root = logging.getLogger()
         with self._lock:
             if self._users == 0:

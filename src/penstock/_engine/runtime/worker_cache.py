@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _log = hiding(logging.getLogger(__name__))
 
-#: Where this process was started, and where it is now as far as jobs have changed that.
+#: The working directory at the start of this process, and the one that jobs have changed it to.
 _START_DIRECTORY: Final = str(Path.cwd())
 _directory = [_START_DIRECTORY]
 
@@ -166,7 +166,7 @@ def _is_accepted(runtime: SubtaskRuntime, part: SubtaskDispatch) -> bool:
 
 
 def _is_needless(runtime: SubtaskRuntime, part: SubtaskDispatch | None, level: LevelDispatch) -> bool:
-    """Return whether no epoch can continue with an entry.
+    """Return whether no epoch can use an entry any more.
 
     Args:
         runtime: The entry.
@@ -197,7 +197,7 @@ def close_needless(runtime: SubtaskRuntime) -> None:
 
 
 def _turn_to_places(job: JobDispatch) -> None:
-    """Let functions import what was brought for a job, and open the files in its working directory."""
+    """Set the import path and the working directory of a job."""
     for entry in map(os.path.abspath, job.python_path):
         if entry not in sys.path:
             sys.path.append(entry)

@@ -1,1 +1,1 @@
-"""Savepoints and checkpoints at rest, without the job: looked into, read, written, deleted, and what dead jobs left."""
+"""Inspects, reads, writes and deletes savepoints and checkpoints without their job; finds leftovers of dead jobs."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 #: Entries that lead to the savepoint that they name: the job stops into it, or continues from it.
 _INTO_SAVEPOINT: Final = frozenset({ChainEntryKind.CHECKPOINT, ChainEntryKind.SUSPENDED, ChainEntryKind.CANCELED})
-#: Entries after which the job has nothing left to do.
+#: Entries of a job that has ended.
 _DONE: Final = frozenset({ChainEntryKind.FINISHED, ChainEntryKind.DRAINED})
 
 
@@ -42,7 +42,7 @@ class JobChain:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the job ended; it may still be resumed, from what its entries name."""
+        """Whether the job has ended; it may still be resumed from the state that its entries name."""
         return self.newest is not None and self.newest.is_terminal
 
     @property
@@ -99,7 +99,7 @@ class JobChain:
         """
         entry, needed, stops = self.newest, list[str](), True
         if entry is not None and entry.kind in _DONE and not entry.keeps_checkpoints:
-            return ()  # nothing starts from there any more, even if a crash has kept a checkpoint from its deletion
+            return ()  # no start needs its checkpoints, even if a crash has kept one from its deletion
         while entry is not None:
             if entry.savepoint is not None and entry.kind in _INTO_SAVEPOINT and stops:
                 needed.append(entry.savepoint)

@@ -32,11 +32,12 @@ class KeyedStateInfo:
     """One keyed state of an operator, or the timers of one domain."""
 
     name: str
-    #: "value" or what else it was declared as, "timers", or "" where it was not declared.
+    #: The declared kind such as "value", "timers", or "" if it was not declared.
     kind: str
-    #: Entries in the files. With deltas a key may have several, and one that was deleted since has some, too.
+    #: The entries in the files. With deltas a key may have several entries, and a deleted key has some as well.
     entries: int
-    #: Pairs of key and window that have a value, or pending timers; None where that takes a look at all keys.
+    #: The number of pairs of key and window with a value, or of pending timers; None if only reading all keys would
+    #: tell.
     keys: int | None
     #: The number of windows with at least one entry, for state of windows; else 0.
     windows: int
@@ -57,7 +58,7 @@ class KeyedStateCounter:
     """Counts the keyed state of one operator, once.
 
     Args:
-        located: Where its files are.
+        located: The savepoint that holds its files.
         operator: The operator.
     """
 
@@ -66,16 +67,16 @@ class KeyedStateCounter:
         self._operator = operator
         self._indexes: dict[object, list[ChunkInfo]] = {}
         self._counts: dict[_State, _StateCount] = {}
-        #: By chunk: its state, its key groups, and those of them that a subtask still owns.
+        #: By chunk: its state, its key groups, and the key groups of it that a subtask still owns.
         self._held: dict[object, tuple[_State, range, set[int]]] = {}
-        #: States of which a key may be in several files, or of which a chunk has keys that no subtask holds any more.
+        #: States with keys that may be in several files, or in a chunk although no subtask owns them any more.
         self._unclear: set[_State] = set()
 
     def count(self, *, exactly: bool) -> tuple[KeyedStateInfo, ...]:
         """Return all states by name.
 
         Args:
-            exactly: Read the keys where the indexes do not say how many there are.
+            exactly: Read the keys if the indexes do not tell their number.
 
         Raises:
             CorruptCheckpointError: A file is damaged, truncated or missing.
@@ -90,7 +91,7 @@ class KeyedStateCounter:
         return tuple(_info(name, self._counts[name, is_timers]) for name, is_timers in sorted(self._counts))
 
     def _take(self, lineage: Lineage) -> None:
-        """Count what the files of one subtask hold."""
+        """Count the contents of the files of one subtask."""
         files: dict[_State, set[object]] = {}
         windows: set[tuple[_State, tuple[int, ...]]] = set()
         for handle, info in self._chunks(lineage):
@@ -141,7 +142,7 @@ class KeyedStateCounter:
         return found
 
     def _keys(self, lineage: Lineage, timers: Counter[_State]) -> dict[tuple[str, tuple[int, ...]], _Pane]:
-        """Return what has a value at the end of a lineage, by state and namespace; timers are counted."""
+        """Return the keys with a value at the end of a lineage, by state and namespace; timers are counted."""
         most = self._operator.max_parallelism
         panes: dict[tuple[str, tuple[int, ...]], _Pane] = {}
         contents: dict[object, bytes] = {}
@@ -163,12 +164,12 @@ class KeyedStateCounter:
         return panes
 
 
-#: Of one pane: by key and namespace the sub-keys that have a value, None among them for a row without one.
+#: Of one pane: by key and namespace, the sub-keys with a value; None stands for a row without a sub-key.
 _Pane: TypeAlias = "dict[Owner, set[NormalKey | None]]"
 
 
 def _apply(op: int, pane: _Pane, rows: list[Composite], is_of: Callable[[NormalKey], bool]) -> None:
-    """Do what a chunk says to the rows of a pane."""
+    """Apply a chunk to the rows of a pane."""
     if op == ChunkOperation.DROP:
         for owner in [owner for owner in pane if is_of(owner[0])]:
             del pane[owner]

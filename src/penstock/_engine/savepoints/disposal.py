@@ -1,4 +1,4 @@
-"""Deleting a savepoint whole, after making sure that it is one, and that no job starts from it next."""
+"""Deletes a savepoint, after checking that it is one, and that no job starts from it next."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def dispose(
 
     Args:
         path: The savepoint's directory or metadata file.
-        checkpoint_directories: Where to look for jobs that need it.
+        checkpoint_directories: The checkpoint directories whose jobs may need it.
         options: Options of the object store.
 
     Raises:
         UnknownStateError: There is no savepoint at that path.
         SavepointChangeError: It is a checkpoint, a job starts from it next, or other files are in its directory.
-        CorruptCheckpointError: Its metadata is damaged, so what belongs to it is not known.
+        CorruptCheckpointError: Its metadata is damaged, so its files are unknown.
         CheckpointStorageError: It cannot be deleted.
     """
     located = locate(path, options)
@@ -67,7 +67,7 @@ def dispose(
 
 
 def belongs(file: str, entry: ChainEntry) -> bool:
-    """Tell whether a file in the directory of a savepoint is one of its files, or of a try to write it."""
+    """Tell whether a file in the directory of a savepoint belongs to it, or to an earlier attempt to write it."""
     named = state_files(entry.snapshot) if entry.snapshot is not None else frozenset[str]()
     if file in {METADATA, STAGED_METADATA} or file in named:
         return True

@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from penstock._engine.savepoints.located import LocatedCheckpoint
     from penstock.common.typeinfo import TypeInformation
 
-#: Reads (key, namespace, sub-key or MISSING, value), once more with each call.
+#: Iterates (key, namespace, sub-key or MISSING, value); each call begins anew.
 Entries: TypeAlias = "Callable[[], Iterable[tuple[Any, tuple[int, ...], Any, Any]]]"
-#: Reads (key, time, namespace), once more with each call.
+#: Iterates (key, time, namespace); each call begins anew.
 NewTimers: TypeAlias = "Callable[[], Iterable[tuple[Any, int, tuple[int, ...]]]]"
-#: From key and value to the new value; `transformed` says what removes the key.
+#: Maps key and value to the new value; see `transformed` for the removal of a key.
 Transform: TypeAlias = "Callable[[Any, Any], Any]"
 
-#: The name of the state of a rolling reduce, which is of the kind of a value state.
+#: The name of the state of a rolling reduce, whose kind is that of a value state.
 _REDUCE: Final = "reduce"
 
 
@@ -56,9 +56,9 @@ class NewKeyedState:
 
 
 def holds_none(name: str, kind: str) -> bool:
-    """Return whether None is a value of a state: of a map, and of what a user's reduce or accumulator came to.
+    """Return whether a state may hold None as a value: maps, reducing and aggregating state may.
 
-    Elsewhere no value is None, because to set None is to clear.
+    In other states, setting None clears the value.
 
     Example:
         >>> holds_none("total", "value[int]"), holds_none("reduce", "value"), holds_none("any", "window-aggregate")
@@ -70,7 +70,7 @@ def holds_none(name: str, kind: str) -> bool:
 
 
 def apart(value: Any) -> Any:
-    """Return a value apart from the object that was given, which may be changed, or be given once more as another.
+    """Return a copy of a value, because the user may change the object, or pass it again for another key.
 
     A value that cannot be copied is returned itself; the write will refuse it, because it cannot be pickled, and name
     its state.
@@ -82,7 +82,7 @@ def apart(value: Any) -> Any:
 
 
 def transformed(steps: Iterable[Transform], name: str, kind: str, key: Any, value: Any) -> Any:
-    """Return what a state is to hold of a key after these steps, ABSENT for nothing.
+    """Return the value of a key after these steps; ABSENT removes the key.
 
     Args:
         steps: Functions to apply one after the other, until one of them removes the key.
@@ -92,7 +92,7 @@ def transformed(steps: Iterable[Transform], name: str, kind: str, key: Any, valu
         value: The given or stored value.
     """
     keeps_none = holds_none(name, kind)
-    value = apart(value)  # a step may change it, and the given value may be written once more
+    value = apart(value)  # a step may change it, and the given value may be used again
     try:
         for step in steps:
             if value is ABSENT or (value is None and not keeps_none):

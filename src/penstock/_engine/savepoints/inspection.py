@@ -1,7 +1,7 @@
 """Describes the contents of a savepoint or checkpoint as plain data, for ``penstock savepoint inspect`` and users.
 
-By metadata and the indexes of files. Nothing is unpickled, so it needs none of the user's classes, and files from
-elsewhere may be looked into.
+It reads metadata and the indexes of files, and unpickles nothing: so it needs none of the user's classes, and untrusted
+files are safe to inspect.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class OperatorStateInfo:
     name: str
     #: "list", "union" or "broadcast".
     mode: str
-    #: Items of a list over all subtasks; of a broadcast state, maps: one in each subtask.
+    #: The number of items of a list over all subtasks; for a broadcast state, the number of maps, one in each subtask.
     items: int
     #: The items among them of a finished operator, which a start assigns only if the operator runs again.
     finished_items: int = 0
@@ -45,7 +45,7 @@ class AccumulatorInfo:
     name: str
     #: The name of its class.
     type: str
-    #: As text, cut short where it is long.
+    #: Its value as text, shortened if it is long.
     value: str
     bytes: int
 
@@ -54,9 +54,9 @@ class AccumulatorInfo:
 class SourceInfo:
     """The position of a source; unassigned splits are in the enumerator's own state."""
 
-    #: By subtask: splits that its reader has.
+    #: By subtask: the number of splits that its reader has.
     reader_splits: tuple[int, ...]
-    #: Splits on their way: assigned and not with the reader yet, or back to the enumerator.
+    #: The number of splits on their way: to a reader, or back to the enumerator.
     undelivered_splits: int
     #: The number of readers that have the signal of no more splits.
     complete_readers: int
@@ -77,7 +77,7 @@ class OperatorInfo:
     keyed_states: tuple[KeyedStateInfo, ...]
     operator_states: tuple[OperatorStateInfo, ...]
     accumulators: tuple[AccumulatorInfo, ...]
-    #: None for operators that are no source.
+    #: None for an operator that is not a source.
     source: SourceInfo | None
     #: Bytes of all its state, in files and in the metadata.
     bytes: int
@@ -130,7 +130,7 @@ class SavepointInfo:
     #: Files of state beside the metadata, and bytes of all state.
     files: int
     bytes: int
-    #: Whether all files were compared with their checksums.
+    #: The result of comparing all files with their checksums; None without.
     verified: bool
 
 

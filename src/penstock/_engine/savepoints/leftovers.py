@@ -1,7 +1,7 @@
 """Finds the leftovers of dead jobs, each with the reason why it is dead, and deletes them on request.
 
-Nothing is listed that a job which runs, or can be resumed, may need. What cannot be told is not listed as dead, but
-said. In checkpoint directories only jobs that have ended are looked at: a job that continues cleans up after itself.
+Files that a running or resumable job may need are never listed. Files whose use is unknown are reported as unclear. In
+checkpoint directories only ended jobs are searched, because a running job deletes its own leftovers.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from penstock._engine.protocol import clocks
 from penstock._engine.protocol.paths import METADATA, checkpoint_path, shared_directory
 from penstock._engine.savepoints.chains import JobChain, read_chains, same_place
+from penstock._engine.savepoints.kept_leftovers import kept_leftovers, remove_kept
 from penstock._engine.savepoints.local_leftovers import dead_local_directories, remove_local_directory
 from penstock._engine.savepoints.staged_leftovers import UNREADABLE, StagedFiles
 from penstock._engine.savepoints.survey import Leftover, LeftoverKind, LeftoverPlaces, Removal, Survey, UnclearLeftover
@@ -33,9 +34,9 @@ def find_leftovers(places: LeftoverPlaces, *, min_age_ms: int = MIN_AGE_MS, now_
     """Find the leftovers of dead jobs; nothing is changed.
 
     Args:
-        places: Where to look.
+        places: The directories to search.
         min_age_ms: Ignore files that were changed within this time.
-        now_ms: The time, in epoch milliseconds; that of this machine when left out.
+        now_ms: The current time in epoch milliseconds; by default this machine's.
 
     Raises:
         CheckpointStorageError: A directory cannot be read.
@@ -48,7 +49,7 @@ def remove_leftovers(leftovers: Iterable[Leftover], options: Mapping[str, str] |
     """Remove what `find_leftovers` found.
 
     Args:
-        leftovers: All of it, or some.
+        leftovers: The leftovers to remove.
         options: Options of the object store.
     """
     removed: list[Leftover] = []
@@ -69,6 +70,8 @@ def _remove(leftover: Leftover, options: Mapping[str, str] | None) -> str | None
     """Delete a leftover; return the reason if that failed, else None."""
     if leftover.kind is LeftoverKind.LOCAL_DIRECTORY:
         return remove_local_directory(Path(leftover.path))
+    if leftover.kind is LeftoverKind.KEPT_STREAM:
+        return remove_kept(open_storage(leftover.root, options), leftover.name)
     if leftover.kind is LeftoverKind.STAGED_FILE:
         from penstock._connectors.files.opening import filesystem_of
 
@@ -82,7 +85,7 @@ def _remove(leftover: Leftover, options: Mapping[str, str] | None) -> str | None
 
 
 class _Search:
-    """One look at all places."""
+    """One search of all places."""
 
     def __init__(self, places: LeftoverPlaces, oldest_ms: int) -> None:
         self._places = places
@@ -97,6 +100,7 @@ class _Search:
             storage = self._places.open(directory)
             self._chains += read_chains(storage)
             found += self._temporary_files(storage)
+            found += kept_leftovers(storage, self._oldest_ms, self._unclear)
         for directory in self._places.savepoint_directories:
             storage = self._places.open(directory)
             self._savepoints += [(storage, name) for name in storage.names("") if not name.startswith(".")]
@@ -115,7 +119,7 @@ class _Search:
         return Survey(tuple(found), tuple(dict.fromkeys(self._unclear)))
 
     def _is_over(self, chain: JobChain) -> bool:
-        """Tell whether a job has ended, and all that names its files can be read."""
+        """Tell whether a job has ended, and all entries that name its files are readable."""
         if not (chain.has_ended or chain.job_id in self._places.ended_jobs):
             return False
         if chain.unreadable:
@@ -171,7 +175,7 @@ class _Search:
             reason = "it has no metadata, but its job is in none of the checkpoint directories"
             self._unclear.append(UnclearLeftover(path, reason))
         elif any(not chain.has_ended and chain.job_id not in self._places.ended_jobs for chain in jobs):
-            # All of its files may be there while the job waits for commits, and its record has yet to name it.
+            # A savepoint may be complete except for its name while its job waits for commits.
             reason = "it has no metadata, but its job has not ended and may be about to write it"
             self._unclear.append(UnclearLeftover(path, reason))
         elif not any(same_place(path, place) for chain in jobs for place in chain.start()):

@@ -1,10 +1,10 @@
-"""Directories on the local disk whose process is dead: Spark's, temporary checkpoints, and keyed state.
+"""Finds directories of dead processes on the local disk: Spark's, temporary checkpoints, kept streams, keyed state.
 
-Keyed state there is a cache of checkpoints: a job that lost it restores from those.
+Keyed state on the local disk is a cache of checkpoints; a job without it restores from checkpoints.
 
-The temporary directory is everybody's: what has a name of ours in it may be another user's link to any directory. So
-each level is looked at before it is entered, and again before anything is removed: it is a directory, this user's own,
-and others cannot write to it.
+All users can write to the temporary directory, so a name of ours in it may be another user's link to any directory. So
+each level is checked before it is entered, and again before a deletion: it must be a directory of this user that others
+cannot write to.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from penstock._engine.kept.place import TEMPORARY
 from penstock._engine.savepoints.reading import SCRATCH
 from penstock._engine.savepoints.survey import UnclearLeftover
 from penstock._engine.state.environment import is_in_use
@@ -36,7 +37,7 @@ def dead_local_directories(oldest_ms: int, unclear: list[UnclearLeftover]) -> It
 
     Args:
         oldest_ms: Files that were changed after this time are ignored.
-        unclear: Gets what has the name of a directory of this user and is not safely one.
+        unclear: Gets paths that are named like directories of ours, and fail that check.
     """
     for path, reason in _candidates(unclear):
         size, modified_ms = _size_and_time(path)
@@ -50,7 +51,7 @@ def is_dead_directory(path: Path) -> bool:
         return False
     if _is_state(path):
         if (path / LOCK).is_file() and not is_dead(path):
-            return False  # its driver or a worker lives, and may have no epoch at work
+            return False  # its driver or a worker lives, perhaps between two epochs
         return not any(map(is_in_use, path.resolve().rglob("version-*")))
     return is_dead(path)
 
@@ -63,15 +64,15 @@ def remove_local_directory(path: Path) -> str | None:
             return f"{level}: {reason}"
     if not is_dead_directory(path):
         return "a process uses it now"
-    shutil.rmtree(path)  # which follows no link either
+    shutil.rmtree(path)  # rmtree follows no links
     return None
 
 
 def _candidates(unclear: list[UnclearLeftover]) -> Iterator[tuple[Path, str]]:
     if sys.platform == "win32":
-        return  # without flock a dead owner looks like a living one
+        return  # without flock a dead owner cannot be told from a live one
     temporary = Path(tempfile.gettempdir())
-    for prefix in ("penstock-checkpoints-", SCRATCH):
+    for prefix in ("penstock-checkpoints-", TEMPORARY, SCRATCH):
         for path in sorted(temporary.glob(f"{prefix}*")):
             if _is_own(path):  # else another user's, or a file
                 yield path, "the process that made it has ended"
@@ -87,7 +88,7 @@ def _candidates(unclear: list[UnclearLeftover]) -> Iterator[tuple[Path, str]]:
 
 
 def _own_below(directory: Path, unclear: list[UnclearLeftover]) -> list[Path]:
-    """Return the directories in one that is this user's own, those that are not left out; nothing of any other."""
+    """Return the subdirectories of a directory of this user, without excluded ones; none for other directories."""
     try:
         reason = why_not_own(directory)
         if reason is None:

@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from penstock._engine.state.trust import AllowedClasses
     from penstock._engine.storage.checkpoint_storage import FileStorage
 
-#: Names that a message lists of a directory in which there is no metadata.
+#: The maximum number of names that a message lists of a directory without metadata.
 _SHOWN: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class LocatedCheckpoint:
-    """A chain entry, and the storage in which its files have the names that it gives them."""
+    """A chain entry, and the storage that the paths in it are relative to."""
 
     #: The directory, as shown to users.
     path: str
     storage: FileStorage
     entry: ChainEntry
-    #: Of the metadata.
+    #: The size of the metadata in bytes.
     format: int
     #: The classes that values may have.
     classes: AllowedClasses = ALL_CLASSES
@@ -79,10 +79,10 @@ def locate(
     Args:
         path: Its directory or its metadata file: a local path or a URL.
         options: Options of the object store.
-        classes: What values that are read may be of.
+        classes: The classes that values may have.
 
     Raises:
-        UnknownStateError: There is none at that path.
+        UnknownStateError: There is no savepoint or checkpoint at that path.
         CorruptCheckpointError: Its metadata is damaged.
         UnsupportedFormatError: A newer Penstock wrote it.
         CheckpointStorageError: The path cannot be read.
@@ -105,16 +105,16 @@ def locate(
 
 @contextlib.contextmanager
 def decoding(path: str) -> Generator[None]:
-    """Turn what a decoder raises of bytes that no Penstock has written into an error that names the savepoint.
+    """Turn the exception of a decoder, raised for invalid bytes, into an error that names the savepoint.
 
     Raises:
-        CorruptCheckpointError: It holds something else than it is to hold.
+        CorruptCheckpointError: The bytes are invalid.
     """
     try:
         yield
     except (PenstockError, OSError):
         raise
-    except Exception as error:  # there is nothing that such bytes could not lead to
+    except Exception as error:  # invalid bytes may raise any exception
         raise CorruptCheckpointError(path, f"it holds what cannot be ({type(error).__name__}: {error})") from error
 
 

@@ -1,6 +1,6 @@
-"""Reading state out of a savepoint or checkpoint: one subtask at a time, in bounded memory.
+"""Reads the state in a savepoint or checkpoint, one subtask at a time and in bounded memory.
 
-What comes out are the user's values, so this unpickles them, as far as the classes that they name are allowed.
+The results are the user's values, which are unpickled if their classes are allowed.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ MEMORY_BYTES: Final = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class SubtaskStateLocation:
-    """The state of one subtask: small, and good in any process that can read the savepoint.
+    """The location of one subtask's state: small data that is valid in any process that can read the savepoint.
 
     Attributes:
         path: The savepoint or checkpoint.
         options: Options of the object store.
         uid: The operator.
         subtask: Its subtask.
-        classes: What values may be of.
+        classes: The classes that values may have.
     """
 
     path: str
@@ -74,7 +74,7 @@ def operator_of(located: LocatedCheckpoint, uid: str) -> OperatorMetadata:
 
 @contextlib.contextmanager
 def opened_store(located: LocatedCheckpoint, operator: OperatorMetadata, subtask: int) -> Generator[MemoryStore]:
-    """Have the keyed state of a subtask in a store, for reading.
+    """Open a store with the keyed state of a subtask, for reading.
 
     Raises:
         CorruptCheckpointError: A file is damaged or gone.
@@ -95,7 +95,7 @@ def opened_store(located: LocatedCheckpoint, operator: OperatorMetadata, subtask
 
 @contextlib.contextmanager
 def _full_names(located: LocatedCheckpoint) -> Generator[None]:
-    """Let errors of the store name files as a person finds them."""
+    """Let errors of the store name files by their full paths."""
     try:
         yield
     except CorruptCheckpointError as error:
@@ -135,7 +135,7 @@ def timers(place: SubtaskStateLocation, domain: str) -> Iterator[tuple[Any, int,
 
 
 def operator_state(located: LocatedCheckpoint, operator: OperatorMetadata, subtask: int) -> OperatorStateBackend:
-    """Return the operator state of a subtask, without what other subtasks own of union lists.
+    """Return the operator state of a subtask, with only its own items of union lists.
 
     Raises:
         CorruptCheckpointError: A file is damaged or gone.
@@ -183,7 +183,7 @@ def load_split(place: SubtaskStateLocation, classes: AllowedClasses, split: byte
 
     Raises:
         CorruptCheckpointError: It is not.
-        UntrustedClassError: It is of no class that is allowed.
+        UntrustedClassError: Its class is not allowed.
     """
     with decoding(place.path):
         return load_value(classes, "splits", split)

@@ -1,4 +1,4 @@
-"""Signs existing savepoints: from before there was a key, or of a writer whom the user trusts."""
+"""Signs existing savepoints: those from before a key was configured, and those of a writer whom the user trusts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SignedCheckpoint:
 
 
 def sign(path: str, options: Mapping[str, str]) -> SignedCheckpoint:
-    """Sign an existing savepoint or checkpoint, whoever wrote it; its files are read, and nothing is unpickled.
+    """Sign an existing savepoint or checkpoint of any writer; its files are read, and nothing is unpickled.
 
     Args:
         path: Its directory or its metadata file.

@@ -1,10 +1,10 @@
 """Staged files of the file sink that no checkpoint or savepoint will ever publish.
 
-A staged file's name says which attempt of which job wrote it. Whether it is needed is told without unpickling anything:
-the bytes that a sink has put into a checkpoint hold the names of all that it continues with or still has to publish.
+A staged file's name has the job and the attempt that wrote it. Whether a file is needed is found without unpickling:
+the bytes of a sink in a checkpoint contain the names of all files that the sink continues with or still has to publish.
 
-A job may have been started from a checkpoint of any other, and needs what that names until it has copies. So while
-there is one of which it is not known what it needs, no staged file is dead, whichever job has written it.
+A job may have been started from a checkpoint of any other job, and needs the files of that checkpoint until it has
+copies. So while the needs of one job are unknown, no staged file of any job counts as dead.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.metadata import JobSnapshot
     from penstock._engine.savepoints.chains import JobChain
 
-#: Said of a job one of whose entries is damaged.
+#: The reason for a job with a damaged entry.
 UNREADABLE: Final = "it cannot be read, so what it names is not known"
 
 
 class StagedFiles:
-    """Looks for staged files of jobs that are over.
+    """Finds staged files of ended jobs.
 
     Args:
-        chains: Those of all jobs that the checkpoint directories have: one may continue with what another has staged.
-        over: Those of jobs that have ended.
-        ended_jobs: Ids of jobs that have ended, as the user says.
-        savepoints: The paths of all that may be a savepoint.
+        chains: The chains of all jobs in the checkpoint directories; a job may continue with staged files of another.
+        over: The chains of ended jobs.
+        ended_jobs: Ids of further jobs that, by the user's word, have ended.
+        savepoints: The paths of all possible savepoints.
         options: Options of the object store.
     """
 
@@ -54,7 +54,7 @@ class StagedFiles:
         self._ended_jobs = ended_jobs
         chains = tuple(chains)
         ended = {id(chain) for chain in over}
-        # Ended chains whose needs are all known; all others may need their staged files.
+        # Ended chains whose needs are all known; other chains may need their staged files.
         dead = [chain for chain in chains if self._add_chain(chain) and id(chain) in ended]
         living = [chain for chain in chains if chain not in dead]
         self._known = frozenset[str]().union(*(chain.runs for chain in chains))
@@ -64,7 +64,7 @@ class StagedFiles:
 
     def below(self, directories: Iterable[str], oldest_ms: int) -> list[Leftover]:
         """Return the leftovers below sinks' folders that were written before a time."""
-        # A connector's names are its own; this is the one place of the engine that asks for them.
+        # Only the connector knows its names; this is the only place of the engine that asks for them.
         from penstock._connectors.files.opening import filesystem_of
         from penstock._connectors.files.staging import list_segments
 
@@ -129,7 +129,7 @@ def _unknown(job_id: str, run_id: str | None) -> str:
 
 
 def _opaque(snapshot: JobSnapshot | None) -> list[bytes]:
-    """Return what operators and sinks put into a checkpoint as bytes of their own."""
+    """Return the opaque bytes of operators and sinks in a checkpoint."""
     if snapshot is None:
         return []
     states = [part.state for operator in snapshot.operators.values() for part in operator.subtasks]

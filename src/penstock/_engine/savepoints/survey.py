@@ -23,20 +23,21 @@ class LeftoverKind(StrEnum):
     TEMPORARY_FILE = "temporary file"
     UNFINISHED_SAVEPOINT = "unfinished savepoint"
     LOCAL_DIRECTORY = "local directory"
+    KEPT_STREAM = "kept stream"
 
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """One file or directory that is not needed any more."""
+    """A file or directory that is no longer needed."""
 
     kind: LeftoverKind
-    #: As a person would give it.
+    #: Its full path or URL, for display.
     path: str
     bytes: int
-    #: Why it is dead: a clause without a full stop.
+    #: Why it is not needed: a clause without a full stop.
     reason: str
     modified_ms: int
-    #: Its storage, and its path there; "" outside of checkpoint directories.
+    #: Its storage, and its path in it; "" outside of checkpoint directories.
     root: str = ""
     name: str = ""
 
@@ -59,7 +60,7 @@ class Survey:
 
     @property
     def bytes(self) -> int:
-        """The size of all that is left over."""
+        """The bytes of all leftovers."""
         return sum(leftover.bytes for leftover in self.leftovers)
 
 
@@ -68,13 +69,13 @@ class Removal:
     """The result of a deletion of leftovers."""
 
     removed: tuple[Leftover, ...]
-    #: With the reason why not.
+    #: The leftovers that were not deleted, each with the reason.
     failed: tuple[tuple[Leftover, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class LeftoverPlaces:
-    """Where to look.
+    """The directories of a search.
 
     Attributes:
         checkpoint_directories: Checkpoint directories, which show the jobs that have ended.
@@ -82,7 +83,7 @@ class LeftoverPlaces:
         sink_directories: Folders that file sinks write to.
         ended_jobs: Ids of jobs that have ended although no chain entry says so, for example a killed job that will not
             be resumed, or a job without a checkpoint directory.
-        retained: Whether checkpoints of ended jobs count as left over that the job's last run did not continue from.
+        retained: Whether checkpoints that the last run of an ended job did not continue from count as leftovers.
         local: Whether to look at the temporary directory of this machine.
         options: Options of the object store.
     """

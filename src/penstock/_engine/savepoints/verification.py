@@ -1,4 +1,4 @@
-"""Whether all files of a savepoint or checkpoint are there, as they were written."""
+"""Checks that all files of a savepoint or checkpoint exist and are unchanged."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Verification:
     """The result of verifying all files."""
 
     path: str
-    #: Files that were read, the metadata not among them, and their bytes as they were written.
+    #: The number of files that were read, without the metadata, and their original bytes.
     files: int
     bytes: int
     damaged: tuple[DamagedFile, ...]

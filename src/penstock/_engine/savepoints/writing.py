@@ -1,4 +1,4 @@
-"""Writing a savepoint from a draft: what has changed anew, the rest as copies, the metadata last."""
+"""Writes a savepoint from a draft: changed state as new files, the rest as copies, the metadata last."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from penstock._engine.storage.checkpoint_storage import FileStorage
     from penstock.common.typeinfo import TypeInformation
 
-#: Entries that are put before those that memory has no room for go to the disk.
+#: The number of entries that are put before entries move from memory to disk.
 _SETTLE_ENTRIES: Final = 1 << 17
 #: The Python types of kinds such as ``value[int]`` that a value can be checked against.
 _OF_TEXT: Final = {f"{kind.__name__}]": kind for kind in (int, str, float, bool, bytes)}
@@ -54,7 +54,7 @@ def write_draft(draft: Draft, path: str, options: Mapping[str, str] | None = Non
         options: Options of the object store.
 
     Raises:
-        SavepointChangeError: There is something in the directory already.
+        SavepointChangeError: The directory is not empty.
         CorruptCheckpointError: A file of the savepoint that it begins with is damaged or missing.
         CheckpointStorageError: The directory cannot be written to.
         UnpicklableStateError: A value cannot be pickled.
@@ -67,7 +67,7 @@ def write_draft(draft: Draft, path: str, options: Mapping[str, str] | None = Non
     writer = _DraftWriter(draft, target)
     try:
         document = document_of(target, draft.entry(writer.operators(), now_ms(), __version__))
-        # A store whose answer was lost is asked again, and then says that it is there.
+        # The put may have succeeded although its answer was lost; the retry then finds the file.
         is_first = target.put_if_absent(METADATA, document) or target.find(METADATA) == document
     except BaseException:
         target.delete(writer.written)
@@ -84,7 +84,7 @@ class _TableShape(NamedTuple):
     kind: str
     keep_keys: bool
     old_keys: bool = False
-    #: Since when its rows expire.
+    #: The time from which its rows expire.
     since: int | None = None
 
 
@@ -171,13 +171,13 @@ class _DraftWriter:
             return lineages
 
     def _take_over(self, operator: OperatorDraft, subtask: int, stores: _NewStores) -> None:
-        """Put what stays of a subtask's keyed state into the new stores, transformed where that is asked for."""
+        """Put the remaining keyed state of a subtask into the new stores, with the transformations applied."""
         assert self._draft.located is not None
         with opened_store(self._draft.located, operator.metadata, subtask) as store:
             lineage, most = operator.metadata.subtasks[subtask].lineage, operator.metadata.max_parallelism
             take_over_from_format_1(store, lineage, most)
             given = {*operator.keyed}
-            if CONTENTS in given:  # windows that are new have yet to fire
+            if CONTENTS in given:  # new windows have not fired
                 given.add(FIRED)
             for table in store.tables:
                 if table.name in given:
@@ -187,7 +187,7 @@ class _DraftWriter:
                 shape = _TableShape(table.name, kind, table.keep_keys, table.old_keys, table.life.since)
                 for namespace, pane in list(table.panes.items()):
                     if steps and holds_segments(namespace):
-                        continue  # the new lists are whole
+                        continue  # the new lists have all items
                     for row in pane.full_rows():
                         stores.put(shape, namespace, _changed(table, namespace, row, steps, kind))
             for timers in store.timer_domains:
@@ -215,12 +215,12 @@ class _DraftWriter:
             path = self._put(uid, subtask, token, data, ".operator")
             return describe(data, parts, self._draft.checkpoint_id, token, path)
 
-        handle = state.save(write, anew=True)  # the file of the same content is elsewhere
+        handle = state.save(write, anew=True)  # a file with this content is elsewhere
         return () if handle is None else (handle,)
 
 
 class _NewStores:
-    """The new keyed state of one operator: a store for each subtask, larger than memory where need be."""
+    """The new keyed state of one operator: a store for each subtask, which may exceed memory."""
 
     def __init__(self, operator: OperatorMetadata, directory: Path) -> None:
         self._parallelism, self._most = operator.parallelism, operator.max_parallelism
@@ -238,14 +238,14 @@ class _NewStores:
             store.catch_up(())
         self._room = _SETTLE_ENTRIES
         self._settled = 0
-        #: By subtask: what the store holds without what was put since the last `_settle`.
+        #: By subtask: the lineage of its store as of the last `_settle`.
         self._lineages: list[Lineage] = [()] * self._parallelism
-        #: By state: the typed kind that it had, as long as all new values are of that type.
+        #: By state: its former kind with the type, as long as all new values have that type.
         self._watched: dict[str, str] = {}
         self._misfits: set[str] = set()
 
     def new_kind(self, name: str, kind: str, types: Mapping[str, TypeInformation]) -> str:
-        """Return what a transformed state is: of the type that was given, else perhaps still of the one it had."""
+        """Return the kind of a transformed state: with the given type, or its former type if the values allow it."""
         if name in types:
             return declared(bare(kind), types[name])
         if kind != bare(kind):
@@ -253,7 +253,7 @@ class _NewStores:
         return bare(kind)
 
     def declare_what_fits(self) -> None:
-        """Let states keep the types that all of their new values have."""
+        """Let states keep their types if all new values have them."""
         for name, kind in self._watched.items():
             for store in self.all if name not in self._misfits else ():
                 if any(table.name == name for table in store.tables):
@@ -296,7 +296,7 @@ class _NewStores:
             self._room = _SETTLE_ENTRIES
 
     def _settle(self) -> None:
-        """End an epoch of all stores, so that what memory has no room for may leave it."""
+        """End an epoch of all stores, so that entries can move to disk."""
         self._settled += 1
         number = self._settled
         for subtask, store in enumerate(self.all):
@@ -324,7 +324,7 @@ def _changed(table: Table, namespace: tuple[int, ...], row: FullRow, steps: list
 
 
 def _named(key: Any, sub_key: Any) -> Any:
-    """Return what a user's function gets for the key of a row."""
+    """Return the key of a row as a user's function gets it."""
     return key if sub_key is MISSING else (key, sub_key)
 
 
@@ -334,9 +334,9 @@ def _nothing_to_read(handle: StateHandle) -> bytes:
 
 
 def _share(items: list[tuple[int | None, Any]], mode: StateMode, operator: OperatorMetadata, subtask: int) -> list[Any]:
-    """Return the items that a subtask gets: its own, and its share of those that had no owner.
+    """Return the items of a subtask: its own, and its share of items without an owner.
 
-    Of a list no start hands out what a finished subtask has. Of a union list all subtasks see all, in this order.
+    A start does not redistribute the list items of finished subtasks. All subtasks see a union list in this order.
     """
     running = [index for index, part in enumerate(operator.subtasks) if not part.finished]
     receivers = running if mode is StateMode.LIST and running else list(range(operator.parallelism))

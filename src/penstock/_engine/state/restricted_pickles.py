@@ -1,11 +1,11 @@
-"""Reads pickles that an attacker may have written: names are checked, and so is what the pickle does with them.
+"""Reads pickles that an attacker may have written: checks the names that they use, and the calls that they make.
 
 A pickle is a program. With harmless names alone it can ask for more memory than there is (``list(range(10**12))``), or
 change what the process shares: set attributes of a class or an enum member. So classes of plain types are called only
 as pickles of their values call them, and nothing that the pickle did not make itself is changed.
 
-Pickles without names, which are most, are read by Python's fast unpickler. It lets nobody look at a call, so others
-are read by the one that Python has in Python.
+Most pickles have no names, and are read by Python's fast unpickler in C. It does not let callers check a call, so
+pickles with names are read by the unpickler in Python.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 #: How pickles name a method of a class; see `_attribute`.
 _GETATTR: Final = "builtins.getattr"
-#: What a process shares: a pickle gets it by name, and must not change it.
+#: Types of objects that a process shares; a pickle gets them by name, and must not change them.
 _SHARED: Final = (type, Enum, FunctionType, BuiltinFunctionType, MethodType)
 
 
@@ -36,12 +36,13 @@ def load_restricted(data: bytes, check: Callable[[str], object], is_free: Callab
 
     Args:
         data: The pickle.
-        check: Raises UntrustedClassError for a name that the pickle must not use.
-        is_free: Tells whether a class may be called with any arguments, as those are that the reader named.
+        check: Raises UntrustedClassError for a forbidden name.
+        is_free: Tells whether a class may be called with any arguments: the classes that the reader named may.
 
     Raises:
-        UntrustedClassError: The pickle uses a name that it must not, or calls a plain type as no value of it does.
-        UnpicklingError: The pickle changes what the process shares, or is damaged.
+        UntrustedClassError: The pickle uses a forbidden name, or calls a plain type in a way that pickles of its values
+            never do.
+        UnpicklingError: The pickle would change an object of the process, or is damaged.
     """
     try:
         return _NamelessUnpickler(io.BytesIO(data)).load()
@@ -93,7 +94,7 @@ _CALLS: Final[dict[Any, Callable[[tuple[Any, ...]], bool]]] = {
 }
 #: Those that copy an argument, by its place, and the types that it may be of.
 _COPIES: Final[dict[Any, tuple[int, tuple[type, ...]]]] = {Counter: (0, (dict,)), make_row: (1, (list, tuple))}
-#: What an unpickler looks up in an object, and not in its class.
+#: Names that an unpickler looks up in an object rather than in its class.
 _LOOKED_UP: Final = ("__setstate__", "__class__", "append", "extend", "add")
 
 if TYPE_CHECKING:
@@ -201,7 +202,7 @@ class _RestrictedUnpickler(_PythonUnpickler):
 
 
 def _attribute(holder: Any, name: str) -> Any:
-    """Replace getattr: pickles use it to restore time zones by a method, and some enums by the names of members."""
+    """Replace getattr, which pickles of time zones call for a method, and pickles of some enums for a member."""
     if holder is ZoneInfo and name == "_unpickle":
         return ZoneInfo._unpickle  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
     if isinstance(holder, type) and issubclass(holder, Enum) and name in holder.__members__:

@@ -128,7 +128,7 @@ class RowLives:
         return begin is not None and begin + self._duration_ms <= now
 
     def _is_as_it_was(self, address: Address, value: Any, stamp: int | None) -> bool:
-        """Return whether a row is unchanged since it was read."""
+        """Return whether a row has not changed since it was read."""
         held = self._pane.hot.get(address, MISSING)
         if held is MISSING:
             return self._pane.subs is None or not self._pane.subs.hides(address)

@@ -1,4 +1,4 @@
-"""The classes that values of state may have: unpickling a value runs code that its pickle names.
+"""The classes that values of state may have, because unpickling a value runs code that its pickle names.
 
 A job trusts its checkpoints as it trusts its program. A reader of a foreign savepoint need not: then only the types
 below and the classes that the reader named are allowed, and any other class is an error before it is called.
@@ -67,7 +67,7 @@ class AllowedClasses:
 
         Raises:
             UntrustedClassError: The pickle names a class that is not allowed.
-            UnpicklingError: It is damaged, or changes what the process shares.
+            UnpicklingError: It is damaged, or would change an object of the process.
         """
         if self.names is None:
             return pickles.load(data)

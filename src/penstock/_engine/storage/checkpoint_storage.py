@@ -100,7 +100,7 @@ class FileStorage(ABC):
         return None
 
     def copy_from(self, source: FileStorage, path: str, name: str, *, size: int | None = None) -> None:
-        """Write a file of another storage under a name here, durable on return; without its bytes where that can be.
+        """Write a file of another storage under a name here, durable on return; if possible the store copies the bytes.
 
         Raises:
             CorruptCheckpointError: The file is gone, or has another size than one that is given.
@@ -108,10 +108,10 @@ class FileStorage(ABC):
         self.put(name, source.read(path) if size is None else source.read_sized(path, size))
 
     def move(self, path: str, name: str) -> None:
-        """Give a file another name, durable on return; done again, it changes nothing. It needs no room where it can.
+        """Rename a file, durable on return; repeating it changes nothing. Most storages need no additional space.
 
         Raises:
-            CorruptCheckpointError: There is a file of neither name.
+            CorruptCheckpointError: No file has either name.
         """
         if self.find(path) is None and self.find(name) is not None:
             return
@@ -128,11 +128,11 @@ class FileStorage(ABC):
             raise CheckpointStorageError(self.full_path(path), f"it has {found} bytes, and {at_most} are read at most")
 
     def unfinished(self) -> list[StoredFile]:
-        """Return what writers that were killed left under names that listings leave out, at any depth."""
+        """Return the temporary files of killed writers at any depth, which listings leave out."""
         return []
 
     def full_path(self, path: str) -> str:
-        """Return a path as a person would give it."""
+        """Return a path in full, for display."""
         return f"{self.url.rstrip('/')}/{path}" if path else self.url
 
     def why_absent(self) -> str | None:
@@ -143,10 +143,11 @@ class FileStorage(ABC):
         """Check that the storage can be written to and that a second conditional put fails.
 
         Raises:
-            CheckpointStorageError: It cannot be used; without working conditional puts two drivers could both commit.
+            CheckpointStorageError: It cannot be used, or conditional puts do not work, so that two drivers could both
+                commit.
         """
         path = f".probe-{secrets.token_hex(8)}"
-        self.put_if_absent(path, b"1")  # False where the first answer was lost, and the second is that it is there
+        self.put_if_absent(path, b"1")  # False if the first answer was lost and the retry finds the file
         try:
             if self.put_if_absent(path, b"2") or self.find(path) != b"1":
                 reason = "it does not refuse to overwrite a file in a conditional put, which checkpoints rely on"

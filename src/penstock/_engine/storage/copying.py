@@ -1,4 +1,4 @@
-"""Copying many files from one storage to another, several at a time: waiting for a disk or a store is most of it."""
+"""Copies many files from one storage to another, several at a time because most of the time is waiting."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.storage.checkpoint_storage import FileStorage
 
-#: Files that are on their way at the same time.
+#: The number of files that are copied at the same time.
 _THREADS: Final = 8
 
 
@@ -45,7 +45,7 @@ def copy_files(
 
 
 class _Copying:
-    """The shared state of the threads of one copy."""
+    """The state that the threads of one copy share."""
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.metadata import ChainEntry
     from penstock._engine.storage.checkpoint_storage import FileStorage
 
-#: A larger document is no chain entry: state beyond some kilobytes lies in files.
+#: The maximum size of a chain entry; larger state is in files.
 _MOST_BYTES: Final = 1 << 30
 
 
@@ -24,7 +24,7 @@ def find_entry(storage: FileStorage, path: str) -> ChainEntry | None:
 
     Raises:
         CorruptCheckpointError: It is damaged.
-        SignatureError: It is not signed with a key of the storage, which has some.
+        SignatureError: The storage has keys, and none of them has signed the entry.
     """
     data = find_document(storage, path)
     return None if data is None else entry_of(storage, path, data)

@@ -44,19 +44,19 @@ _REASONS: Final = {
     errno.ELOOP: "it is a link, and below the directory that was given none is followed",
 }
 
-#: Neither does a reader wait for the writer of a pipe that has the name of a file, nor does it follow a link.
+#: Flags for opening: they neither wait for the writer of a pipe nor follow a link.
 _READ_FLAGS: Final = sum(getattr(os, name, 0) for name in ("O_RDONLY", "O_NONBLOCK", "O_NOFOLLOW", "O_BINARY"))
 
 
 class LocalStorage(FileStorage):
     """Checkpoint storage below a directory, which is made when the first file is written.
 
-    The directory itself may be reached by way of links, as it was given. Below it none is followed: what another user
-    has planted there would lead reads, writes and deletions to anywhere.
+    The path of the directory itself may contain links. Below it no link is followed, because a link of another user
+    could redirect reads, writes and deletions.
 
     Args:
         root: The directory.
-        private: Whether files and directories are to be this user's alone; else the umask says whose they are.
+        private: Whether only this user can access files and directories; otherwise the umask decides.
     """
 
     def __init__(self, root: Path, *, private: bool = True) -> None:
@@ -73,7 +73,7 @@ class LocalStorage(FileStorage):
         return f"host {host}, where a task runs, does not have it; let {key} name a place that all hosts share"
 
     def full_path(self, path: str) -> str:
-        """Return a path as a person would give it."""
+        """Return a path in full, for display."""
         return str(self._root / path)
 
     def find(self, path: str, *, at_most: int | None = None) -> bytes | None:
@@ -155,7 +155,7 @@ class LocalStorage(FileStorage):
             self._publish(name, lambda descriptor: _copy_bytes(original.fileno(), descriptor), os.replace)
 
     def move(self, path: str, name: str) -> None:
-        """Give a file another name, durable on return; done again, it changes nothing. It needs no room."""
+        """Rename a file, durable on return; repeating it changes nothing. It needs no additional space."""
         with self._naming(name):
             source, target = self._place(path), self._place(name)
             try:
@@ -192,7 +192,7 @@ class LocalStorage(FileStorage):
             return sorted(self._walk(directory), key=lambda file: file.path)
 
     def unfinished(self) -> list[StoredFile]:
-        """Return the temporary files; those of killed writers stay, the others are renamed in a moment."""
+        """Return the temporary files: of killed writers, and of running ones, which soon rename theirs."""
         with self._naming(""):
             return sorted(self._walk("", temporary=True), key=lambda file: file.path)
 
@@ -202,7 +202,7 @@ class LocalStorage(FileStorage):
                 if name.startswith(_TEMPORARY) is not temporary:
                     continue
                 file = Path(folder, name)
-                with contextlib.suppress(FileNotFoundError):  # deleted while we walk
+                with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
                     status = file.lstat()
                     relative = file.relative_to(self._root).as_posix()
                     yield StoredFile(relative, status.st_size, status.st_mtime_ns // 1_000_000)
@@ -233,7 +233,7 @@ class LocalStorage(FileStorage):
         for _ in range(3):
             try:
                 return os.open(file, flags, mode)
-            except FileNotFoundError:  # the directory is not there yet, or `delete` found it empty in between
+            except FileNotFoundError:  # the directory does not exist yet, or `delete` found it empty meanwhile
                 _make_directories(file.parent, 0o700 if self._private else 0o777)
         return os.open(file, flags, mode)
 
@@ -248,10 +248,10 @@ class LocalStorage(FileStorage):
         return os.fdopen(descriptor, "rb"), status.st_size
 
     def _place(self, path: str, *, may_be_link: bool = False) -> Path:
-        """Return where a path leads that stays below the root; links below that lead away.
+        """Return the local path of a path below the root.
 
         Raises:
-            CheckpointStorageError: It does not.
+            CheckpointStorageError: The path leads outside, or through a link.
         """
         names = [name for name in path.split("/") if name not in {"", "."}]
         if ".." in names or path.startswith("/"):
@@ -273,7 +273,7 @@ class LocalStorage(FileStorage):
         except OSError as error:
             reason = _REASONS.get(error.errno or 0, error.strerror or str(error))
             raise CheckpointStorageError(self.full_path(path), reason) from error
-        except ValueError as error:  # a zero byte, or what is no text
+        except ValueError as error:  # a zero byte, or undecodable text
             raise CheckpointStorageError(self.full_path(path), "it cannot be the name of a file") from error
 
 
@@ -312,7 +312,7 @@ def _make_directories(directory: Path, mode: int) -> None:
     directory.mkdir(mode, exist_ok=True)
     try:
         _sync_directory(directory.parent)
-    except OSError:  # else the next try would find it, and take it for durable
+    except OSError:  # else the next try would find it and assume that it is durable
         with contextlib.suppress(OSError):
             directory.rmdir()
         raise

@@ -1,9 +1,9 @@
 """The directories in which runs keep keyed state on the local disk of a host.
 
-A host is a user and a temporary directory there: each process derives the place from its own, whatever those of the
-driver are. Each run has a directory of its own: two jobs may have the same id, and tasks of a replaced driver may still
-run. It is a cache of checkpoints. It lives while one of its processes on the host holds it: the driver, or a worker
-with keyed state. The last one removes it when the run has ended; one that was killed leaves it to the next run.
+Each process derives the place from its own user and temporary directory, which may differ from the driver's. Each run
+has a directory of its own, because two jobs may have the same id, and tasks of a replaced driver may still run. The
+directory is a cache of checkpoints. The driver and each worker with keyed state on the host hold it by a lock; the last
+process of a run that has ended removes it. The directory of killed processes is removed by the next run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from penstock._engine.storage.ownership import levels_of_user, user_path, why_not_own
+from penstock._engine.storage.ownership import levels_of_user, user_path, why_exposed, why_not_own
 from penstock._engine.storage.scratch import DirectoryLock, is_dead, remove_dead, remove_tree
 from penstock.errors import LocalStateError
 
@@ -60,9 +60,9 @@ class LocalStateDirectory:
             raise LocalStateError("the temporary directory", error.strerror or str(error)) from error
 
     def hold(self) -> Path:
-        """Hold the directory as long as this process lives, and return where state of this boot of the host belongs.
+        """Hold the directory as long as this process lives, and return its subdirectory for this boot of the host.
 
-        What no process holds any more of other runs is deleted.
+        Directories of other runs that no process holds are deleted.
 
         Raises:
             LocalStateError: It cannot be made, does not belong to this user alone, or is not on a local disk.
@@ -98,9 +98,9 @@ class LocalStateDirectory:
 
 @cache
 def _boot() -> str:
-    """Return a name of this boot of the host; the same one always where the system has none, as on macOS.
+    """Return a name of this boot of the host; a constant if the system has no such id, as on macOS.
 
-    A crash of the host may lose pages of local state, which is not synced; the run may still go on after it.
+    Local state is not synced, so a crash of the host may lose pages of it, while the run may continue.
     """
     with contextlib.suppress(OSError):
         return f"boot-{_BOOT_ID.read_text().strip()}"
@@ -131,12 +131,7 @@ def private_directory(path: Path) -> Path:
             open to others; or it is not on a local disk.
     """
     try:
-        for directory in reversed([path, *path.parents]):
-            if not directory.exists():
-                directory.mkdir(mode=0o700, exist_ok=True)
-        for level in levels_of_user(path)[:-1]:
-            if (reason := why_not_own(level)) is not None:
-                raise LocalStateError(str(level), reason)
+        _make(path)
         status = path.lstat()
     except OSError as error:
         raise LocalStateError(str(path), str(error)) from error
@@ -150,6 +145,19 @@ def private_directory(path: Path) -> Path:
     if disk in _NETWORK_DISKS:
         raise LocalStateError(str(path), f"it is on a network disk ({disk})")
     return path.resolve()
+
+
+def _make(path: Path) -> None:
+    """Make a directory and those above it, unless one of this user's is not safely that."""
+    levels = levels_of_user(path)
+    if (reason := why_exposed(levels[0].parent)) is not None:
+        raise LocalStateError(str(path), reason)
+    for directory in reversed([path, *path.parents]):
+        if not directory.exists():
+            directory.mkdir(mode=0o700, exist_ok=True)
+    for level in levels[:-1]:
+        if (reason := why_not_own(level)) is not None:
+            raise LocalStateError(str(level), reason)
 
 
 def _file_system(device: int, mounts: Path = Path("/proc/self/mountinfo")) -> str:

@@ -15,7 +15,7 @@ def check_no_links(path: str, below: str) -> None:
 
     Args:
         path: An absolute path, or the URL of an object store, which has no links.
-        below: What comes before that is trusted, and may lead through links.
+        below: The parts up to this path are trusted, and may be links.
 
     Raises:
         CheckpointStorageError: A part of the path is a link.
@@ -32,19 +32,19 @@ def check_no_links(path: str, below: str) -> None:
 
 
 def first_missing(path: str) -> Path | None:
-    """Return the topmost directory on the way to a path that is not there; None where there is none such."""
+    """Return the topmost missing directory of a path; None if none is missing."""
     if scheme_of(path):
         return None
     missing = None
     for part in (Path(path), *Path(path).parents):
-        if os.path.lexists(part):  # False for what can be no name, too
+        if os.path.lexists(part):  # False for invalid names, too
             break
         missing = part
     return missing
 
 
 def remove_empty(top: Path) -> None:
-    """Remove a directory and those below it, as far as they are empty."""
+    """Remove a directory and its subdirectories, as far as they are empty."""
     for folder, _, _ in os.walk(top, topdown=False):
         with contextlib.suppress(OSError):
             Path(folder).rmdir()

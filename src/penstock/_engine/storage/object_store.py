@@ -31,9 +31,10 @@ if TYPE_CHECKING:
 
     from obstore.store import ObjectStore, RetryConfig
 
-#: Files that one request deletes; S3 takes five times as many, and a slow server would be silent for too long.
+#: The number of files that one request deletes. S3 accepts five times as many, but a slow server would then not answer
+#: in time.
 _DELETED_AT_ONCE: Final = 200
-#: Parts of a large file that are sent at the same time, so few that a slow line has room for each.
+#: The number of parts of a large file that are sent at the same time, small for slow connections.
 _PARTS_AT_ONCE: Final = 6
 _IMPATIENT: Final[RetryConfig] = {
     "max_retries": 3,
@@ -68,7 +69,7 @@ class ObjectStorage(FileStorage):
     Args:
         url: The URL, for messages and for tasks.
         store: The opened store, rooted at the URL.
-        access: How it is opened again, patient; None for a store that always answers.
+        access: Opens the store again with longer retries; None for a store that always answers.
     """
 
     def __init__(self, url: str, store: ObjectStore, access: S3Access | None = None) -> None:
@@ -134,7 +135,7 @@ class ObjectStorage(FileStorage):
             super().copy_from(source, path, name, size=size)
 
     def _copy_inside(self, source: ObjectStorage, path: str, name: str) -> bool:
-        """Copy within one bucket; False where this is none, or the store cannot copy that (S3: above 5 GB)."""
+        """Copy within one bucket; return False for other files, or if the store cannot copy it (S3: above 5 GB)."""
         if source._store is self._store:
             bucket = self._store
         elif (there := _bucket(self.url)) is not None and there == _bucket(source.url) and self._access is not None:
@@ -147,7 +148,7 @@ class ObjectStorage(FileStorage):
         try:
             obstore.copy(bucket, path, name)
         except (BaseError, OSError):
-            return False  # the copy by hand fails with the reason, or succeeds
+            return False  # the ordinary copy succeeds, or fails with the reason
         return True
 
     def delete(self, paths: Iterable[str]) -> None:
@@ -158,7 +159,7 @@ class ObjectStorage(FileStorage):
             with self._naming(some[0]):
                 try:
                     obstore.delete(self._store, some)
-                except FileNotFoundError:  # this store says so, and leaves the others
+                except FileNotFoundError:  # this store fails at a missing file, and leaves the others
                     self._delete_each(some)
 
     def _delete_each(self, paths: list[str]) -> None:
@@ -188,7 +189,7 @@ class ObjectStorage(FileStorage):
 
     @contextlib.contextmanager
     def _expecting(self, path: str) -> Generator[None]:
-        """Say of a file that has to be there that it is gone."""
+        """Raise CorruptCheckpointError for a missing file."""
         with self._naming(path):
             try:
                 yield
@@ -225,7 +226,7 @@ def _key(url: str, path: str) -> str:
 
 
 def _quoted(url: str) -> str:
-    """Return a URL as the library wants it, which decodes escapes in it and cuts a query off."""
+    """Return a URL for the library, which decodes escapes and drops queries."""
     if url.startswith("http"):
         return url
     return url.replace("%", "%25").replace("?", "%3F").replace("#", "%23")

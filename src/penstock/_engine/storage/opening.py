@@ -25,10 +25,10 @@ _OPTIONS: Final = frozenset({option_table.STATE_PRIVATE.key, option_table.STATE_
 
 
 def local_path(path: str) -> str:
-    """Return a path that Flink would write as ``file:/…`` without that; any other one in its one spelling.
+    """Return a path without Flink's prefix ``file:/…``, and a URL in its normal form.
 
     Raises:
-        CheckpointStorageError: It is a URL that cannot be.
+        CheckpointStorageError: The URL is invalid.
 
     Example:
         >>> local_path("file:/data/a%20b"), local_path("file:///data"), local_path("s3://bucket/data")
@@ -39,10 +39,10 @@ def local_path(path: str) -> str:
 
 
 def absolute(path: str) -> str:
-    """Return where a path leads that was given here and now.
+    """Return the absolute form of a path, relative to the current working directory.
 
     Raises:
-        CheckpointStorageError: It can be no path, or is probably not the one that was meant.
+        CheckpointStorageError: The path is invalid, or probably a mistake.
     """
     with _as_storage_error():
         return absolute_path(path)
@@ -57,7 +57,7 @@ def _as_storage_error() -> Generator[None]:
 
 
 def storage_options(configuration: Configuration) -> dict[str, str]:
-    """Return what a configuration says about storage and how object stores are reached, secrets among it.
+    """Return the storage options of a configuration, including the secrets of object stores.
 
     Example:
         >>> from penstock.common import Configuration
@@ -68,7 +68,7 @@ def storage_options(configuration: Configuration) -> dict[str, str]:
 
 
 def options_for_tasks(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options that tasks get: they write files and never chain entries, so they sign nothing."""
+    """Return the options for tasks, without signing keys: tasks write no chain entries."""
     return {key: value for key, value in options.items() if key != option_table.STATE_SIGNING_KEY.key}
 
 
@@ -81,7 +81,7 @@ def open_storage(url: str, options: Mapping[str, str] | None = None) -> FileStor
             The environment supplies the others. Of ours ``penstock.state.…``, how files are written.
 
     Raises:
-        CheckpointStorageError: There is no such kind of storage, or it cannot be set up.
+        CheckpointStorageError: The scheme is unknown, or the store cannot be set up.
     """
     place, given = local_path(url), dict(options or {})
     own = Configuration.from_dict({key: given.pop(key) for key in _OPTIONS & given.keys()})
@@ -97,9 +97,9 @@ def open_storage(url: str, options: Mapping[str, str] | None = None) -> FileStor
 
 
 def without_links(path: str) -> str:
-    """Return the place that a path of a savepoint or checkpoint means, of which storage would follow no link.
+    """Return the path of a savepoint or checkpoint with its links resolved, because storage follows no links.
 
-    It is returned as it was given where its last two names are none: what is above them may lead anywhere.
+    If its last two names are no links, the path is returned unchanged.
     """
     if scheme_of(path) or not (os.path.islink(path) or os.path.islink(os.path.dirname(path))):  # noqa: PTH114, PTH120
         return path
@@ -107,7 +107,7 @@ def without_links(path: str) -> str:
 
 
 def above(directory: str) -> tuple[str, str]:
-    """Split off the last name of a path or URL; nothing is above a bucket, whose name is "" therefore.
+    """Split off the last name of a path or URL; for a bucket that name is "".
 
     Example:
         >>> above("/data/savepoints/one"), above("s3://bucket/one"), above("s3://bucket")

@@ -1,7 +1,7 @@
-"""Whose a file or directory of the local disk is: what others can change is neither read as code nor removed.
+"""Checks the owners of local files: Penstock neither unpickles nor removes files that others can change.
 
-A name in a directory that others can write to, such as the temporary one, may be a link that another user has put
-there. So each level is looked at itself, never what a link leads to.
+In a directory that others can write to, such as the temporary one, a name may be another user's link. So the checks
+look at each level itself, and never at the target of a link.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import re
 import stat
 import sys
 import tempfile
-from functools import cache
 from pathlib import Path
 from typing import Final
+
+from penstock.common.file_modes import others_can_write
 
 _ROOT: Final = 0
 #: The directory of a user below a temporary one; see `levels_of_user`.
@@ -24,14 +25,14 @@ def user_path(base: Path | None = None) -> Path:
     """Return the directory of this process's user below `base`, by default below its temporary directory; not made.
 
     Raises:
-        OSError: There is no temporary directory that can be used.
+        OSError: There is no usable temporary directory.
     """
     user = os.environ.get("USERNAME", "user") if sys.platform == "win32" else str(os.geteuid())
     return (base or Path(tempfile.gettempdir())) / f"penstock-{user}"
 
 
 def why_not_own(path: Path) -> str | None:
-    """Return why a directory is not safely this user's own, a clause; None where it is.
+    """Return why others may control a directory, as a clause; None if only this user can.
 
     Raises:
         OSError: It cannot be looked at.
@@ -47,7 +48,7 @@ def why_not_own(path: Path) -> str | None:
 
 
 def why_not_trusted(path: Path) -> str | None:
-    """Return why others can change what a path names, a clause; None where only this user and root can.
+    """Return why others can change a file or directory, as a clause; None if only this user and root can.
 
     Raises:
         OSError: It cannot be looked at.
@@ -62,23 +63,35 @@ def why_not_trusted(path: Path) -> str | None:
     return "other users can write to it" if others_can_write(status) else None
 
 
+def why_exposed(directory: Path) -> str | None:
+    """Return why others can exchange what is made in a directory, a clause; None where they cannot.
+
+    Whoever may write to a directory may rename what is in it, whoever owns that, unless the sticky bit keeps it. A
+    group that may write has been named on purpose.
+
+    Raises:
+        OSError: It cannot be looked at.
+    """
+    if sys.platform == "win32":  # pragma: no cover - rights are not told by modes there
+        return None
+    place = directory.resolve()
+    for level in (place, *place.parents):
+        mode = stat.S_IMODE(level.stat().st_mode) if level.exists() else 0
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            return f"every user can exchange what is in {level} (mode {mode:04o}, no sticky bit): chmod +t {level}"
+    return None
+
+
 def foreign_link(path: str) -> str | None:
-    """Return a clause where a path is a link that another user has put there; None for any other path."""
+    """Return a clause if a path is another user's link; None for any other path."""
     if sys.platform == "win32" or not os.path.islink(path):  # noqa: PTH114 - it may be a URL
         return None
     owner = os.lstat(path).st_uid
     return None if owner in {os.geteuid(), _ROOT} else f"it is a link of user {owner}"
 
 
-def others_can_write(status: os.stat_result) -> bool:
-    """Return whether anyone but the owner can write; a group with one user does not count."""
-    if status.st_mode & stat.S_IWOTH:
-        return True
-    return bool(status.st_mode & stat.S_IWGRP) and not _is_group_of_one(status.st_gid, status.st_uid)
-
-
 def levels_of_user(path: Path) -> list[Path]:
-    """Return a path and what is above it, from the directory that Penstock has made for this user on.
+    """Return the levels of a path, from the directory that Penstock made for this user down to the path.
 
     Example:
         >>> from pathlib import Path
@@ -88,18 +101,3 @@ def levels_of_user(path: Path) -> list[Path]:
     levels = [path, *path.parents]
     own = next((place for place, level in enumerate(levels) if _USERS_OWN.fullmatch(level.name)), 0)
     return levels[own::-1]
-
-
-@cache
-def _is_group_of_one(group: int, user: int) -> bool:
-    """Tell whether a group is that of one user, as many systems make one for each, with a mask of 002."""
-    if sys.platform == "win32":  # pragma: no cover
-        return True
-    import grp
-    import pwd
-
-    try:
-        name, members = pwd.getpwuid(user).pw_name, grp.getgrgid(group)
-    except KeyError:  # users of containers have numbers alone
-        return group == user
-    return members.gr_name == name and set(members.gr_mem) <= {name}

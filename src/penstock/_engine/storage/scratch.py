@@ -16,20 +16,37 @@ import tempfile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
+from penstock._engine.storage.ownership import why_exposed
 from penstock.errors import LocalDirectoryError
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-#: The file of a directory that its process holds.
+#: The lock file in a directory.
 LOCK: Final = "lock"
 
 
+def temporary_directory() -> Path:
+    """Return the temporary directory, in which only this user can change what this user makes.
+
+    Raises:
+        LocalDirectoryError: There is none, or others can.
+    """
+    try:
+        place = Path(tempfile.gettempdir())
+        reason = why_exposed(place)
+    except OSError as error:
+        raise LocalDirectoryError("for temporary files", error.strerror or str(error)) from error
+    if reason is not None:
+        raise LocalDirectoryError(str(place), reason)
+    return place
+
+
 class ScratchDirectory:
-    """A temporary directory that goes with its user, and is known to be dead when it could not.
+    """A temporary directory that its process removes; if the process is killed, others recognize the directory as dead.
 
     Args:
-        prefix: Of its name.
+        prefix: The prefix of its name.
         parent: Where to make it; None for the temporary directory.
 
     Raises:
@@ -37,7 +54,7 @@ class ScratchDirectory:
     """
 
     def __init__(self, prefix: str, parent: Path | None = None) -> None:
-        place = parent or Path(tempfile.gettempdir())
+        place = parent or temporary_directory()
         try:
             self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
             self._lock = DirectoryLock(self.path)
@@ -46,7 +63,7 @@ class ScratchDirectory:
 
     @property
     def is_there(self) -> bool:
-        """Whether the directory still exists; another one in its place does not count."""
+        """Whether the directory still exists and is the same one."""
         return self._lock.is_there(self.path)
 
     def remove(self) -> None:
@@ -87,7 +104,7 @@ class DirectoryLock:
                 fcntl.flock(self._itself, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
     def fileno(self) -> int:
-        """Return the descriptor by which others see that the directory is held."""
+        """Return the descriptor with the lock."""
         return self._file.fileno()
 
     def is_there(self, directory: Path) -> bool:
@@ -100,7 +117,7 @@ class DirectoryLock:
             return False
 
     def close(self) -> None:
-        """Let go of the directory."""
+        """Release the directory."""
         self._file.close()
         if self._itself is not None:
             os.close(self._itself)
@@ -108,7 +125,7 @@ class DirectoryLock:
 
 
 def _locked(path: Path) -> IO[bytes]:
-    """Open and lock a file. A new one has its name only when it is locked: else it would pass for that of the dead.
+    """Open and lock a file. A new file gets its name after it was locked, or it would look like a dead process's.
 
     Raises:
         BlockingIOError: Another process holds it.
@@ -128,7 +145,7 @@ def _locked(path: Path) -> IO[bytes]:
 
 
 def _locked_by_many(path: Path) -> IO[bytes]:
-    """Open and lock a file that others may lock as well; waits while one of them looks whether it is dead.
+    """Open a file and lock it with a shared lock; waits while another process checks whether it is dead.
 
     Raises:
         FileNotFoundError: The directory was removed.
@@ -144,7 +161,7 @@ def _locked_by_many(path: Path) -> IO[bytes]:
         except OSError:
             file.close()
             raise
-        file.close()  # it was removed as that of the dead, before it was locked
+        file.close()  # it was removed as dead before it was locked
 
 
 def is_dead(directory: Path) -> bool:
@@ -163,10 +180,10 @@ def is_dead(directory: Path) -> bool:
 
 
 def remove_dead(directory: Path) -> None:
-    """Remove a directory unless a process holds it; one that is about to hold it waits, and finds it removed.
+    """Remove a directory unless a process holds it; a process that is about to hold it waits and finds it missing.
 
-    It loses its name first: a process that finds the lock file gone would else make and hold a new one in it, and lose
-    what it has put there meanwhile.
+    The directory is renamed first: otherwise a process that finds no lock file could make a new one in it, and lose the
+    files that it then writes.
     """
     if not (directory / LOCK).is_file():
         return

@@ -7,11 +7,11 @@ from html import unescape
 from typing import Final
 from urllib.parse import urlsplit
 
-#: How S3, Google Cloud Storage and Azure call an object that is not there.
+#: The codes of S3, Google Cloud Storage and Azure for a missing object.
 _MISSING: Final = frozenset({"NoSuchKey", "BlobNotFound"})
-#: Where a machine in the cloud finds its credentials.
+#: The address at which machines in a cloud get credentials.
 _METADATA_SERVER: Final = "169.254.169.254"
-#: Parts of the inner structure, and their meaning.
+#: Fragments of the inner structure, each with its meaning.
 _CAUSES: Final = (
     ("ConnectionRefused", "the connection is refused"),
     ("failed to lookup", "its name is not known"),
@@ -21,7 +21,7 @@ _CAUSES: Final = (
 
 
 def is_missing(error: FileNotFoundError) -> bool:
-    """Tell whether it is the file that is not there: for a missing bucket and others the status is the same, 404."""
+    """Tell whether an error means a missing file; a missing bucket and other errors have the same status, 404."""
     return _code(str(error)) in {None, *_MISSING}
 
 

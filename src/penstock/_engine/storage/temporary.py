@@ -1,4 +1,4 @@
-"""Checkpoint storage of a job that keeps none: a temporary directory, which goes with the job."""
+"""Checkpoint storage of a job without a checkpoint directory: a temporary directory that is deleted with the job."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class TemporaryStorage(LocalStorage):
-    """The driver's view of it: a directory that was cleaned away under the job is an error, and never made again.
+    """The storage as the driver uses it: a directory that a cleaner has deleted is an error, and never made again.
 
     Args:
         scratch: The directory.

@@ -1,4 +1,4 @@
-"""Whether values can be read back from a CSV file as they are: text has no types, so the schema counts."""
+"""Checks that values can be read back from a CSV file unchanged, by the types in the schema."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def check_column(column: CsvColumn, values: Sequence[Any], null_value: str | Non
         column: The column.
         values: Its values.
         null_value: The text that stands for None.
-        records: The records that they are from.
+        records: The records of these values.
 
     Raises:
-        RecordValueError: One cannot.
+        RecordValueError: A value cannot be read back.
     """
     if _flaw(column, values, null_value) is None:
         return
@@ -60,7 +60,7 @@ def _flaw_of_single(type_info: TypeInformation, values: Sequence[Any], null_valu
             return f"{other!r} is written otherwise than a whole number"
     try:
         wanted = arrow_type(type_info, "")
-    except ValueError:  # a type that only the reader of this file can know
+    except ValueError:  # only the reader of this file knows the type
         return None
     try:
         arrow_array(values, wanted)

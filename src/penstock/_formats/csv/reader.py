@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _CHARSET = "utf-8"
 
-# What Arrow reads as text and Python turns into values.
+# Types that Arrow reads as text and Python converts.
 _OF_TEXT: dict[TypeInformation, Callable[[str], Any]] = {
     Types.BIG_INT(): int,
     Types.BIG_DEC(): Decimal,
@@ -172,7 +172,7 @@ class CsvReaderFormat(StreamFormat):
 
 
 def _without_more(block: bytes, count: int, dialect: CsvDialect) -> bytes:
-    """Return a block whose lines have so many values at most."""
+    """Return a block with surplus values of its lines removed."""
     quoting = csv.QUOTE_NONE if dialect.quote_char is None else csv.QUOTE_MINIMAL
     signs: dict[str, Any] = {
         "delimiter": dialect.column_separator,
@@ -187,7 +187,7 @@ def _without_more(block: bytes, count: int, dialect: CsvDialect) -> bytes:
 
 
 def _without_first(block: bytes, count: int) -> tuple[bytes, int]:
-    """Return a block without so many lines at its beginning, and how many are still to come in the next one."""
+    """Return a block without some lines at its beginning, and the number of lines to drop from the next block."""
     place = 0
     while count and place < len(block):
         found = LINE_END.search(block, place)
@@ -208,7 +208,7 @@ def _parsed_type(column: CsvColumn) -> Any:
 
 
 def _converter(column: CsvColumn, null_value: str | None) -> Callable[[str], Any] | None:
-    """Return what turns the text of a column into its values, None where Arrow has done it."""
+    """Return the converter from the text of a column to its values; None if Arrow has converted it."""
     if column.separator is not None:
         return partial(_elements, column.separator, _element_converter(column), null_value)
     convert = _OF_TEXT.get(column.type_info)

@@ -1,4 +1,4 @@
-"""Where records of CSV begin and end: by the same rules as the parser, in which a quote counts where a value begins."""
+"""Finds the boundaries of CSV records by the parser's rules, in which only a quote at the start of a value counts."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _END: Final = rb"(?:\r\n?+|\n|\Z)"
 
 
 class CsvRecords:
-    """Finds whole records in a text that begins with a record; a record of several lines has a quoted value in it.
+    """Finds whole records in a text that begins with a record; a record with a quoted value may have several lines.
 
     Args:
-        dialect: The signs of the file.
+        dialect: The special characters of the file.
     """
 
     def __init__(self, dialect: CsvDialect) -> None:
@@ -23,7 +23,7 @@ class CsvRecords:
         self._comments = dialect.allow_comments
         record = _record(dialect)
         comment = rb"#[^\r\n]*+" + _END + b"|" if dialect.allow_comments else b""
-        # Possessive throughout: the text is gone through once, without a way back.
+        # Possessive throughout, so that the text is scanned once, without backtracking.
         self._records = re.compile(rb"(?:" + comment + record + _END + rb")*+", re.DOTALL)
         self._one = re.compile(rb"(#[^\r\n]*+" + _END + rb")|" + record + _END, re.DOTALL)
 
@@ -35,7 +35,7 @@ class CsvRecords:
         return match.end() if match is not None else 0
 
     def may_end(self, line: bytes) -> bool:
-        """Tell whether a value that began in a line before may end in this one."""
+        """Tell whether a value from an earlier line may end in this one."""
         return self._quote is not None and self._quote in line
 
     def without_comments(self, data: bytes) -> bytes:
@@ -56,6 +56,6 @@ def _record(dialect: CsvDialect) -> bytes:
         return plain + rb"(?:" + separator + plain + rb")*+"
     line_ends = b"" if dialect.multiline_values else rb"\r\n"
     inside = rb"(?:" + escaped + rb"[^" + line_ends + quote + escape + rb"]++|" + quote + quote + rb")*+"
-    # What follows a closing quote belongs to the value; a value that does not begin with a quote has none that counts.
+    # Text after a closing quote belongs to the value; quotes in a value without an opening quote are ordinary.
     field = rb"(?:" + quote + inside + quote + plain + rb"|(?!" + quote + rb")" + plain + rb")"
     return field + rb"(?:" + separator + field + rb")*+"

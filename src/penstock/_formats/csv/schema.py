@@ -52,7 +52,7 @@ class CsvSchema:
 
     Args:
         columns: The columns in order.
-        dialect: Signs and first lines.
+        dialect: The special characters, and the meaning of first lines.
 
     Example:
         >>> schema = CsvSchema.builder().add_string_column("city").add_number_column("people").set_use_header().build()
@@ -137,7 +137,7 @@ class CsvSchemaBuilder:
         return self
 
     def clear_columns(self) -> CsvSchemaBuilder:
-        """Take all columns away."""
+        """Remove all columns."""
         self._columns.clear()
         return self
 
@@ -150,15 +150,15 @@ class CsvSchemaBuilder:
         return self._set(escape_char=_one_sign("escape sign", char))
 
     def disable_escape_char(self) -> CsvSchemaBuilder:
-        """Have no escape sign."""
+        """Disable the escape character."""
         return self._set(escape_char=None)
 
     def set_quote_char(self, char: str) -> CsvSchemaBuilder:
-        """Set what values are quoted with."""
+        """Set the quote character."""
         return self._set(quote_char=_one_sign("quote", char))
 
     def disable_quote_char(self) -> CsvSchemaBuilder:
-        """Have no quotes; then large files are read in parts."""
+        """Disable quotes, so that large files are read in parts."""
         return self._set(quote_char=None)
 
     def set_multiline_values(self, allow: bool = True) -> CsvSchemaBuilder:
@@ -170,7 +170,7 @@ class CsvSchemaBuilder:
         return self._set(multiline_values=allow)
 
     def set_line_separator(self, separator: str) -> CsvSchemaBuilder:
-        r"""Set what is written after each line; ``\n`` and ``\r\n`` are both read.
+        r"""Set the line end that is written; readers accept both ``\n`` and ``\r\n``.
 
         Raises:
             ValueError: It is something else.
@@ -206,10 +206,10 @@ class CsvSchemaBuilder:
         return self
 
     def set_any_property_name(self, name: str) -> CsvSchemaBuilder:
-        """Let lines have more values than the schema has columns, which are left out; otherwise they are an error.
+        """Ignore values beyond the schema's columns; by default they are an error.
 
         Args:
-            name: What Flink's library calls these values; a Row has no place for them.
+            name: Flink's name for these values, which a Row cannot hold.
         """
         return self._set(any_property_name=name)
 
@@ -218,7 +218,7 @@ class CsvSchemaBuilder:
         return self._set(null_value=null_value)
 
     def set_use_header(self, use: bool = True) -> CsvSchemaBuilder:
-        """Set whether the first line names the columns, which then may come in another order, and with others."""
+        """Set whether the first line names the columns; they may then be in another order, and among others."""
         return self._set(use_header=use)
 
     def set_strict_headers(self, strict: bool = True) -> CsvSchemaBuilder:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class CsvEncoder(Encoder):
     """Writes records as lines of CSV, for ``FileSink.for_row_format``; ours.
 
-    There is no header: a file may be put together from what several epochs wrote. ``CsvBulkWriters`` writes one.
+    It writes no header, because a file may be joined from parts of several epochs. ``CsvBulkWriters`` writes one.
 
     Args:
         schema: Columns and signs, or the type of the rows.
@@ -80,7 +80,7 @@ class CsvEncoder(Encoder):
 
 
 class CsvBulkWriters:
-    """Makes what writes whole CSV files, with a header if the schema has one.
+    """Makes writers of whole CSV files, with a header if the schema has one.
 
     Source: ``pyflink.datastream.formats.csv.CsvBulkWriters``.
     """

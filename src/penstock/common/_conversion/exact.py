@@ -1,6 +1,6 @@
-"""Checks many values at once for exactly matching their type, with a function that is compiled once for each type.
+"""Checks for many values at once whether they match their type exactly, by a function that is compiled for each type.
 
-Most records need no conversion, and to find that out is all that a declared type costs. For rows, tuples, lists and
+Most records need no conversion, so this check is the whole cost of a declared type. For rows, tuples, lists and
 dicts the source of a function is written, with the checks of all parts in one expression, and compiled: a call for each
 part of each record would cost several times as much. Single values are checked in C.
 """
@@ -49,7 +49,7 @@ _CHECKED: Final[dict[BasicType, Any]] = {
 _DIGIT: Final = (1 << 30) - 1
 _SMALL: Final = f"{{v}} <= {_DIGIT} and {{v}} >= -{_DIGIT}"
 
-#: Types whose values are of one Python class, with what else is asked of a value `v`.
+#: Types whose values are of one Python class, with a further condition on a value `v`.
 _CLASSES: Final[dict[TypeInformation, tuple[type, str]]] = {
     **{
         BasicTypeInfo(kind): (
@@ -78,7 +78,7 @@ _CLASSES: Final[dict[TypeInformation, tuple[type, str]]] = {
 
 
 def quick_check(type_info: TypeInformation) -> Quick:
-    """Return what finds out quickly that records are of a type."""
+    """Return a fast check that records have a type."""
     if isinstance(type_info, BasicTypeInfo) and type_info.basic_type in _CHECKED:
         return _checked(_CHECKED[type_info.basic_type])
     if type_info == BasicTypeInfo.FLOAT_TYPE_INFO():

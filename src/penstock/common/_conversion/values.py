@@ -63,12 +63,12 @@ class TypeMismatchError(Exception):
         self.reason, self.path = reason, path
 
     def within(self, step: str) -> TypeMismatchError:
-        """Return the error as it is in what the value is a part of."""
+        """Return the error for the value that contains this one."""
         return TypeMismatchError(self.reason, step + self.path)
 
 
 def converter(type_info: TypeInformation | None) -> Converter | None:
-    """Return what brings one value into a type; None where any value is of the type."""
+    """Return the converter of values to a type; None if every value has the type."""
     match type_info:
         case BasicTypeInfo():
             convert = _basic(type_info.basic_type)
@@ -138,7 +138,7 @@ def _double(value: Any) -> float:
 
 
 def _float(value: Any) -> float:
-    """Round to what 32 bits can hold, which is what a Float is."""
+    """Round to 32 bits, the size of Flink's Float."""
     number = _double(value)
     try:
         return struct.unpack("<f", struct.pack("<f", number))[0]
@@ -236,7 +236,7 @@ def _timestamp(value: Any) -> datetime.datetime:
 
 
 def _is_no_time(value: Any) -> bool:
-    """Return whether a value is the NaT of pandas: by its class a datetime, and not even equal to itself."""
+    """Return whether a value is pandas' NaT, a datetime by its class that is not equal to itself."""
     return value != value  # noqa: PLR0124
 
 
@@ -256,7 +256,7 @@ def _wanted(what: str, value: Any) -> TypeMismatchError:
 
 
 def _not_none(convert: Converter | None) -> Converter | None:
-    """Return a converter that takes no None, as what has a type in Java's primitives and keys."""
+    """Return a converter that refuses None, as for Java's primitive types and for keys."""
     if convert is None:
         return None
 

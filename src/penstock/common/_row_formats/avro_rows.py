@@ -55,7 +55,7 @@ class AvroRowDeserializationSchema(DeserializationSchema):
         try:
             read = cast("Any", fastavro).schemaless_reader
             record = read(io.BytesIO(message), self._schema.parsed, None)
-        except Exception as error:  # what the bytes make of a decoder is no matter of ours
+        except Exception as error:  # invalid bytes may raise any exception in the decoder
             raise MessageFormatError("Avro", f"{message[:200]!r}", str(self._schema), f"{error!r}") from error
         return self._convert(record)
 
@@ -106,7 +106,7 @@ class AvroRowSerializationSchema(SerializationSchema):
                 record = record_by_position(record, self._schema.definition)  # pyright: ignore[reportUnknownArgumentType]
             write = cast("Any", fastavro).schemaless_writer
             write(written, self._schema.parsed, record, strict_allow_default=True)
-        except Exception as error:  # what a value makes of an encoder is no matter of ours
+        except Exception as error:  # a value may raise any exception in the encoder
             raise MessageFormatError("Avro", f"{element!r:.200}", str(self._schema), f"{error!r}") from error
         return written.getvalue()
 

@@ -36,7 +36,7 @@ class AvroSchema:
 
         self.definition = definition
         try:
-            #: As fastavro reads and writes by it.
+            #: The schema in fastavro's parsed form.
             self.parsed: Any = fastavro.schema.parse_schema(definition)
         except Exception as error:
             raise ValueError(f"It is no Avro schema: {error}") from error
@@ -93,7 +93,7 @@ class GenericRecordAvroTypeInfo(TypeInformation):
 
 
 def plain(value: Any) -> Any:
-    """Return what fastavro takes for a value: dicts for rows with names, and timestamps with a zone.
+    """Return a value in fastavro's form: dicts for rows with names, and timestamps with a zone.
 
     A timestamp without a zone is in UTC, as in Flink; fastavro would take it for the zone of the machine.
     """

@@ -1,4 +1,4 @@
-"""Our types of Avro's, and rows of Avro's records: a record is a Row, and a map stays a dict."""
+"""Converts Avro's types to ours, and Avro's records to Rows; maps stay dicts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _LOGICAL: Final[dict[str, Callable[[], TypeInformation]]] = {
 
 
 def type_of(definition: Any, names: Names | None = None) -> TypeInformation:
-    """Return the type of what a schema describes; pickled where several types are possible."""
+    """Return the type of the values of a schema; the pickled type if several types are possible."""
     names = {} if names is None else names
     definition, kind = _resolved(definition, names)
     if kind == "union":
@@ -62,7 +62,7 @@ def type_of(definition: Any, names: Names | None = None) -> TypeInformation:
 
 
 def of_avro(definition: Any, names: Names | None = None) -> Callable[[Any], Any]:
-    """Return what makes our value of one that was read by a schema."""
+    """Return the converter from a value that was read by a schema to ours."""
     names = {} if names is None else names
     definition, kind = _resolved(definition, names)
     if kind == "union":
@@ -96,7 +96,7 @@ def _record(definition: dict[str, Any], names: Names) -> Callable[[Any], Any]:
 
 
 def _note(definition: dict[str, Any], known: dict[str, Any], names: Names) -> None:
-    """Let later parts of a schema name a type."""
+    """Note a named type, to which later parts of a schema may refer."""
     name = str(definition.get("name"))
     names[name] = known
     if "namespace" in definition:

@@ -28,7 +28,7 @@ def type_of_json_schema(text: str) -> RowTypeInfo:
     """Return the type of rows that a JSON schema describes; its root is an object.
 
     Raises:
-        ValueError: It is no JSON, or describes what no row has.
+        ValueError: It is no JSON, or describes no type of rows.
 
     Example:
         >>> type_of_json_schema('{"type": "object", "properties": {"id": {"type": "integer"}}}')

@@ -1,4 +1,4 @@
-"""What values of types are in JSON, in both directions; a converter is made once for each type."""
+"""Converts values to JSON and back, by converters that are made once for each type."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ _TO_TEXT: Final[dict[TypeInformation, Converter]] = {
 
 
 def of_json(type_info: TypeInformation, *, strict: bool, lenient: bool) -> Converter:
-    """Return what makes a value of a type out of parsed JSON.
+    """Return the converter from parsed JSON to values of a type.
 
     Args:
         type_info: The type.
@@ -171,7 +171,7 @@ def _array(value: Any) -> list[Any]:
 
 
 def to_json(type_info: TypeInformation) -> Converter:
-    """Return what makes of a value of a type what `json.dumps` takes; None stays None.
+    """Return the converter from values of a type to objects for `json.dumps`; None stays None.
 
     Raises:
         ValueError: The type has no JSON.

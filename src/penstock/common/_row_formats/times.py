@@ -6,7 +6,7 @@ import datetime
 
 
 def of_rfc_time(text: str) -> datetime.time:
-    """Return a time of day; what follows the seconds may be a fraction, and Z.
+    """Return a time of day; a fraction and Z may follow the seconds.
 
     Example:
         >>> of_rfc_time("12:30:05.25Z")

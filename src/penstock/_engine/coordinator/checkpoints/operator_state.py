@@ -22,7 +22,7 @@ class VisibleState:
     """What each subtask of an operator starts from: its own state, and the union lists of all others.
 
     Args:
-        subtasks: The subtasks; those without union lists cost the others nothing.
+        subtasks: The subtasks. Only the files of subtasks with union lists are given to all others.
     """
 
     def __init__(self, subtasks: Sequence[OperatorSubtaskState]) -> None:

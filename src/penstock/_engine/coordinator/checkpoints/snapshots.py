@@ -193,7 +193,7 @@ def _advance_operator(
     if part is None:
         return replace(before, finished=ack.finished, drained=drained)
     operator_state = () if part.operator_state is None else (part.operator_state,)
-    if ack.finished and not (drained or keep):  # others may still need a part of it
+    if ack.finished and not (drained or keep):  # a later start may still need a part of it
         return OperatorSubtaskState(state=left(part.state), finished=True, operator_state=operator_state)
     lineage = _extend(before.lineage, part.keyed_state)
     return OperatorSubtaskState(lineage, part.state, ack.finished, drained, operator_state)

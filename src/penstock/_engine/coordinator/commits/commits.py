@@ -45,7 +45,7 @@ class CommitLedger:
     def __init__(self, outstanding: Iterable[OutstandingCommit] = (), given_up: GivenUps = UNSET) -> None:
         #: By sink uid, oldest first.
         self._queues: dict[str, list[OutstandingCommit]] = {}
-        #: Commits of checkpoints of this driver that no committer has had yet. All others may be done already.
+        #: Commits that no committer has been called for yet. All others may be done already.
         self._untried: set[tuple[str, int]] = set()
         #: Sinks whose committer runs, and sinks whose oldest commit waits for its next try.
         self._running: set[str] = set()

@@ -88,7 +88,7 @@ class SourceScheduler(Scheduler):
 
     @abstractmethod
     def _next(self) -> None:
-        """Continue once the enumerators have heard everything."""
+        """Continue once the enumerators have handled all deliveries."""
 
     def _run_after(self, pause_ms: int) -> None:
         """Run the next Spark job after a pause."""
@@ -108,7 +108,7 @@ class SourceScheduler(Scheduler):
         """Run the next Spark job now."""
 
     def _run_again(self, what: str, error: Exception) -> None:
-        """Run an epoch or a stage again that was lost or is void; it does not count as a restart."""
+        """Run a lost or void epoch or stage again; this does not count as a restart."""
         self._context.retention.orphans_possible(self._context.now.passed_ms)
         self._attempt += 1
         if self._attempt > MAX_ATTEMPTS:

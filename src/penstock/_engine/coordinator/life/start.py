@@ -170,7 +170,7 @@ class JobStart:
         if named:
             self.job_id = max(named, key=lambda job: job.created_ms).job_id
             return self._list()
-        if event.nameless:  # one of them may be this job, which would begin from nothing
+        if event.nameless:  # one of them may be this job, which would then start without its state
             raise CorruptCheckpointError(event.nameless[0], _NAMELESS.format(self._settings.job_name))
         self.phase = StartPhase.NAMING_JOB
         return [ReadMark(self._identity.fresh_job_id)]
@@ -225,7 +225,7 @@ class JobStart:
             ):
                 return [self._follow(entry.savepoint, event.path)]
             case ChainEntryKind.TAKEOVER | ChainEntryKind.FAILED if entry.parent is None and self._settings.latest:
-                return self._take_over()  # there is no checkpoint yet, so the job begins from nothing
+                return self._take_over()  # there is no checkpoint yet, so the job starts without state
             case _ if entry.parent is not None:
                 self._resumes = self._resumes or entry.resumes or entry.kind is ChainEntryKind.CANCELED
                 self._finished = self._finished or entry.kind is ChainEntryKind.FINISHED
@@ -237,7 +237,7 @@ class JobStart:
                 raise NoCheckpointError(event.path, self._job, reason)
 
     def _follow(self, path: str, named_by: str) -> ReadChainEntry:
-        """Read what an entry names; one that leads back to itself is no job's."""
+        """Read the entry that an entry names; a circle of entries raises CorruptCheckpointError."""
         if path in self._followed:
             raise CorruptCheckpointError(named_by, f"it goes on from {path}, and that from it")
         self._followed.add(path)

@@ -85,7 +85,7 @@ def adopt_checkpoint(restored: RestoredCheckpoint, chain: ChainWriter, retention
         return InitialState(snapshot, copies)
     write_all = is_own and restored.path not in chain.claimed
     if write_all:
-        snapshot, more = _copies_of_what_nobody_writes(snapshot, job_id, chain.next_id)
+        snapshot, more = _copies_of_finished_state(snapshot, job_id, chain.next_id)
         copies = (*copies, *more)
     retention.keep_origin(snapshot)
     return InitialState(snapshot, copies, write_all)
@@ -101,10 +101,10 @@ def _is_own(restored: RestoredCheckpoint, job_id: str) -> bool:
     return _is_inside(restored) and restored.entry.job_id == job_id
 
 
-def _copies_of_what_nobody_writes(
+def _copies_of_finished_state(
     snapshot: JobSnapshot, job_id: str, next_id: int
 ) -> tuple[JobSnapshot, tuple[tuple[str, str], ...]]:
-    """Give new names to the files of finished subtasks, which run in no epoch."""
+    """Give new names to the files of finished subtasks, which never write their state anew."""
     copies: dict[str, str] = {}
 
     def change(handle: StateHandle) -> StateHandle:

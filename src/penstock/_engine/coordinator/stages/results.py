@@ -51,13 +51,13 @@ class StageResults:
             self._context.emit(do.DeleteResults(self._context.chain.job_id, self._paths(needless)))
 
     def read_by(self, vertices: Collection[int]) -> tuple[ResultPartition, ...]:
-        """Return the results that a stage reads: by sender, and those of a sender in their order."""
+        """Return the results that a stage reads, in the order of their senders."""
         senders = {edge.source for edge in self._graph.edges if edge.target in vertices}
         parts = [part for part in self._stored if part.vertex in senders]
         return tuple(sorted(parts, key=lambda part: (part.vertex, part.subtask)))
 
     def bytes_read_by(self, vertex: int) -> int:
-        """Return the bytes that its senders have sent, as far as that is known: to all of their receivers."""
+        """Return the bytes that the senders of a vertex have sent, to this vertex and to their other receivers."""
         senders = {edge.source for edge in self._graph.inputs(vertex)}
         return sum(ack.bytes_out for ack in self.acks if ack.vertex in senders)
 

@@ -51,7 +51,7 @@ class StageScheduler(SourceScheduler):
         settings: Say how many subtasks a vertex runs.
         commits: The commits.
         output: Delivers printed and collected records to the program.
-        unused: What belongs to checkpoints and savepoints on request, of which there are none.
+        unused: The parts for requested checkpoints and savepoints, which batch jobs do not make.
     """
 
     def __init__(
@@ -71,14 +71,15 @@ class StageScheduler(SourceScheduler):
         self._results = StageResults(context, state.topology.graph)
         #: The state at the last checkpoint, to which a restart returns; None before the first start.
         self._checkpoint: JobSnapshot | None = None
-        #: The subtasks of the running stage, and whether each one runs; the others end with it.
+        #: By subtask of the running stage: whether it runs. A subtask that does not run finishes with the stage.
         self._stage: dict[Subtask, bool] = {}
         #: The accepted run of a stage whose accumulators are being merged.
         self._accepted: PendingCheckpoint | None = None
-        #: The whole job, while its chain entry is being stored; and the one whose entry has no known outcome.
+        #: The pending checkpoint of the job while its chain entry is being stored, and the one whose entry has no known
+        #: outcome.
         self._pending: PendingCheckpoint | None = None
         self._lost_pending: PendingCheckpoint | None = None
-        #: The number of runs of stages, which names each one.
+        #: The number of stages that have run, which is the id of the running one.
         self._runs = 0
 
     @property
@@ -94,7 +95,7 @@ class StageScheduler(SourceScheduler):
     # --------------------------------------------------------------------------------------------------- the beginning
 
     def recover(self) -> None:
-        """Begin with the first stage, or do what is left to do after the chain entry of the whole job."""
+        """Begin with the first stage; if the job's chain entry is stored already, finish its commits and output."""
         self._context.go(Phase.RECOVERING)
         if self._checkpoint is None:
             self._checkpoint = self._state.snapshot
@@ -112,7 +113,7 @@ class StageScheduler(SourceScheduler):
     # --------------------------------------------------------------------------------------------------- between stages
 
     def enumerators_called(self, event: ev.EnumeratorsCalled) -> None:
-        """Continue once the enumerators have started or have heard their readers."""
+        """Continue once the enumerators have started or have handled their readers' events."""
         self.assigned(event.assigned)
         if self._context.phase is Phase.OPENING:
             self._settle(0)
@@ -120,7 +121,7 @@ class StageScheduler(SourceScheduler):
             self._next()
 
     def _next(self) -> None:
-        """Run the next stage, now or when its sources have splits, or find that all of them have run."""
+        """Run the next stage, now or when its sources have splits; after the last stage, make the checkpoint."""
         if not self._state.snapshot.finished:
             self._run_after(self._state.wait_for_splits_ms())
         elif self._state.snapshot is self._checkpoint:
@@ -162,7 +163,7 @@ class StageScheduler(SourceScheduler):
         )
 
     def _parallelism(self, vertices: Iterable[int]) -> dict[int, int]:
-        """Return how many subtasks vertices run that run fewer than the job graph says."""
+        """Return the number of subtasks of each vertex that runs fewer of them than the job graph says."""
         if not self._auto_parallelism.enabled:
             return {}
         found: dict[int, int] = {}
@@ -211,7 +212,7 @@ class StageScheduler(SourceScheduler):
         self._settle(0)
 
     def stage_lost(self, event: ev.EpochLost) -> None:
-        """Run a stage again that Spark lost."""
+        """Run a lost stage again."""
         self._context.epoch_running = False
         self._run_again("A stage", event.error)
 
@@ -227,7 +228,7 @@ class StageScheduler(SourceScheduler):
         context.put(context.chain.make(ChainEntryKind.CHECKPOINT, context.now.now_ms, document))
 
     def entry_stored(self, entry: ChainEntry) -> None:
-        """Publish and deliver everything."""
+        """Start all commits, and deliver all output."""
         pending, self._pending = self._pending, None
         assert pending is not None
         self._complete(entry, pending)
@@ -281,7 +282,7 @@ def _has_begun(snapshot: JobSnapshot) -> bool:
 
 
 def _idle_ack(place: Subtask, checkpoint_id: int) -> SubtaskAck:
-    """Return the ack of a subtask that has nothing to do, because others do its part."""
+    """Return the ack of a subtask that does not run, because fewer subtasks read the stage's input."""
     return SubtaskAck(
         vertex=place[0],
         subtask=place[1],

@@ -108,7 +108,7 @@ class CheckpointStore:
         """Record which job of a name was started last.
 
         Raises:
-            CheckpointClaimedError: Another job has claimed what this one was to own.
+            CheckpointClaimedError: Another job has claimed the checkpoint that this job was to claim.
         """
         here = self._storage.full_path("")
         for path in instruction.claimed:
@@ -140,14 +140,14 @@ class CheckpointStore:
         entries = (
             readable_entry(self._storage, checkpoint_path(job_id, number)) for number in reversed(self._ids(job_id))
         )
-        # A damaged one is left out: its job is known by an older entry, and a restore of this one raises.
+        # A damaged entry is left out: an older entry names its job, and a restore from the damaged one raises.
         return next(filter(None, entries), None)
 
     def _ids(self, job_id: str) -> tuple[int, ...]:
         return checkpoint_ids(self._storage.names(job_id))
 
     def list_entries(self, instruction: do.ListChainEntries) -> ev.Event:
-        """List the ids of a chain, without newest directories that have no metadata: their drivers died early."""
+        """List the ids of a chain; newest directories without metadata, of drivers that died early, are left out."""
         job_id = instruction.job_id
         ids = self._ids(job_id)
         while ids and METADATA not in self._storage.names(checkpoint_path(job_id, ids[-1])):
@@ -179,13 +179,13 @@ class CheckpointStore:
         """Look up the last checkpoint of a job, and live jobs that continue from it; errors are only logged.
 
         Raises:
-            CheckpointClaimedError: The job means to own what another one has claimed.
+            CheckpointClaimedError: The job is to claim a checkpoint that another job has claimed.
         """
         entry = instruction.entry
         if instruction.claims:
             check_claim(*self._locate(instruction.path), instruction.job_id, self._options)
         path, others = instruction.path, tuple[str, ...]()
-        # A savepoint does not name the checkpoint directory of its job; this job's own one is searched.
+        # A savepoint does not name the checkpoint directory of its job, so this job's own directory is searched.
         is_savepoint = entry.kind is ChainEntryKind.SAVEPOINT
         try:
             storage, inner = (self._storage, path) if is_savepoint else self._locate(path)
@@ -205,7 +205,7 @@ class CheckpointStore:
     def _going_on(self, start: do.FindLaterCheckpoint, storage: FileStorage) -> tuple[str, ...]:
         """Return live jobs: the job of a checkpoint, and jobs of the same name that have started from it."""
         own = start.job_id
-        # A savepoint was made for others to start from; its job continues with its own checkpoints.
+        # Other jobs may start from a savepoint; the job that made it continues with its own checkpoints.
         first = [start.entry.job_id] if start.entry.kind is not ChainEntryKind.SAVEPOINT else []
         jobs = [job for job in first if job != own and self._goes_on(storage, job)]
         holder, inner = self._locate(start.path)
@@ -229,7 +229,7 @@ class CheckpointStore:
         return False
 
     def _locate(self, path: str) -> tuple[FileStorage, str]:
-        """Return the checkpoint directory of a checkpoint, and its path in there."""
+        """Return the checkpoint directory of a checkpoint, and the checkpoint's path in it."""
         if "://" not in path and not Path(path).is_absolute():
             return self._storage, path
         for root in (self._storage.full_path(""), self._storage.url):
@@ -259,7 +259,7 @@ class CheckpointStore:
         return ev.ChainEntryTaken(existing)
 
     def _release(self, entry: ChainEntry) -> None:
-        """Take back the claims of a job that has ended; one that stays says by the job's records that it has ended."""
+        """Delete the claims of a job that has ended; a claim that stays is void by the job's terminal entry."""
         for path in entry.claimed:
             try:
                 release(*self._locate(path), entry.job_id)
@@ -267,7 +267,7 @@ class CheckpointStore:
                 _log.debug("The claim of job %s on %s stays: %s", entry.job_id, path, error)
 
     def _warn_of_others(self, path: str) -> None:
-        """Say at the start, and not when it is needed, that `latest` will refuse what this job writes."""
+        """Warn at the start if others can change the job's files, because a start with `latest` would refuse them."""
         if self._looked_at_rights or self._storage.keys:
             return
         self._looked_at_rights = True
@@ -331,7 +331,7 @@ class CheckpointStore:
         return entries, files
 
     def _without_those_of_others(self, job_id: str, begins: int, garbage: Garbage) -> Sequence[str]:
-        """Return the files that no checkpoint of another owner names; if one of those is damaged, no older files."""
+        """Return the files that no other owner's checkpoint names; if one of those is damaged, no older files."""
         older = [file for file in garbage.files if (checkpoint_of(file) or 0) < begins]
         if not older:
             return garbage.files
@@ -349,7 +349,7 @@ class CheckpointStore:
         return [file for file in garbage.files if file not in needed]
 
     def _is_checkpoint(self, job_id: str, checkpoint_id: int) -> bool:
-        """Tell whether an entry is a readable checkpoint, as only these may be deleted."""
+        """Tell whether an entry is a readable checkpoint; no other entry may be deleted."""
         path = metadata_path(job_id, checkpoint_id)
         try:
             entry = find_entry(self._storage, path)
@@ -363,7 +363,7 @@ class CheckpointStore:
         return [] if METADATA in names else [f"{path}/{name}" for name in names if number_of_claim(name)]
 
     def delete_results(self, instruction: do.DeleteResults) -> None:
-        """Delete what stages have handed on."""
+        """Delete stored results of stages."""
         directory, run = results_directory(instruction.job_id), instruction.beginning_run
 
         def delete() -> None:
@@ -384,9 +384,9 @@ class CheckpointStore:
 
 
 def _check_own(storage: FileStorage, checkpoint: str, entry: ChainEntry) -> None:
-    """Make sure that only this user can have written an entry and what it names; a signature would say so, too.
+    """Make sure that only this user can have written an unsigned entry and the files that it names.
 
-    What is above a savepoint, and the directory of all checkpoints, is as the user has configured it.
+    The directories above a savepoint, and the directory of all checkpoints, are the user's choice and are not checked.
 
     Raises:
         ExposedCheckpointError: Others can change it.

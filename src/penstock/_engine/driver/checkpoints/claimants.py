@@ -39,7 +39,7 @@ class Claimant:
     job_name: str
     #: Its checkpoint directory.
     checkpoints: str
-    #: What it has claimed, where that was then: a copy of a savepoint is not claimed.
+    #: The path of the claimed checkpoint at that time, because a copy of a savepoint is not claimed.
     path: str
 
 
@@ -53,7 +53,7 @@ def claim(storage: FileStorage, path: str, claimant: Claimant, options: Mapping[
         options: Options to open checkpoint directories with.
 
     Raises:
-        CheckpointClaimedError: A job has claimed it that has not ended, as far as this machine can see.
+        CheckpointClaimedError: Another job has claimed it, and is not known to have ended.
     """
     while METADATA in (names := storage.names(path)):
         last = check_claim(storage, path, claimant.job_id, options, names)
@@ -67,10 +67,10 @@ def claim(storage: FileStorage, path: str, claimant: Claimant, options: Mapping[
 def check_claim(
     storage: FileStorage, path: str, job_id: str, options: Mapping[str, str], names: list[str] | None = None
 ) -> Claimant | None:
-    """Return who has claimed a checkpoint or savepoint last and may still own it: this job, or none.
+    """Return the last claimant of a checkpoint or savepoint if it is this job, and None if the checkpoint is free.
 
     Raises:
-        CheckpointClaimedError: Another job has, and has not ended, as far as this machine can see.
+        CheckpointClaimedError: Another job has claimed it, and is not known to have ended.
     """
     names = storage.names(path) if names is None else names
     last = claimant_of(storage, path, names)
@@ -93,14 +93,14 @@ def release(storage: FileStorage, path: str, job_id: str) -> None:
 
 
 def claimant_of(storage: FileStorage, path: str, names: list[str]) -> Claimant | None:
-    """Return the job that has claimed a checkpoint or savepoint last; None for none, or what is no claim of that."""
+    """Return the job that has claimed a checkpoint or savepoint last; None without a valid claim."""
     number = _last_number(names)
     data = storage.find(claim_file(path, number)) if number else None
     if data is None:
         return None
     try:
         found = Claimant(**json.loads(data))
-    except (TypeError, ValueError):  # not written to its end, or by hand
+    except (TypeError, ValueError):  # incomplete, or written by hand
         return None
     return found if same_place(found.path, storage.full_path(path)) else None
 

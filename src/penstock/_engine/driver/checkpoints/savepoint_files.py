@@ -49,7 +49,7 @@ class SavepointFiles:
         self._unwanted: set[str] = set()
         #: The complete savepoints of a job that continues.
         self.copied: set[str] = set()
-        #: For each, the topmost directory that was made for it.
+        #: By savepoint: the topmost directory that was made for it.
         self._new: dict[str, Path] = {}
 
     def probe(self, path: str, no_links_below: str | None = None) -> None:
@@ -67,7 +67,7 @@ class SavepointFiles:
         if no_links_below is not None:
             check_no_links(path, no_links_below)
         open_storage(path, self._options).probe()
-        if no_links_below is not None:  # one may have been put there in between
+        if no_links_below is not None:  # a link may have been made meanwhile
             check_no_links(path, no_links_below)
 
     def write(self, instruction: do.WriteSavepoint) -> None:

@@ -39,7 +39,7 @@ class DriverOperators:
 
 
 def _members(graph: JobGraph) -> Iterator[tuple[OperatorNode, dict[str, Any]]]:
-    kinds = {OperatorKind.SOURCE, OperatorKind.COLLECT, OperatorKind.SINK_WRITER}
+    kinds = {OperatorKind.SOURCE, OperatorKind.COLLECT, OperatorKind.SINK_WRITER, OperatorKind.CACHE}
     for vertex in graph.vertices:
         for node in vertex.operators:
             if node.kind in kinds:

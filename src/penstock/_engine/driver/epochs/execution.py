@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from penstock._engine.storage.checkpoint_storage import FileStorage
     from penstock._engine.storage.local_state import LocalStateDirectory
 
-#: A larger program is an object in storage: each task would get it anew.
+#: A larger program becomes an object in storage, because each task would get it anew.
 MAX_INLINE_PROGRAM: Final = 32 << 10
 
 _log = logging.getLogger(__name__)
@@ -50,13 +50,13 @@ class EpochPlanner:
     python_path: tuple[str, ...]
     configuration: dict[str, str]
     working_directory: str = ""
-    #: Of the run: who can write into the checkpoint storage does not know it.
+    #: A secret of the run, which is not in the checkpoint storage: others who can write there do not know it.
     dispatch_key: bytes = field(default_factory=partial(secrets.token_bytes, 32), repr=False)
 
     def job(
         self, chain: ChainWriter, program: bytes | None, program_path: str | None, program_digest: bytes | None
     ) -> JobDispatch:
-        """Return what is the same for all tasks of the run."""
+        """Return the part of a dispatch that is the same for all tasks of the run."""
         return JobDispatch(
             job_id=chain.job_id,
             job_name=self.job_name,
@@ -73,7 +73,7 @@ class EpochPlanner:
         )
 
     def levels(self, instruction: do.RunEpoch, *, releases: bool = False) -> tuple[LevelDispatch, ...]:
-        """Return one dispatch for each level; all that is left to do is one level where the job ends."""
+        """Return one dispatch for each level; the last Spark job of a run has a single level."""
         common = LevelDispatch(
             job_attempt=instruction.job_attempt,
             checkpoint_id=instruction.checkpoint_id,
@@ -129,7 +129,7 @@ class Epochs:
         self._mailbox = mailbox
         self._background = background
         self._results = results
-        #: Where the program is, once it was put there, and whether that or anything else was put into the storage.
+        #: The path of the stored program, and whether anything was put into the storage.
         self._program_path: str | None = None
         self.has_stored = False
 
@@ -144,7 +144,7 @@ class Epochs:
 
     def run(self, instruction: do.RunEpoch, chain: ChainWriter) -> None:
         """Start an epoch; its outcome is an event."""
-        with contextlib.suppress(LocalStateError):  # then the tasks' errors say so, unless they have another directory
+        with contextlib.suppress(LocalStateError):  # if the directory is missing for tasks as well, their errors say so
             self._local_state.hold()
         self._background.run_epoch(lambda: self._mailbox.post(self._run(instruction, chain)))
 

@@ -208,7 +208,7 @@ class JobMonitor:
         self._show()
 
     def _write_savepoint(self, instruction: do.WriteSavepoint) -> None:
-        if not instruction.is_staged:  # else it is the one of the stop, which shows as its checkpoint
+        if not instruction.is_staged:  # else it is the savepoint of the stop, which is shown as its checkpoint
             self._checkpoints.savepoint_begun(instruction.path, instruction.entry.checkpoint_id, self._clock())
             self._show()
 

@@ -64,7 +64,7 @@ class ProgressBar:
         self._splits = 0
 
     def on_status(self, status: JobStatus) -> None:
-        """Start with the first status, end with the last, and show all but RUNNING."""
+        """Start the line at the first status, end it at the last one, and show every status but RUNNING."""
         if status is JobStatus.INITIALIZING:
             self._progress.start()
         elif status.is_terminal_state():

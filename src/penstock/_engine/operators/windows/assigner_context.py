@@ -42,7 +42,7 @@ class AssignerContext(WindowAssigner.WindowAssignerContext):
 
 
 class _AssignerState(EngineRuntimeContext):
-    """The runtime context of an assigner, which asks for its state with each record."""
+    """The runtime context of an assigner, which accesses its state for each record."""
 
     def __init__(self, context: OperatorContext, store: MemoryStore, key: KeyContext) -> None:
         super().__init__(context, store, key)

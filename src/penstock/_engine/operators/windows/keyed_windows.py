@@ -291,7 +291,7 @@ class KeyedWindowOperator(WindowedOperator):
         return () if pairs is ABSENT else pairs
 
     def _set_again(self, window: Namespace, normal: NormalKey, key: Any) -> None:
-        """Set the timers of the session that a window has become part of, if it has none, see `session_windows`."""
+        """Set the timers of the session that a window was merged into, if it has none; see `session_windows`."""
         for grown, _ in self._pairs_of(normal):
             if len(grown) == len(window) == _BOUNDS and grown[0] <= window[0] and window[1] <= grown[1]:
                 last = grown[1] - 1

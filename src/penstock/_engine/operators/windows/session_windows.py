@@ -1,7 +1,7 @@
-"""Session windows that fire at their end: of one gap or of a dynamic one, in event time or by the clock.
+"""Session windows with a fixed or a dynamic gap, by event time or by the clock, which fire at their end.
 
-Nearly every record begins a session, or extends the one session that it touches. Such records of a block are folded at
-once, without windows, merging and calls of the trigger. All others go the way of `keyed_windows`, over the same rows.
+Nearly every record begins a session or extends one. Such records are folded together for a block, without window
+objects, merging and calls of the trigger. All other records are processed as in `keyed_windows`, on the same rows.
 
 A session that grows keeps the timer that it got in this epoch; where that finds the session grown, it is set again. A
 session that this epoch has not written gets a timer in any case: it may have fired before a rescaling, and have none.
@@ -79,7 +79,7 @@ class SessionWindowOperator(KeyedWindowOperator):
         return self.watermark if self.is_event_time else MIN_WATERMARK
 
     def _extended(self, normal: NormalKey, key: Any, time: int, end: int) -> Composite | None:
-        """Extend a session to a record, or begin one; return the row of its contents, None where more is to be done."""
+        """Extend or begin a session; return the row of its contents, or None if windows have to merge or fire."""
         passed = self._passed
         if end - 1 <= passed or end > MAX_WATERMARK - self.lateness_ms:
             return None

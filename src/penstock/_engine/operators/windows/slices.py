@@ -1,4 +1,4 @@
-"""Slices: the parts of time that sliding windows share, each between two moments at which windows begin or end."""
+"""Slices of time that sliding windows share: each lies between two neighbouring starts or ends of windows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Slices:
         self._size = windows.size_ms
         self._slide = windows.slide_ms
         self._offset = windows.offset_ms
-        #: How far within a slide windows end.
+        #: The offset of the windows' ends within a slide.
         self._rest = windows.size_ms % windows.slide_ms
 
     def of(self, stamp: int) -> Span:

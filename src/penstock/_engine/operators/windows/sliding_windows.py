@@ -1,4 +1,4 @@
-"""Sliding event-time windows: each record is kept once, in its slice; a window joins its slices when it fires.
+"""Sliding event-time windows: each record is kept once, in a slice, and a window joins its slices when it fires.
 
 The result is that of a function that gets the records one by one, as in Flink, for each function that may join results
 of neighbours. This holds where records of a key come in the order of their slices. Where a record comes after one of a
@@ -23,7 +23,7 @@ from penstock._engine.operators.windows.windowed import WindowedOperator
 from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock._engine.state.rows import SLICED
 from penstock._engine.state.table import ABSENT, MISSING
-from penstock.common.copies import own, own_all
+from penstock.common.copies import any_may_change, own, own_all
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
@@ -42,12 +42,14 @@ ALONE: Final = "window-alone"
 
 
 class Rows(NamedTuple):
-    """Some records, and of each the normal key, the key and the slice."""
+    """Some records, with the normal key, the key and the slice of each."""
 
     records: list[Any]
     normals: list[NormalKey]
     keys: list[Any]
     pieces: list[Span]
+    #: Whether a record could be changed in place.
+    may_change: bool
 
 
 class SlidingWindowOperator(WindowOperator):
@@ -121,11 +123,13 @@ class SlidingWindowOperator(WindowOperator):
             cursor = self.iterate(records)
             for piece, normal, key, record in zip(pieces, normals, keys, cursor, strict=True):
                 self._add_one(piece, normal, key, record, out)
-        elif self._joins:
-            self._add_joining(Rows(records, normals, keys, pieces), takers)
+            return
+        rows = Rows(records, normals, keys, pieces, any_may_change(records))
+        if self._joins:
+            self._add_joining(rows, takers)
         else:
             for window in takers:
-                self._add_alone(window, range(len(records)), Rows(records, normals, keys, pieces))
+                self._add_alone(window, range(len(records)), rows)
 
     def _pieces(self, records: list[Any], stamps: list[int]) -> list[Span]:
         """Return the slice of each record; usually all have the same, which the extremes show."""
@@ -149,7 +153,7 @@ class SlidingWindowOperator(WindowOperator):
     def _set_apart(
         self, records: list[Any], stamps: list[int], pieces: list[Span], closed: set[Span], out: SideOutputs
     ) -> None:
-        """Set late records aside; one in a gap between windows is late by its own timestamp, as in Flink."""
+        """Drop late records, or emit them to the side output; in a gap between windows a record's timestamp decides."""
         gaps = {piece for piece in closed if not self.slices.windows_of(piece)}
         late = [
             place
@@ -166,17 +170,20 @@ class SlidingWindowOperator(WindowOperator):
 
     def _add_joining(self, rows: Rows, takers: list[Span]) -> None:
         """Add records to their slices, and to those of their windows that stand alone."""
-        records, normals, keys, pieces = rows
+        records, normals, keys, pieces, _ = rows
         late, known = self._out_of_order(normals, pieces), self._live.union(pieces)
+        late_keys = {normal: key for normal, key in zip(normals, keys, strict=True) if normal in late} if late else {}
+        all_late = late.issuperset(normals)
         for window in takers:
             inside = [piece for piece in known if window[0] <= piece[0] and piece[1] <= window[1]] if late else ()
-            alone: set[NormalKey] = late if len(inside) > 1 else set()
+            alone = late_keys if len(inside) > 1 else {}
             pane: Pane | None = self.alone.panes.get(window)
-            if alone:
-                for normal, key in zip(normals, keys, strict=True):
-                    if normal in alone and _row(pane, normal) is ABSENT:
-                        pane = self._stand_alone(window, normal, key)
-            if alone or _has_rows(pane):
+            for normal, key in alone.items():
+                if _row(pane, normal) is ABSENT:
+                    pane = self._stand_alone(window, normal, key)
+            if alone and all_late:
+                self._add_alone(window, range(len(normals)), rows)
+            elif alone or _has_rows(pane):
                 chosen = [n for n, key in enumerate(normals) if key in alone or _row(pane, key) is not ABSENT]
                 self._add_alone(window, chosen, rows)
         panes = {piece: self._slice(piece) for piece in set(pieces)}
@@ -187,7 +194,7 @@ class SlidingWindowOperator(WindowOperator):
         self.strategy.add_each(each, normals, self.iterate(records))
 
     def _out_of_order(self, normals: list[NormalKey], pieces: list[Span]) -> set[NormalKey]:
-        """Return the keys of which a record comes after one of a later slice."""
+        """Return the keys with a record that arrives after a record of a later slice."""
         earliest = min(pieces)
         later = sorted((piece for piece in self._live if piece > earliest), reverse=True)
         if not later and (pieces[0] is pieces[-1] or all(one <= other for one, other in pairwise(pieces))):
@@ -208,22 +215,26 @@ class SlidingWindowOperator(WindowOperator):
         return late
 
     def _add_alone(self, window: Span, places: Sequence[int], rows: Rows) -> None:
-        """Add those of the records at some places that belong to a window to its own contents."""
-        records, normals, keys, pieces = rows
-        takes = {piece for piece in set(pieces) if window in self._takers(piece)}
-        places = [place for place in places if pieces[place] in takes]
+        """Add the records that belong to a window to its own contents."""
+        records, normals, keys, pieces, _ = rows
+        distinct = set(pieces)
+        takes = {piece for piece in distinct if window in self._takers(piece)}
+        if len(takes) < len(distinct):
+            places = [place for place in places if pieces[place] in takes]
         if not places:
             return
         pane = self._window_alone(window)
         if normals is not keys:
             for place in places:
                 pane.remember(normals[place], keys[place])
+        mine = records if len(places) == len(records) else [records[place] for place in places]
         # A function may change the record that it adds, which the next window gets, too.
-        mine = own_all([records[place] for place in places])
-        self.strategy.add_all(pane, [normals[place] for place in places], self.iterate(mine))
+        mine = own_all(mine) if rows.may_change else mine
+        chosen = normals if len(places) == len(records) else [normals[place] for place in places]
+        self.strategy.add_all(pane, chosen, self.iterate(mine))
 
     def _add_one(self, piece: Span, normal: NormalKey, key: Any, record: Any, out: SideOutputs) -> None:
-        """Add a record where it matters what came before it."""
+        """Add a single record, in its place among the earlier ones."""
         windows = self._takers(piece)
         later = [other for other in self._live if other > piece] if self._joins else []
         for window in windows:
@@ -242,11 +253,11 @@ class SlidingWindowOperator(WindowOperator):
                 note_new_record(fired, normal)
 
     def _stands_alone(self, window: Span, normal: NormalKey, key: Any, later: list[Span]) -> bool:
-        """Return whether a window has contents of its own for a key; it gets them where it has to."""
+        """Return whether a window has contents of its own for a key, making them if it needs them."""
         if not self._joins or _row(self.alone.panes.get(window), normal) is not ABSENT:
             return True
         if self.progress.ahead and clears_at(window[1], self.lateness_ms) <= self.progress.of(normal):
-            return True  # what its slices hold was in it when it was cleared
+            return True  # the window was cleared with the contents of its slices
         panes = self.table.panes
         inside = (piece for piece in later if piece[1] <= window[1])
         if all(_row(panes.get(piece), normal) is ABSENT for piece in inside):
@@ -264,7 +275,7 @@ class SlidingWindowOperator(WindowOperator):
         return pane
 
     def _joined(self, window: Span, normal: NormalKey) -> Any:
-        """Return what the slices of a window hold for a key, or ABSENT."""
+        """Return the joined contents of a window's slices for a key, or ABSENT."""
         panes = self.table.panes
         found = [_row(panes.get(piece), normal) for piece in self.slices.within(window)]
         parts = [part for part in found if part is not ABSENT]

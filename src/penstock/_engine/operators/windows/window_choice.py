@@ -1,4 +1,4 @@
-"""Which operator runs the windows of a node: those that all keys share have operators of their own."""
+"""Chooses the window operator of a node: aligned windows have operators of their own."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from penstock._api.windows.window import WindowAssigner
     from penstock._engine.operators.windows.windowed import WindowedOperator
 
-#: The operators of windows that fire at their end, by the class of the assigner; all others are of single keys.
+#: The operators of windows that fire at their end, by the class of the assigner; all others use `KeyedWindowOperator`.
 _ALIGNED: Final[dict[type[Any], type[WindowOperator]]] = {
     TumblingEventTimeWindows: WindowOperator,
     SlidingEventTimeWindows: SlidingWindowOperator,

@@ -121,7 +121,7 @@ class EvictedContents(WindowContents):
         elements = [TimestampedValue(value, stamp) for value, stamp in held]
         elements = self._left(self._evictor.evict_before, elements, window)
         if elements or self.strategy.folds_nothing:
-            # Copies: what the functions do to them does not reach the next result of the window.
+            # Copies, so that changes by the functions do not show in the next result of the window.
             result = self.strategy.folded([own(element.value) for element in elements])
             results.emit([(address[0], key, result)], out, window.max_timestamp())
         elements = self._left(self._evictor.evict_after, elements, window)

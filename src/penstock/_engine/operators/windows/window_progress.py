@@ -1,7 +1,7 @@
-"""Up to which watermark sliding windows were cleared, by key group.
+"""The watermark up to which sliding windows were cleared, by key group.
 
-A slice outlives the first of its windows. Watermarks begin anew at another parallelism and would fire these windows
-again, so that checkpoints tell up to where each key group had come.
+A slice outlives the first of its windows. After rescaling, watermarks begin anew and would fire these windows again, so
+checkpoints hold the progress of each key group.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class WindowProgress:
         own_groups = key_group_range(context.subtask, context.parallelism, context.max_parallelism)
         self._rows = _keys_of_groups(own_groups, context.max_parallelism)
         self._noted = MIN_WATERMARK
-        #: By key group, where the watermark has not come so far again.
+        #: By key group; key groups that the watermark has reached again are left out.
         self.ahead: dict[int, int] = {}
 
     def begin(self, watermark: int) -> None:
-        """Read how far the key groups had come."""
+        """Read the progress of the key groups."""
         pane, found = self._pane, dict[int, int]()
         for group, row in self._rows.items():
             value: Any = pane.hot.get(row, MISSING)
@@ -56,11 +56,11 @@ class WindowProgress:
             self.ahead = {group: mark for group, mark in self.ahead.items() if mark > watermark}
 
     def of(self, normal: NormalKey) -> int:
-        """Return how far the group of a key had come, if that is ahead of the watermark; else the first time."""
+        """Return the progress of a key's group if it is ahead of the watermark, else the smallest time."""
         return self.ahead.get(key_group(normal, self._max_parallelism), MIN_WATERMARK)
 
     def note(self, watermark: int) -> None:
-        """Write how far the key groups have come."""
+        """Write the progress of the key groups."""
         if watermark > self._noted:
             self._noted = watermark
             rows = [row for group, row in self._rows.items() if group not in self.ahead]
@@ -70,7 +70,7 @@ class WindowProgress:
 
 @lru_cache(maxsize=8)
 def _keys_of_groups(groups: range, max_parallelism: int) -> dict[int, int]:
-    """Return a number for each of some key groups, which as a key belongs to it."""
+    """Return for each key group a number that, used as a key, belongs to the group."""
     found: dict[int, int] = {}
     number = 0
     while len(found) < len(groups):

@@ -1,4 +1,4 @@
-"""The contents of an open window per key: a reduced record, an accumulator, or all records."""
+"""How records are folded into a window of a key: to a reduced record, an accumulator, or the list of all records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class PaneStrategy(ABC):
     kind: str
     #: Whether a function of the user's gets each record as it is added.
     folds = True
-    #: Whether `folded` makes a result of no record.
+    #: Whether `folded` accepts zero records.
     folds_nothing = True
 
     def __init__(self, function: Any) -> None:
@@ -76,16 +76,13 @@ class ReducePanes(PaneStrategy):
     kind = "window-reduce"
     folds_nothing = False
 
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        self._loops = Loops()
+
     def add_all(self, pane: Pane, keys: list[NormalKey], records: Iterator[Any]) -> None:
         call = getattr(self.function, "reduce", self.function)
-        hot, load = pane.hot, pane.load
-        get = hot.get
-        for key, value in zip(keys, records, strict=False):
-            before = get(key, MISSING)
-            if before is MISSING:
-                before = load(key)
-            # A function may fold into its first argument, and return one object for all keys.
-            hot[key] = own(value if before is ABSENT else call(before, value))
+        self._loops.fold(call, records, keys, (pane.hot, pane.load))
         pane.dirty.update(keys)
 
     def add(self, pane: Pane, key: Any, value: Any) -> None:

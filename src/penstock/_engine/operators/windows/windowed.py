@@ -1,4 +1,4 @@
-"""The common base of both window operators: the function of their results."""
+"""The common base of window operators: it opens and calls the window function."""
 
 from __future__ import annotations
 

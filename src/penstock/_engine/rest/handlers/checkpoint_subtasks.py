@@ -99,7 +99,7 @@ def subtasks(request: HandlerRequest) -> TaskCheckpointStatisticsWithSubtaskDeta
 
 
 def subtask_details(job: JobView, checkpoint_id: int, vertex_id: str) -> TaskCheckpointStatisticsWithSubtaskDetails:
-    """Return what each subtask of a vertex added to a checkpoint."""
+    """Return the part of each subtask of a vertex in a checkpoint."""
     entry = find_checkpoint(job, checkpoint_id)
     places = [place for place, vertex in enumerate(job.plan.vertices) if vertex.id == vertex_id]
     if not places:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from penstock._engine.gateway.job_view import JobView
     from penstock._engine.rest.routing import HandlerRequest
 
-#: Flink's words for a checkpoint whose directory goes with the job.
+#: Flink's text for a checkpoint whose directory is deleted with the job.
 _NOT_ADDRESSABLE = "<checkpoint-not-externally-addressable>"
 
 
@@ -89,7 +89,7 @@ class CheckpointNumber(msgspec.Struct):
 
 
 class CheckpointStatistics(msgspec.Struct):
-    """One checkpoint, or savepoint; what only its class has is left out in the others."""
+    """One checkpoint or savepoint; members that belong to one class are left out in others."""
 
     class_name: Literal["completed", "failed", "in_progress"] = msgspec.field(name="className")
     id: int
@@ -241,7 +241,7 @@ def _enabled(job: JobView) -> CheckpointsView:
 
 
 def distribution(spread: StatsSummary) -> StatsSummaryInfo:
-    """Return how a figure was spread."""
+    """Return the distribution of a figure."""
     values = spread.values or (0,)
     quantiles = (spread.quantile(share) for share in (0.5, 0.9, 0.95, 0.99, 0.999))
     return StatsSummaryInfo(min(values), max(values), sum(values) // len(values), *quantiles)
@@ -302,7 +302,7 @@ def _tasks(job: JobView, entry: CheckpointView) -> dict[str, TaskCheckpointStati
 def task_statistics(
     entry: CheckpointView, parts: list[SubtaskCheckpoint], parallelism: int, finished: int
 ) -> TaskCheckpointStatistics:
-    """Return what the subtasks of one vertex added to a checkpoint; those that had finished before count as done."""
+    """Return the parts of a vertex's subtasks in a checkpoint; subtasks that had finished before count as done."""
     return TaskCheckpointStatistics(
         id=entry.id,
         status=entry.status.value,
@@ -343,7 +343,7 @@ def config(request: HandlerRequest) -> CheckpointConfigInfo:
 
 
 def checkpoint_config(job: JobView) -> CheckpointConfigInfo:
-    """Return how a job makes checkpoints."""
+    """Return the checkpoint settings of a job."""
     settings = _enabled(job).settings
     return CheckpointConfigInfo(
         mode="exactly_once",

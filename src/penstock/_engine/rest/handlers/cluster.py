@@ -21,7 +21,7 @@ from penstock.common.redaction import shown_text
 if TYPE_CHECKING:
     from penstock._engine.rest.routing import HandlerRequest
 
-#: Clients and operators compare this: the Flink whose API this is.
+#: The version of Flink whose API this is; clients and operators compare it.
 FLINK_VERSION: Final = "2.3.0"
 _FLINK_COMMIT: Final = "c0f8d1a"
 _REFRESH_MS: Final = 3000

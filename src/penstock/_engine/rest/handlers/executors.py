@@ -82,7 +82,7 @@ class GarbageCollectorInfo(msgspec.Struct):
 
 
 class TaskManagerMetricsInfo(msgspec.Struct, rename="camel"):
-    """Memory in bytes; only that of the heap is known here."""
+    """Memory in bytes; only heap memory is known."""
 
     heap_used: int
     heap_committed: int

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class MetricValue(msgspec.Struct):
-    """A metric; its value, as text, where values were asked for."""
+    """A metric, with its value as text if the request asks for values."""
 
     id: str
     value: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class AggregatedMetric(msgspec.Struct):
-    """A metric over several things; what was asked for of it."""
+    """A metric over several things, with the aggregates that the request asks for."""
 
     id: str
     min: float | msgspec.UnsetType = msgspec.UNSET

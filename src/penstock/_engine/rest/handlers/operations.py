@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from penstock._engine.rest.routing import HandlerRequest
 
 
-#: 32 hexadecimal digits; a client that gives one can repeat its request.
+#: 32 hexadecimal digits; a client that gives a trigger id can repeat its request.
 TriggerId: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
 
 
@@ -182,7 +182,7 @@ def delete_data_set(request: HandlerRequest) -> TriggerResponse:
     gone.set_result(None)
     operations = request.context.operations
     trigger_id = operations.trigger(OperationKind.DATA_SET, "", None, lambda: gone)
-    operations.leave(OperationKind.DATA_SET, "", trigger_id)  # the process need not stay until anybody asks
+    operations.leave(OperationKind.DATA_SET, "", trigger_id)  # the process need not wait for a client to read it
     return TriggerResponse(trigger_id)
 
 
@@ -201,7 +201,7 @@ def _trigger(
 
 
 def _of_job(control: JobControl | None, job_id: str, begin: Callable[[JobControl], Future[Any]]) -> Future[Any]:
-    """Begin an operation of a job; as in Flink, its status tells where it could not begin."""
+    """Begin an operation of a job; as in Flink, a failure to begin is shown in its status."""
     refused: Future[Any] = Future()
     if control is None:
         refused.set_exception(SavepointError(f"of job {job_id}", f"Could not find Flink job ({job_id})"))
@@ -276,7 +276,7 @@ _LEASE = QueryParameter(
     "milliseconds within which this client asks again how it stands; else the process of the job does not stay for it",
     number=True,
 )
-#: The process stays until the outcome was read, so that asking for it is a part of steering.
+#: Reading an outcome needs the role of operators, because the process stays until it was read.
 _READS_OUTCOMES = Role.OPERATOR
 _TOO_MANY = {429: "Too many operations are under way."}
 _NO_DIRECTORY = {

@@ -1,4 +1,4 @@
-"""Flink's paths for what there is not here: each answers why, and what to do in its place."""
+"""Flink's paths that Penstock does not have: each answers with the reason and the alternative."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _REFUSED: Final[dict[str, tuple[tuple[str, ...], str]]] = {
 
 
 def is_about_jars(path: str) -> bool:
-    """Tell whether a request is about jars, whose bodies are larger than what is read here."""
+    """Tell whether a request is about jars, whose bodies are longer than the guard's limit."""
     bare = path.removeprefix("/v1")
     return bare == "/jars" or bare.startswith("/jars/")
 

@@ -1,4 +1,4 @@
-"""From a link to the token: a code that stood in it, which is good once."""
+"""Exchanges the one-time code of a link for the token."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock._engine.rest.access import Role
 from penstock._engine.rest.http_error import HttpError
 from penstock._engine.rest.routing import HandlerRequest, Route
 
-#: Where the page goes before it has a token.
+#: The path that a page uses before it has a token.
 TOKEN_PATH: Final = "/penstock/token"  # noqa: S105 - a path
 
 

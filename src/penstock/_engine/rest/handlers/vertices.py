@@ -163,7 +163,7 @@ class JobVertexAccumulatorsInfo(msgspec.Struct, rename="kebab"):
 
 
 class SubtaskAccumulatorsInfo(msgspec.Struct, rename="kebab"):
-    """The accumulators of one subtask; they are known for its whole vertex alone."""
+    """The accumulators of one subtask: none, because they are known for the whole vertex only."""
 
     subtask: int
     attempt: int
@@ -189,7 +189,7 @@ class SubtaskExecutionAttemptAccumulatorsInfo(msgspec.Struct, rename="kebab"):
 
 
 def find_vertex(job: JobView, vertex_id: str) -> tuple[int, VertexView]:
-    """Return a vertex and its place in the plan; raises Refusal when there is none."""
+    """Return a vertex and its place in the plan; raise HttpError for an unknown id."""
     for place, vertex in enumerate(job.plan.vertices):
         if vertex.id == vertex_id:
             return place, vertex
@@ -236,7 +236,7 @@ def execution(job: JobView, place: int, index: int, now: Moment) -> SubtaskExecu
 
 
 def _durations(job: JobView, duration_ms: int) -> dict[TaskStatus, int]:
-    """Return how long a subtask was in each state on its way to RUNNING; -1 for those that it has not reached."""
+    """Return the time of a subtask in each state up to RUNNING; -1 for states that it has not reached."""
     created = job.status_times.get(JobStatus.CREATED)
     if created is None:
         return dict.fromkeys(_WAY, -1)
@@ -317,7 +317,7 @@ def times(request: HandlerRequest) -> SubtasksTimesInfo:
 
 
 def subtask_times(job: JobView, vertex_id: str, now: Moment) -> SubtasksTimesInfo:
-    """Return when the subtasks of a vertex were in which state."""
+    """Return the times of the subtasks of a vertex in each state."""
     place, vertex = find_vertex(job, vertex_id)
     rows: list[SubtaskTimeInfo] = []
     for index, figures in enumerate(job.subtasks[place]):
@@ -339,7 +339,7 @@ def task_managers(request: HandlerRequest) -> JobVertexTaskManagersInfo:
 
 
 def vertex_task_managers(job: JobView, vertex_id: str, now: Moment) -> JobVertexTaskManagersInfo:
-    """Return where the subtasks of a vertex are."""
+    """Return the task managers of the subtasks of a vertex."""
     place, vertex = find_vertex(job, vertex_id)
     subtasks = [execution(job, place, index, now) for index in range(vertex.parallelism)]
     statuses = vertex_statuses(job, place)
@@ -384,7 +384,7 @@ def accumulators(request: HandlerRequest) -> JobVertexAccumulatorsInfo:
 
 
 def vertex_accumulators(job: JobView, vertex_id: str) -> JobVertexAccumulatorsInfo:
-    """Return what the operators of a vertex have counted."""
+    """Return the accumulators of a vertex."""
     return JobVertexAccumulatorsInfo(vertex_id, shown_accumulators(job.vertex_accumulators.get(vertex_id, {})))
 
 

@@ -1,0 +1,159 @@
+"""The cached streams of a program: which of them are computed already, and what the next job does about them.
+
+A cached stream is one node of the graph. In a job that computes the stream it passes the records on, and writes them
+where the job is a batch job; in later jobs it is a source of what was written.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+from functools import partial
+from typing import TYPE_CHECKING
+
+from penstock._engine.graph.job_graph import JobType, OperatorKind
+from penstock._engine.graph.pickling import dumps_members
+from penstock._engine.kept.files import take_noted
+from penstock._engine.kept.place import kept_place
+from penstock._engine.kept.streams import CacheSource, StreamSink
+from penstock._engine.storage.opening import storage_options
+from penstock.common import option_table
+from penstock.common.job_status import JobStatus
+from penstock.common.watermark_strategy import WatermarkStrategy
+from penstock.errors import CheckpointStorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from penstock._engine.gateway.job_view import JobView
+    from penstock._engine.graph.stream_graph import StreamGraph, StreamNode
+    from penstock._engine.kept.files import KeptFile
+    from penstock._engine.kept.place import KeptPlace
+    from penstock.common.configuration import Configuration
+    from penstock.common.typeinfo import TypeInformation
+
+_log = logging.getLogger("penstock")
+
+_WRITE, _READ = "CacheWrite", "CacheRead"
+
+
+class CachedStream:
+    """What is known of one cached stream.
+
+    Args:
+        node: Its node, as it is in a job that computes the stream.
+        type_info: The type of the stream, None without one.
+    """
+
+    def __init__(self, node: StreamNode, type_info: TypeInformation | None) -> None:
+        self.node = node
+        self._inputs = node.inputs
+        self._type_info = type_info
+        self._lock = threading.Lock()
+        #: What is kept: where, the directory of the job that wrote it, and its files.
+        self._kept: tuple[KeptPlace, str, tuple[KeptFile, ...]] | None = None
+
+    def prepare(self) -> None:
+        """Make the node read what is kept; if nothing is, or not all of it is there any more, compute the stream."""
+        node, kept = self.node, self._found()
+        if kept is None:
+            node.kind, node.name, node.inputs = OperatorKind.CACHE, _WRITE, self._inputs
+            node.payload = dumps_members(_WRITE, {"sink": None})
+        else:
+            place, _, files = kept
+            source = CacheSource(place.storage.url, files, self._type_info)
+            members = {"source": source, "watermark_strategy": WatermarkStrategy.no_watermarks()}
+            node.kind, node.name, node.inputs = OperatorKind.SOURCE, _READ, ()
+            node.payload = dumps_members(_READ, members)
+
+    def write(self, place: KeptPlace) -> Callable[[JobView | None], None]:
+        """Have the next job write the stream; return what is called at its end, without a view if it did not start."""
+        writing = secrets.token_hex(8)
+        self.node.payload = dumps_members(_WRITE, {"sink": StreamSink(place.storage.url, writing)})
+        return partial(self._ended, place, writing)
+
+    def invalidate(self) -> None:
+        """Delete what is kept."""
+        with self._lock:
+            kept, self._kept = self._kept, None
+        if kept is not None:
+            place, writing, _ = kept
+            place.delete(writing)
+
+    def _ended(self, place: KeptPlace, writing: str, job: JobView | None) -> None:
+        files = take_noted(writing)
+        if job is not None and job.status is JobStatus.FINISHED and files is not None:
+            with self._lock:
+                if self._kept is None:
+                    self._kept = place, writing, files
+                    return
+        place.delete(writing)
+
+    def _found(self) -> tuple[KeptPlace, str, tuple[KeptFile, ...]] | None:
+        """Return what is kept if all of it is there."""
+        with self._lock:
+            kept = self._kept
+        if kept is None:
+            return None
+        place, writing, files = kept
+        try:
+            there = {file.path: file.size for file in place.storage.files(writing)}
+        except CheckpointStorageError as error:
+            _log.warning("%s", error)
+            there = {}
+        if all(there.get(file.name) == file.size for file in files):
+            return kept
+        _log.warning(
+            "What was kept of the cached stream of %s is not complete any more: it is computed anew", self.node
+        )
+        self.invalidate()
+        return None
+
+
+class Caches:
+    """The cached streams of one environment."""
+
+    def __init__(self) -> None:
+        self._streams: dict[int, CachedStream] = {}
+
+    def add(self, stream: CachedStream) -> None:
+        """Add a cached stream."""
+        self._streams[stream.node.id] = stream
+
+    def prepare(self) -> None:
+        """Decide for each stream whether the next job reads or computes it."""
+        for stream in self._streams.values():
+            stream.prepare()
+
+    def write(self, graph: StreamGraph, configuration: Configuration) -> Callable[[JobView | None], None]:
+        """Have a job write the cached streams that it computes; return what is called at its end.
+
+        Raises:
+            CheckpointStorageError: There is no directory for what is kept.
+        """
+        computed = [self._streams[node.id] for node in graph.nodes if node.kind is OperatorKind.CACHE]
+        if computed and graph.job_type is not JobType.BATCH:
+            _log.warning(
+                "cache() keeps nothing in a job in streaming mode: %s computes %s. Set %s to BATCH",
+                *(graph.job_name, ", ".join(str(stream.node) for stream in computed), option_table.RUNTIME_MODE.key),
+            )
+            computed = []
+        if not computed:
+            return _nothing
+        place = kept_place(configuration.get(option_table.CHECKPOINT_DIRECTORY), storage_options(configuration))
+        return partial(_tell, [stream.write(place) for stream in computed])
+
+    def invalidate(self) -> None:
+        """Delete all that is kept."""
+        for stream in self._streams.values():
+            stream.invalidate()
+
+
+def _nothing(job: JobView | None) -> None:
+    """Do nothing at the end of a job that writes no cached stream."""
+
+
+def _tell(ended: Iterable[Callable[[JobView | None], None]], job: JobView | None) -> None:
+    for tell in ended:
+        tell(job)
