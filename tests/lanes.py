@@ -4,7 +4,8 @@ The first has the files whose tests run on the Spark session that all of them sh
 lane that has done its own helps. Each takes the longest file first, by the clock of an earlier run (``longest.toml``),
 so that all lanes end together. There are more lanes than processors because many tests wait for processes that they
 start. Where there is room, all temporary files lie in memory: most tests write to be read again at once, and the disk
-would be what they wait for. What the tests cost is measured by ``minutes.py``.
+would be what they wait for. In a fresh clone the modules are compiled before the lanes begin, once for all of them.
+What the tests cost is measured by ``minutes.py``.
 """
 
 from __future__ import annotations
@@ -12,20 +13,27 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
+import sys
 import tempfile
+import time
 import tomllib
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.minutes import LONGEST, Meter, Minutes
+from _pytest.assertion import rewrite
+from tests.minutes import LONGEST, Meter, Minutes, processor_s
 from xdist.scheduler import LoadFileScheduling
 
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
 ROOT = Path(__file__).parents[1]
+TESTS = ROOT / "tests"
+#: Modules whose asserts pytest rewrites, and programs that are run as files.
+NOT_IMPORTED = r"(^|/)(test_[^/]*|conftest)\.py$|/conformance/"
 #: A file system in memory, and the free bytes that tests may want of it.
 MEMORY = Path("/dev/shm")
 FREE_BYTES_NEEDED = 4 << 30
@@ -100,11 +108,40 @@ def move_to_memory(config: pytest.Config) -> None:
     config.add_cleanup(lambda: shutil.rmtree(place, ignore_errors=True))
 
 
+# ------------------------------------------------------------------------------------------------------ compiled once
+
+
+def compile_once(config: pytest.Config) -> tuple[float, float]:
+    """Compile what is not compiled yet, because each lane would rewrite the asserts of all tests by itself.
+
+    Returns:
+        Seconds of processor time, and by the clock.
+    """
+    if sys.dont_write_bytecode:
+        return 0.0, 0.0
+    processor, clock = processor_s(), time.monotonic()
+    compileall = [sys.executable, "-m", "compileall", "-q", "-x", NOT_IMPORTED, str(ROOT / "src"), str(TESTS)]
+    with subprocess.Popen(compileall):
+        for file in (*TESTS.rglob("test_*.py"), *TESTS.rglob("conftest.py")):
+            rewrite_asserts(file, config)
+    return processor_s() - processor, time.monotonic() - clock
+
+
+def rewrite_asserts(file: Path, config: pytest.Config) -> None:
+    """Write a test module with rewritten asserts to where pytest looks for it, unless it is there."""
+    folder = rewrite.get_cache_dir(file)
+    compiled = folder / f"{file.stem}{rewrite.PYC_TAIL}"
+    if rewrite._read_pyc(file, compiled) is None:
+        folder.mkdir(exist_ok=True)
+        source_hash, code = rewrite._rewrite_test(file, config)
+        rewrite._write_pyc(config.stash[rewrite.assertstate_key], code, source_hash, compiled)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         config.pluginmanager.register(Meter())
     elif config.getoption("numprocesses", None):
-        config.pluginmanager.register(Minutes())
+        config.pluginmanager.register(Minutes(compile_once(config)))
         if has_room(MEMORY):
             move_to_memory(config)

@@ -117,11 +117,15 @@ class Meter:
 
 
 class Minutes:
-    """Puts together what the processes measured, shows it, and fails a run that took clearly more than it may."""
+    """Puts together what the processes measured, shows it, and fails a run that took clearly more than it may.
 
-    def __init__(self) -> None:
-        #: Processor and clock.
-        self.files: dict[str, list[float]] = {}
+    Args:
+        compiling: Processor and clock of what was done for all lanes before they began.
+    """
+
+    def __init__(self, compiling: tuple[float, float]) -> None:
+        #: Processor and clock; "" stands for collecting.
+        self.files: dict[str, list[float]] = {"": list(compiling)}
         self.lanes_s: list[float] = []
         self.longest: defaultdict[str, list[tuple[float, str]]] = defaultdict(list)
         self.yardsticks: list[float] = []

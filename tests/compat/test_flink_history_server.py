@@ -77,7 +77,7 @@ def _listens(port: int) -> bool:
 
 
 def asked(address: str) -> Any:
-    """Return what a path is answered with, without what depends on when somebody asks."""
+    """Return the answer of a path, without the parts that depend on the time of the request."""
     answer = httpx.get(address)
     assert answer.status_code == 200, (address, answer.text)
     found = answer.json()
@@ -87,7 +87,7 @@ def asked(address: str) -> Any:
 
 
 def lines(address: str) -> dict[str, dict[str, Any]]:
-    """Return the list of jobs by id, without our own member: for its sake Flink's server would list nobody."""
+    """Return the list of jobs by id, without our own member, because of which Flink's server would list no job."""
     found = asked(address + "/jobs/overview")["jobs"]
     return {line["jid"]: {name: value for name, value in line.items() if name != "penstock"} for line in found}
 

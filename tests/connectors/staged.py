@@ -1,4 +1,4 @@
-"""What the file sink has staged, as somebody sees it who is not the sink."""
+"""The staged files of the file sink, found without the sink."""
 
 from __future__ import annotations
 

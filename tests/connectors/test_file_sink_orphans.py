@@ -1,4 +1,4 @@
-"""What failed attempts of the file sink have staged: gone after a while, and never what somebody needs."""
+"""Staged files of failed attempts of the file sink: they are deleted later, and needed files never are."""
 
 from __future__ import annotations
 

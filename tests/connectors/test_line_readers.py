@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.kit.cells import cells
 
 from penstock._connectors.files.opening import FoundFile, filesystem_of
 from penstock._formats import lines as line_blocks
@@ -141,7 +142,7 @@ def test_reading_goes_on_from_any_position_whatever_ends_the_lines(
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"], ids=["LF", "CRLF", "CR"])
-@pytest.mark.parametrize("charset", CHARSETS)
+@cells("charset", CHARSETS)
 def test_lines_of_any_charset_are_those_that_python_reads(
     tmp_path: Path, charset: str, ending: str, small_blocks: None
 ) -> None:
@@ -174,7 +175,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path, charset:
     assert read_text(path, charset) == []
 
 
-@pytest.mark.parametrize("mark", UNICODE_MARKS)
+@cells("mark", list(UNICODE_MARKS))
 @pytest.mark.parametrize("charset", UNICODE_MARKS)
 def test_the_mark_of_another_charset_is_an_error_that_names_it(tmp_path: Path, charset: str, mark: str) -> None:
     if charset == mark or (charset, mark) == ("utf-16-le", "utf-32-le"):  # the latter may be a zero in the former
@@ -272,9 +273,7 @@ def test_an_error_of_the_disk_is_no_damage_of_an_archive(suffix: str) -> None:
 
 @packed
 @pytest.mark.parametrize("charset", ["utf-8", "utf-16"])
-@pytest.mark.parametrize(
-    "damage", ["cut in the header", "cut", "last byte cut", "second one cut", "other bytes", "none of it"]
-)
+@cells("damage", ["cut in the header", "cut", "last byte cut", "second one cut", "other bytes", "none of it"])
 def test_an_archive_that_is_damaged_is_an_error_that_names_it(
     tmp_path: Path, suffix: str, charset: str, damage: str
 ) -> None:
@@ -327,7 +326,7 @@ def test_an_archive_that_has_less_than_was_read_of_it_is_an_error_that_names_it(
 
 
 class Shorter:
-    """A file that lost its end after it was found, and shows that to nobody but its readers."""
+    """A file that lost its end after it was found, which only its readers notice."""
 
     path, size = "a.txt", 9
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.connectors.staged import lose_staged
+from tests.kit.cells import cells
 
 from penstock._formats import parquet
 from penstock.common.typeinfo import Types
@@ -247,7 +248,7 @@ CUT = [
 ]
 
 
-@pytest.mark.parametrize(("arrow_type", "value"), CUT)
+@cells("arrow_type, value", CUT)
 def test_a_value_that_its_column_would_cut_is_told(arrow_type: Any, value: Any) -> None:
     factory = ParquetBulkWriters.for_schema(pa.schema([("n", pa.int64()), ("a", arrow_type)]))
     good = {"n": 7, "a": None}
@@ -259,8 +260,8 @@ def test_a_value_that_its_column_would_cut_is_told(arrow_type: Any, value: Any) 
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
-@pytest.mark.parametrize("inside", ["list", "struct", "map", "list-of-structs"])
-@pytest.mark.parametrize(("arrow_type", "value"), CUT)
+@cells("inside", ["list", "struct", "map", "list-of-structs"])
+@cells("arrow_type, value", CUT)
 def test_a_value_that_would_be_cut_inside_of_another_is_told(inside: str, arrow_type: Any, value: Any) -> None:
     outer, whole = {
         "list": (pa.list_(arrow_type), [value]),

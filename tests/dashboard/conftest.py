@@ -73,7 +73,7 @@ def page(chromium: Browser, errors: list[str]) -> Iterator[Page]:
 
 @pytest.fixture
 def picture(page: Page) -> Callable[[str], None]:
-    """Takes a picture of the page for the documentation, where somebody has asked for pictures."""
+    """Takes a picture of the page for the documentation, if the environment asks for pictures."""
     directory = os.environ.get(PICTURES)
 
     def take(name: str) -> None:

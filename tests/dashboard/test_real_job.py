@@ -1,4 +1,4 @@
-"""A real program on Spark, watched and drained in the browser by somebody who has nothing else.
+"""A real program on Spark, watched and drained in the browser alone.
 
 This also makes the pictures of docs/dashboard.md:
 

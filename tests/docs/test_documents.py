@@ -7,7 +7,7 @@ import re
 import textwrap
 from pathlib import Path
 
-import pytest
+from tests.kit.cells import cells
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
@@ -27,7 +27,7 @@ def anchors(document: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+@cells("document", DOCUMENTS)
 def test_links_lead_somewhere(document: Path) -> None:
     broken: list[str] = []
     for link in LINK.findall(FENCE.sub("", document.read_text())):
@@ -40,7 +40,7 @@ def test_links_lead_somewhere(document: Path) -> None:
     assert not broken
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+@cells("document", DOCUMENTS)
 def test_python_parses(document: Path) -> None:
     for _, language, code in FENCE.findall(document.read_text()):
         if language in {"python", "py"}:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.fault
 
-#: Both sides of a commit point: while the commit before it runs, and when nobody has heard of it.
+#: Both sides of a commit point: while the commit before it runs, and before anything has followed from it.
 TELLING = ("put_chain_entry-4-before", "link_metadata-3-after")
 #: Leaves a checkpoint whose commit is outstanding, so that a recovery has all there is to do.
 COMPLETED = "put_chain_entry-3-after"

@@ -33,7 +33,7 @@ FRESH_THREADS: Final = 12
 KEPT_SHARE: Final = 0.6
 SLOW_CLIENTS: Final = 300
 BODY_BYTES: Final = 100 << 20
-#: Nobody is attacked for longer, or by more requests a second, whatever is asked for.
+#: The limits of an attack: its duration, and its requests per second.
 MOST_SECONDS: Final = 120
 MOST_RATE: Final = 2_000
 _STATUS = re.compile(rb"HTTP/1\.[01] (\d{3}) ")

@@ -28,7 +28,7 @@ NOBODY = 65534
 AS_ANOTHER_USER = pytest.mark.skipif(
     getattr(os, "geteuid", lambda: 1)() != 0, reason="needs root, to run as another user of the host"
 )
-#: Asks as anybody can; prints what came of each request, and of looking for the token.
+#: A client of another user; prints the result of each request, and of the search for the token.
 INTRUDER = """
 import encodings.idna, json, os, sys, urllib.error, urllib.request
 user, address, job, registry, own, token = sys.argv[1:]

@@ -1,4 +1,4 @@
-"""Files that anybody may have altered: an error of ours or a right answer, and nothing outside of them is touched."""
+"""Altered files: they lead to an error of ours or to a right answer, and nothing outside of them is touched."""
 
 from __future__ import annotations
 

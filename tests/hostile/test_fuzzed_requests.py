@@ -1,4 +1,4 @@
-"""Random requests: nobody breaks the server, a reader steers nothing, and an operator gets no further than allowed."""
+"""Random requests: none breaks the server, readers cannot control jobs, and operators cannot exceed their rights."""
 
 from __future__ import annotations
 

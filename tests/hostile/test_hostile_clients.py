@@ -73,7 +73,7 @@ class Victim:
     job_id: str
 
     def ask(self, path: str) -> Any:
-        """Ask as anybody might, on a connection of its own."""
+        """Send a request on a connection of its own."""
         answer = httpx.get(f"http://{self.address}/v1{path}", timeout=PATIENCE_S)
         assert answer.status_code == 200, answer.text
         return answer.json()

@@ -1,4 +1,4 @@
-"""Spark's own ports, asked by a stranger: whoever lacks the secret of the session gets neither a block nor a file.
+"""Spark's own ports: a client without the secret of the session gets neither a block nor a file.
 
 The stranger speaks Spark's protocol of the transport as far as it takes to fetch: a frame has its length, a type and
 the message. The secret is made by Spark in the JVM; it stands in no place that a test, or a stranger, can look at.

@@ -39,7 +39,7 @@ def on_spark(directory: Path) -> None:
         # Attackers are let in, so that they reach what lies behind the token.
         "penstock.rest.token": "none",
         "restart-strategy.type": "none",
-        # For so long the process stays after its job, for whoever began an operation to ask how it ended.
+        # The process stays this long after its job, so that clients can read the outcomes of their operations.
         "rest.async.store-duration": "5 s",
         "rest.bind-port": "0",
     }.items():

@@ -1,7 +1,7 @@
 """Runs jobs in this process, keeps a diary of what their operators are told, and ends them in every way there is.
 
 The driver, the coordinator, the operators and the storage are the real ones; Spark's part is played in the process, and
-time moves only when somebody says so.
+time moves only when the test advances it.
 """
 
 from __future__ import annotations

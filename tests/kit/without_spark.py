@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     import pytest
 
+    from penstock._engine.driver.driver import JobDriver
     from penstock._engine.driver.loop import JobLoop
     from penstock._engine.gateway.job_view import JobView
     from penstock._engine.graph.job_graph import JobGraph
@@ -34,8 +35,9 @@ class Cluster:
     def __init__(self, place: Path, *, workers: int = 2, chaos: Chaos | None = None, seed: int = 0) -> None:
         self.place = place
         self.runner = InProcessEpochRunner(workers=workers, chaos=chaos, seed=seed)
-        #: The loops of the jobs, in their order.
+        #: The loops of the jobs, and their drivers, in their order.
         self.loops: list[JobLoop] = []
+        self.drivers: list[JobDriver] = []
 
     def submit(
         self,
@@ -50,6 +52,7 @@ class Cluster:
         if on_end is not None:
             driver.watch.on_end.append(on_end)
         self.loops.append(loop)
+        self.drivers.append(driver)
         self.watch(loop)
         driver.start(loop)
         return JobHandle(driver)

@@ -150,7 +150,7 @@ class World:
     trouble: dict[int, Any] = field(default_factory=dict)
     #: Numbers of runs that do not come to an end before they are cancelled.
     stuck: frozenset[int] = frozenset()
-    #: Whether somebody in each subtask listens.
+    #: Whether each subtask has a checkpoint listener.
     wants_notification: bool = False
     #: Whether the sink's subtasks have keyed state, of which nothing is asked but that it is there.
     has_state: bool = False

@@ -92,7 +92,7 @@ class Place:
     folder: Path
     #: When processing-time timers are due.
     due_ms: int = 0
-    #: The file that opens the gate; None where nobody waits there.
+    #: The file that opens the gate; None without a gate.
     gate: Path | None = None
 
     def numbers(self, *lists: Iterable[int], name: str = "numbers") -> DataStream:
@@ -264,7 +264,7 @@ def event_timers(place: Place) -> None:
 
 @dataclass
 class ProcessingTimers(KeyedProcessFunction):
-    """Some numbers have a timer at a moment that nobody but the test brings about."""
+    """Some numbers have a timer at a time that only the test reaches."""
 
     due_ms: int
 

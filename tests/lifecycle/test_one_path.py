@@ -11,7 +11,7 @@ from tests.lifecycle.subjects import GATE, Place, windows
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: The steps that a stop takes beside the others: the savepoint, its name, the answer to whoever asked.
+#: The additional steps of a stop: the savepoint, its name, and the answer to the request.
 OF_STOPS = ["WriteSavepoint", "CompleteSavepoint", "AnswerSavepoint"]
 #: A sink commits where something was written: a suspend writes nothing in its epoch.
 OF_RECORDS = ["Commit"]

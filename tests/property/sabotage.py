@@ -104,8 +104,8 @@ def missing(outcome: EpochOutcome) -> EpochOutcome:
 class Lines:
     """What a sink holds along the line of checkpoints that a job stems from.
 
-    A start from an older checkpoint forks off. Whoever does that takes what was published behind it out of the target;
-    here, that happens with the claim.
+    A start from an older checkpoint forks off. Users who do that remove the output that was published after it from the
+    target; here, that happens with the claim.
 
     Args:
         target: The world's target.
@@ -118,7 +118,7 @@ class Lines:
         self._lines: dict[int, frozenset[int]] = {0: frozenset()}
 
     def stored(self, record: ChainEntry) -> None:
-        """Take note of a record that is on the chain."""
+        """Note a record that is on the chain."""
         line = self._lines[record.parent.checkpoint_id if record.parent else 0]
         if record.kind is ChainEntryKind.CHECKPOINT:
             self._lines[record.checkpoint_id] = line | {record.checkpoint_id}
@@ -138,9 +138,9 @@ class Saboteur:
     chance: Random
     crash_at: int | None
     cancel_at: int | None
-    #: Savepoints that somebody asks for, by the step.
+    #: Requests for savepoints, by the step.
     asks: dict[int, do.SavepointRequest]
-    #: The steps at which somebody asks for a checkpoint.
+    #: The steps with a request for a checkpoint.
     checkpoints: frozenset[int]
     #: The steps at which an instruction fails that the job waits for, or else something that answers none.
     failures: frozenset[int]
@@ -167,7 +167,7 @@ class Saboteur:
         self.loop._watch.heard = self.hear  # type: ignore[method-assign]
 
     def hear(self, event: ev.Event) -> None:
-        """Take note of what the coordinator is asked for."""
+        """Note a request to the coordinator."""
         self.heard(event)
         match event:
             case ev.SavepointRequested(request):
@@ -260,7 +260,7 @@ class Saboteur:
                     assert handle.path is None or self.storage.find(handle.path) is not None, handle.path
 
     def _ask(self) -> None:
-        """Ask for what somebody asks for at this step."""
+        """Make the requests of this step."""
         if self.steps == self.cancel_at:
             self.loop._mailbox.post(ev.CancelRequested())
         if self.steps in self.asks:

@@ -65,7 +65,7 @@ class Number(KeyedProcessFunction):
 
 
 def changed(record: dict[str, Any]) -> dict[str, Any]:
-    """Change a record in place: nobody else may see that."""
+    """Change a record in place, which no other operator may see."""
     record["id"] += 1
     if record.get("inner") is not None and record["inner"]["x"] is not None:
         record["inner"]["x"].append(0)

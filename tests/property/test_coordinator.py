@@ -37,14 +37,14 @@ JOB_ID = "0123456789abcdef" * 2
 _names = count()
 
 TROUBLES = st.dictionaries(st.integers(1, 15), st.sampled_from([lost, failed, torn, doubled, missing]), max_size=5)
-#: Savepoints that somebody asks for, by the driver's step: how, and for how long in milliseconds.
+#: Requests for savepoints, by the driver's step: the kind of stop, and the timeout in milliseconds.
 ASKS = st.dictionaries(
     st.integers(10, 120), st.tuples(st.sampled_from(list(StopMode)), st.none() | st.integers(1, 5_000)), max_size=3
 )
-#: Steps of the driver: at which somebody asks for a checkpoint, and at which something fails.
+#: Steps of the driver with a request for a checkpoint, and with a failure.
 CHECKPOINTS = st.frozensets(st.integers(10, 120), max_size=3)
 FAILURES = st.frozensets(st.integers(1, 120), max_size=3)
-#: Epochs that come to no end before somebody gives them up.
+#: Epochs that do not end before they expire.
 STUCK = st.frozensets(st.integers(1, 20), max_size=4)
 STEPS = st.none() | st.integers(1, 150)
 

@@ -117,6 +117,23 @@ def test_default_max_parallelism_is_a_power_of_two_with_room(parallelism: int) -
 
 
 @given(
+    st.lists(st.tuples(st.sampled_from([-(1 << 63), -3, (1 << 63) - 40]), st.integers(0, 39)), min_size=1),
+    st.lists(st.integers(1, 60), min_size=1, max_size=4),
+)
+def test_ints_close_together_have_the_receivers_of_their_key_groups(
+    starts: list[tuple[int, int]], sizes: list[int]
+) -> None:
+    routes = KeyRoutes(3, 128)
+    for place, (start, more) in enumerate(starts):
+        keys = [start + (more + step) % 40 for step in range(sizes[place % len(sizes)])]
+        found = routes.of_dense_ints(numpy.array(keys, numpy.int64))
+        if found is None:  # then it had no table for these, and a new one would have been larger than the keys are many
+            assert max(keys) - min(keys) > len(keys)
+        else:
+            assert found.tolist() == [routes.learn(key) for key in keys]
+
+
+@given(
     st.lists(st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-300, 300), min_size=1),
     st.sampled_from(["int8", "int32", "uint16", "uint32", "int64", "uint64"]),
     st.booleans(),
@@ -128,7 +145,7 @@ def test_columns_and_rows_send_a_key_to_one_receiver(keys: list[int], kind: str,
         column = pa.concat_arrays([column, pa.nulls(1, column.type)])
     batch = ColumnBatch(pa.record_batch({"key": column}), RecordLayout.DICTS, None, [])
     routes, values = KeyRoutes(parallelism, 128), column.to_pylist()
-    by_columns = KeyColumn("key").receivers(batch, routes).to_pylist()
+    by_columns = KeyColumn("key").receivers(batch, routes).tolist()
     assert by_columns == [subtask_of_key_group(key_group(normal_key(key), 128), parallelism, 128) for key in values]
     assert by_columns == routes.of(values, lambda key: key)
     numbers = numpy.array(keys)

@@ -1,6 +1,6 @@
 """Whole lives of jobs: run, stopped, killed, started from anywhere; the files hold the truth, and nothing is lost.
 
-A start from an older savepoint or checkpoint forks off a line. Whoever does that takes the files that were published
+A start from an older savepoint or checkpoint forks off a line. Users who do that remove the files that were published
 behind it out of the sink's folder; here, that happens with the claim of the new line.
 """
 
@@ -109,7 +109,7 @@ class Files:
         self._ends: dict[str, str | None] = {}
 
     def stored(self, record: ChainEntry) -> None:
-        """Take note of a record that is on a chain."""
+        """Note a record that is on a chain."""
         self._ends[record.job_id] = record.parent and record.parent.path
         line = self._lines[record.parent.path] if record.parent else frozenset[str]()
         if record.kind is ChainEntryKind.CHECKPOINT:
@@ -124,7 +124,7 @@ class Files:
             self.turn_to(record.job_id)
 
     def saved(self, path: str, record: ChainEntry) -> None:
-        """Take note of a savepoint."""
+        """Note a savepoint."""
         self._lines[path] = self._lines[f"{record.job_id}/chk-{record.checkpoint_id}"]
 
     def turn_to(self, job_id: str) -> None:

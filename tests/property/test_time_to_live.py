@@ -295,7 +295,7 @@ class Job:
         self.start(parallelism, [part.lineage for part in self.subtasks.parts], life)
 
     def nobody_reads_what_expires(self) -> None:
-        """What has expired is gone from memory and disk after some epochs in which nobody asks for it."""
+        """Expired values are gone from memory and disk after some epochs without reads."""
         if self.life is None:
             return
         self.now += 100_000

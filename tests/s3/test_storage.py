@@ -42,7 +42,7 @@ __all__ = [
 
 pytestmark = pytest.mark.s3
 
-#: Longer than anybody should wait to hear of a wrong address; a busy machine is slow.
+#: The longest acceptable time until a wrong address is reported; a busy machine is slow.
 SOON_S = 30
 
 

@@ -1,4 +1,4 @@
-"""A job on Spark with somebody who looks after it: killed or stopped in the middle, it goes on to the truth."""
+"""A supervised job on Spark: killed or stopped in the middle, it continues to the right output."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ import inspect
 import pickle
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-import pytest
+from tests.kit.cells import cells
 
 from penstock import errors
 
@@ -41,7 +41,7 @@ def _made(cls: type[errors.PenstockError]) -> errors.PenstockError:
 ALL = sorted((cls for cls in _subclasses(errors.PenstockError) if cls.__module__.startswith("penstock.")), key=str)
 
 
-@pytest.mark.parametrize("cls", ALL)
+@cells("cls", ALL)
 def test_every_error_survives_pickling_with_type_attributes_and_text(cls: type[errors.PenstockError]) -> None:
     error = _made(cls)
     for twin in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
@@ -57,7 +57,7 @@ def test_an_error_that_was_made_with_keywords_survives_pickling() -> None:
     assert (twin.path, twin.timeout_ms, twin.running, twin.reason) == ("/s", 7, ("Map 1/2",), error.reason)
 
 
-@pytest.mark.parametrize("cls", ALL)
+@cells("cls", ALL)
 def test_every_error_shows_all_its_values(cls: type[errors.PenstockError]) -> None:
     error = _made(cls)
     for part in _parts(error.args):
@@ -69,13 +69,13 @@ def _parts(value: Any) -> list[Any]:
     return [part for one in value for part in _parts(one)] if isinstance(value, tuple) else [value]
 
 
-@pytest.mark.parametrize("cls", ALL)
+@cells("cls", ALL)
 def test_every_error_is_public_and_says_so(cls: type[errors.PenstockError]) -> None:
     assert cls.__module__ == "penstock.errors"
     assert cls.__name__ in errors.__all__
 
 
-@pytest.mark.parametrize("cls", ALL)
+@cells("cls", ALL)
 def test_every_error_stands_in_the_tree_of_the_module_docstring(cls: type[errors.PenstockError]) -> None:
     tree = [line.lstrip(" │├└─") for line in (errors.__doc__ or "").splitlines()]
     assert sum(line.startswith(f"{cls.__name__} ") or line == cls.__name__ for line in tree) == 1

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import pytest
+from tests.kit.cells import cells
 from tests.kit.stories import Sheet, Story
 from tests.unit.driver.asked import Asked, new_name
 
@@ -201,7 +202,7 @@ PLACES: dict[str, Callable[[Path], Place]] = {
 }
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS.values(), ids=SPELLINGS)
+@cells("spelling", SPELLINGS)
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
 def test_path_leads_to_where_it_led_when_it_was_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: Callable[[Path], Place], spelling: str

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from typing import TYPE_CHECKING
+
 import pytest
+from _pytest.assertion import rewrite
 from tests import lanes
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SECONDS = {"on_spark.py": 9.0, "little_on_spark.py": 2.0, "long.py": 30.0, "short.py": 3.0}
 ALL = ["new.py", "short.py", "long.py", "little_on_spark.py", "on_spark.py"]
@@ -43,3 +50,24 @@ def test_lane_takes_the_longest_of_its_own_and_then_what_the_others_would_need_l
 )
 def test_file_shares_the_session_where_a_test_asks_for_it(text: str, shares: bool) -> None:
     assert (lanes.SESSION.search(text) is not None) == shares
+
+
+def test_asserts_are_rewritten_once_for_all_lanes_and_anew_for_a_changed_file(
+    tmp_path: Path, pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rewritten: list[Path] = []
+    rewriting = rewrite._rewrite_test
+    monkeypatch.setattr(
+        rewrite, "_rewrite_test", lambda file, config: rewritten.append(file) or rewriting(file, config)
+    )
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setattr(lanes, "TESTS", tmp_path)
+    monkeypatch.setattr(lanes, "ROOT", tmp_path)
+    (tmp_path / "src").mkdir()
+    file = tmp_path / "test_one.py"
+    for text in ("def test(): assert 1", "def test(): assert 2"):
+        file.write_text(text)
+        lanes.compile_once(pytestconfig)
+        lanes.compile_once(pytestconfig)
+    assert rewritten == [file, file]
+    assert [path.suffix for path in (tmp_path / "__pycache__").iterdir()] == [".pyc"]

@@ -22,6 +22,7 @@ from penstock._engine.graph.combining import with_combiners
 from penstock._engine.graph.explain import explain, plan_json
 from penstock._engine.graph.job_graph import JobType, OperatorKind
 from penstock._engine.graph.pickling import dumps_value, main_classes, script_directory
+from penstock._engine.graph.picture import picture
 from penstock._engine.graph.stream_graph import StreamGraph, StreamNode, with_ancestors
 from penstock._engine.graph.uids import assign_uids
 from penstock._formats.file_format import StreamFormat
@@ -33,10 +34,11 @@ from penstock.common.config_loading import effective_configuration
 from penstock.common.configuration import Configuration
 from penstock.common.conversion import conversion
 from penstock.common.job_listener import configured_listeners, tell
+from penstock.common.notebook import message
 from penstock.common.redaction import shown_name
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.common.watermark_strategy import WatermarkStrategy
-from penstock.errors import EmptyJobError, UnsupportedOperationError
+from penstock.errors import EmptyJobError, JobGraphError, UnsupportedOperationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -282,6 +284,13 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
         uids = assign_uids(graph)
         descriptions = {uids[node.id]: node.description for node in graph.nodes if node.description is not None}
         return plan_json(build_job_graph(graph), descriptions)
+
+    def _repr_html_(self) -> str:
+        """Return what the next execution will run as a picture, for notebooks."""
+        try:
+            return picture(build_job_graph(self._stream_graph(None)))
+        except JobGraphError as error:
+            return message(error)
 
     def close(self) -> None:
         """Forget the operators that were not executed, and delete what is kept of cached streams."""

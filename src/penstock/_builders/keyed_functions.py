@@ -5,42 +5,27 @@ Tasks load this module.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from penstock._api.functions.basic import FilterFunction, FlatMapFunction, Function, MapFunction
 from penstock._api.functions.co import CoFlatMapFunction, CoMapFunction, CoProcessFunction, KeyedCoProcessFunction
 from penstock._api.functions.process import KeyedProcessFunction
+from penstock._api.functions.wrapping import WrappingFunction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from penstock._api.functions.basic import RuntimeContext
 
 
 F = TypeVar("F", bound=Function)
 
 
-class Wrapping(Function, Generic[F]):
+class Wrapping(WrappingFunction[F]):
     """A wrapper around a function of another kind."""
 
     #: Whether a yielded pair of an OutputTag and a value always goes to a side output, as in process functions.
     parts_tagged: ClassVar[bool] = False
     #: Whether the function yields records instead of returning one.
     yields: ClassVar[bool] = False
-
-    def __init__(self, function: F) -> None:
-        self.function = function
-
-    @property
-    def wrapped_function(self) -> F:
-        """The function that may keep operator state."""
-        return self.function
-
-    def open(self, runtime_context: RuntimeContext) -> None:
-        self.function.open(runtime_context)
-
-    def close(self) -> None:
-        self.function.close()
 
 
 class KeyedMap(Wrapping[MapFunction[Any, Any]], KeyedProcessFunction[Any, Any, Any]):

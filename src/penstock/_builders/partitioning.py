@@ -20,7 +20,7 @@ T = TypeVar("T")
 K = TypeVar("K")
 
 
-class Partitioning(Generic[T]):
+class StreamPartitioning(Generic[T]):
     """Spreads records over subtasks."""
 
     def shuffle(self) -> DataStream[T]:

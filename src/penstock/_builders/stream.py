@@ -25,13 +25,12 @@ from penstock._builders.field_aggregations import FieldAggregations
 from penstock._builders.interval_join import IntervalJoining
 from penstock._builders.keyed_functions import KeyedFilter, KeyedFlatMap, KeyedMap
 from penstock._builders.outputs import StreamOutputs
-from penstock._builders.partitioning import Partitioning
+from penstock._builders.partitioning import StreamPartitioning
 from penstock._builders.typed_functions import typed_key, typed_reduce
 from penstock._builders.windows.windowing import AllWindowing, KeyedWindowing
 from penstock._engine.graph.job_graph import OperatorKind, PartitionerKind
 from penstock._engine.graph.pickling import dumps_members
-from penstock._engine.graph.stream_graph import Partitioning as EdgePartitioning
-from penstock._engine.graph.stream_graph import StreamEdge, StreamNode
+from penstock._engine.graph.stream_graph import Partitioning, StreamEdge, StreamNode
 from penstock._shelf import show
 from penstock.common.typeinfo import TupleTypeInfo, TypeInformation, Types
 from penstock.errors import UnsupportedOperationError
@@ -63,7 +62,7 @@ _SETTINGS = {
 }
 
 
-class DataStream(AllWindowing[T], BatchFunctions[T], Partitioning[T], FrameOutput[T], StreamOutputs[T]):
+class DataStream(AllWindowing[T], BatchFunctions[T], StreamPartitioning[T], FrameOutput[T], StreamOutputs[T]):
     """A stream of records, made by the environment or out of another stream.
 
     Every method that takes a function takes a Function object or a plain callable. The function is pickled at the call,
@@ -321,7 +320,7 @@ class DataStream(AllWindowing[T], BatchFunctions[T], Partitioning[T], FrameOutpu
         return self._rewired(self._partitioned_edges(kind, payload), self._type_info)
 
     def _partitioned_edges(self, kind: PartitionerKind, payload: bytes = b"") -> tuple[StreamEdge, ...]:
-        return tuple(replace(edge, partitioning=EdgePartitioning(kind, payload)) for edge in self._edges)
+        return tuple(replace(edge, partitioning=Partitioning(kind, payload)) for edge in self._edges)
 
 
 class KeyedStream(

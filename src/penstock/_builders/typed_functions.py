@@ -6,9 +6,10 @@ routing, so they are converted when the function returns them. PyFlink encodes t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from penstock._api.functions.basic import AggregateFunction, Function, KeySelector, ReduceFunction
+from penstock._api.functions.basic import AggregateFunction, KeySelector, ReduceFunction
+from penstock._api.functions.wrapping import WrappingFunction
 from penstock.common.conversion import Conversion, conversion
 
 if TYPE_CHECKING:
@@ -18,30 +19,20 @@ if TYPE_CHECKING:
 F = TypeVar("F")
 
 
-class _Held(Function, Generic[F]):
+class _Held(WrappingFunction[F]):
     #: The name of its result, for errors.
     result = "The result"
 
     def __init__(self, function: F, type_info: TypeInformation) -> None:
-        self.function = function
+        super().__init__(function)
         self._type_info = type_info
         self._held: Conversion
-
-    @property
-    def wrapped_function(self) -> F:
-        """The function of the program's."""
-        return self.function
 
     def open(self, runtime_context: RuntimeContext) -> None:
         held = conversion(self._type_info, f"{self.result} in {runtime_context.get_task_name()!r}")
         assert held is not None
         self._held = held
-        if isinstance(self.function, Function):
-            self.function.open(runtime_context)
-
-    def close(self) -> None:
-        if isinstance(self.function, Function):
-            self.function.close()
+        super().open(runtime_context)
 
 
 class HeldReduce(_Held[Any], ReduceFunction[Any]):

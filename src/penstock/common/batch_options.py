@@ -10,7 +10,7 @@ from penstock.common.config_values import BOOL, MEMORY, POSITIVE
 _AUTO_PARALLELISM: Final = "execution.batch.adaptive.auto-parallelism"
 
 SORTED_INPUTS_MEMORY = option("execution.sorted-inputs.memory", MEMORY, 128 << 20, "memory of a sort by key")
-BATCH_COMBINE = option("penstock.batch.combine", BOOL, True, "batch jobs combine reduces before the shuffle")
+BATCH_COMBINE = option("penstock.batch.combine", BOOL, True, "batch jobs combine records before the shuffle")
 AUTO_PARALLELISM = option(
     f"{_AUTO_PARALLELISM}.enabled",
     BOOL,

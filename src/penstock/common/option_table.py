@@ -465,7 +465,7 @@ RESTART_FINISHED_SOURCES = option(
     "penstock.restart-finished-sources", LIST, (), "uids of finished sources that read new input after a restore"
 )
 PROGRESS_ENABLED = option(
-    "penstock.progress.enabled", BOOL, False, "a line in the terminal shows the job's records, epochs and checkpoints"
+    "penstock.progress.enabled", BOOL, False, "a line shows records, epochs and checkpoints; in notebooks by default"
 )
 LOG_FORMAT = optional(
     "penstock.log.format",

@@ -215,7 +215,7 @@ def problem_with(prefix: str, path: str, item: Entry) -> str | None:
         raw = _find(prefix, path)
     except (ImportError, AttributeError):
         return "missing"
-    # Python passes the arguments of operators by position, so their names are nobody's business.
+    # Python passes the arguments of operators by position, so their names do not matter.
     by_name = item["what"] in ("method", "function") and path.rpartition(".")[2] not in DUNDERS
     if not by_name or item.get("kind") == "property":
         return None

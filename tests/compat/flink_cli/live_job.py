@@ -106,7 +106,7 @@ class Cluster:
         return job.savepoint(str(self.place / "made"), StopMode.NO).result(60)
 
     def close(self) -> None:
-        """End all jobs, and the server without waiting for anybody."""
+        """End all jobs, and the server without waiting for clients."""
         for driver in self.jobs:
             driver.cancel()
         for driver in self.jobs:

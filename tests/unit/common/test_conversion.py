@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.kit.cells import cells
 
 from penstock.common.conversion import Conversion, conversion
 from penstock.common.time import Instant
@@ -99,7 +100,7 @@ SAME: list[tuple[TypeInformation, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("type_info", "value"), SAME)
+@cells("type_info, value", SAME)
 def test_a_value_of_the_type_stays_the_same_object(type_info: TypeInformation, value: Any) -> None:
     assert held(type_info).value(value) is value
     block = [value, None, value]
@@ -157,7 +158,7 @@ CONVERTED: list[tuple[TypeInformation, Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("type_info", "value", "expected"), CONVERTED)
+@cells("type_info, value, expected", CONVERTED)
 def test_what_pyflink_converts_is_converted(type_info: TypeInformation, value: Any, expected: Any) -> None:
     for converted in (held(type_info).value(value), held(type_info).block([expected, None, value])[2]):
         assert repr(converted) == repr(expected)
@@ -220,7 +221,7 @@ MISFITS: list[tuple[TypeInformation, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("type_info", "value", "reason"), MISFITS)
+@cells("type_info, value, reason", MISFITS)
 def test_a_value_that_does_not_fit_is_an_error_with_value_type_and_place(
     type_info: TypeInformation, value: Any, reason: str
 ) -> None:

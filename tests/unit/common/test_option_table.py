@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from tests.kit.cells import cells
 
 from penstock.common import option_table
 from penstock.common.config_loading import effective_configuration
@@ -182,7 +183,7 @@ ALIASES = {
     f"{_RECOVERY}.operator-coordinator-snapshot.min-pause": f"{_RECOVERY}.snapshot.min-pause",
     "$internal.pipeline.job-id": "penstock.job-id",
 }
-BY_KEY = pytest.mark.parametrize("key", CASES)
+BY_KEY = cells("key", list(CASES))
 
 
 def _value(key: str, configuration: Configuration) -> str | None:
@@ -222,7 +223,7 @@ def test_the_file_overrides_the_default(key: str, tmp_path: Path) -> None:
     assert _value(key, configuration) == _canonical(key, CASES[key].other)
 
 
-@pytest.mark.parametrize("key", [key for key, case in CASES.items() if case.bad is not None])
+@cells("key", [key for key, case in CASES.items() if case.bad is not None])
 @pytest.mark.behaviour(160, 167)
 def test_a_bad_value_is_rejected_with_the_keys_name(key: str) -> None:
     program = Configuration().set_string(key, CASES[key].bad or "")
@@ -232,7 +233,7 @@ def test_a_bad_value_is_rejected_with_the_keys_name(key: str) -> None:
     assert str(caught.value).startswith(f"{key} cannot be {CASES[key].bad!r}")
 
 
-@pytest.mark.parametrize(("alias", "key"), ALIASES.items())
+@cells("alias, key", list(ALIASES.items()))
 def test_an_older_name_sets_the_key(alias: str, key: str) -> None:
     program = Configuration().set_string(alias, CASES[key].other)
     assert _value(key, effective_configuration(program, None, {})) == _canonical(key, CASES[key].other)

@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from tests.kit.cells import cells
 
 from penstock.common.time import Instant
 from penstock.common.typeinfo import LocalTimeTypeInfo, Types
@@ -42,12 +43,12 @@ TEXTS: list[tuple[TypeInfo, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("type_info", "text"), TEXTS)
+@cells("type_info, text", TEXTS)
 def test_types_print_as_in_pyflink(type_info: TypeInfo, text: str) -> None:
     assert repr(type_info) == str(type_info) == text
 
 
-@pytest.mark.parametrize(("type_info", "text"), TEXTS)
+@cells("type_info, text", TEXTS)
 def test_types_survive_pickling_under_their_public_module(type_info: TypeInfo, text: str) -> None:
     pickled = pickle.dumps(type_info)
     assert b"_typeinfo" not in pickled
@@ -143,7 +144,7 @@ def test_values_come_back_from_their_internal_form(type_info: TypeInfo, value: A
     assert type_info.from_internal_type(type_info.to_internal_type(value)) == value
 
 
-@pytest.mark.parametrize("type_info", [type_info for type_info, _ in TEXTS])
+@cells("type_info", [type_info for type_info, _ in TEXTS])
 def test_none_has_no_internal_form(type_info: TypeInfo) -> None:
     assert type_info.to_internal_type(None) is None
     assert type_info.from_internal_type(None) is None

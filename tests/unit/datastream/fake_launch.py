@@ -12,7 +12,7 @@ from penstock.common import CompletableFuture, JobClient, JobExecutionResult, Jo
 from penstock.errors import JobCancelledError, PenstockError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import pytest
 
@@ -53,7 +53,7 @@ class FakeClient(JobClient):
         raise AssertionError
 
     def trigger_checkpoint(self) -> Any:
-        raise AssertionError("nobody asks for that here")
+        raise AssertionError
 
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
         raise AssertionError
@@ -94,7 +94,14 @@ class FakeLaunch(ModuleType):
         self.records: list[object] = []
         self.error: PenstockError | None = None
 
-    def submit(self, job_graph: JobGraph, configuration: Configuration, main_classes: bytes | None) -> FakeHandle:
+    def submit(
+        self,
+        job_graph: JobGraph,
+        configuration: Configuration,
+        main_classes: bytes | None,
+        ended: Callable[..., None] | None = None,
+    ) -> FakeHandle:
+        del ended  # fakes do not end by themselves
         handle = FakeHandle(job_graph, configuration, main_classes, self.records, FakeClient(self.error))
         self.handles.append(handle)
         return handle

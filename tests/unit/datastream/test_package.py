@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.kit.cells import cells
 
 import penstock.datastream
 from penstock.datastream import data_stream, functions, state
@@ -14,7 +15,7 @@ from penstock.datastream import data_stream, functions, state
 SOURCES = Path(__file__).parents[3] / "src"
 
 
-@pytest.mark.parametrize("name", penstock.datastream.__all__)
+@cells("name", penstock.datastream.__all__)
 def test_every_name_is_there(name: str) -> None:
     assert getattr(penstock.datastream, name).__name__ == name
 

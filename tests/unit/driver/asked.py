@@ -1,4 +1,4 @@
-"""A run in which somebody asks for savepoints, and what may be in its way."""
+"""A run with requests for savepoints, and faults that may prevent them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def new_name() -> str:
 
 
 class Asked:
-    """A run in which somebody asks for savepoints while certain epochs begin."""
+    """A run with requests for savepoints while certain epochs begin."""
 
     def __init__(
         self,

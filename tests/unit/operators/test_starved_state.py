@@ -13,6 +13,7 @@ from uuid import UUID
 
 import numpy as np
 import pytest
+from tests.kit.cells import cells
 from tests.unit.operators.starved import OperatorHarness, TwoInputHarness, starved
 
 from penstock._engine.protocol.keys import encode_key
@@ -96,11 +97,6 @@ def batches(seed: int, per_batch: int = 60) -> list[list[Fed]]:
     ]
 
 
-@pytest.fixture(params=KEYS)
-def key(request: pytest.FixtureRequest) -> Callable[[int], Any]:
-    return KEYS[request.param]
-
-
 def same(one: Any, other: Any) -> bool:
     """Return whether two keys are one, whatever their classes think of that."""
     return encode_key(one) == encode_key(other)
@@ -115,6 +111,7 @@ def run(harness: Any, records: list[Any], timestamp: int | None = None) -> list[
     return values
 
 
+@cells("key", KEYS)
 def test_reduce(tmp_path: Path, key: Callable[[int], Any]) -> None:
     harness = starved(OperatorHarness, tmp_path).for_reduce(lambda a, b: (a[0], a[1] + b[1]), lambda pair: key(pair[0]))
     totals: Counter[int] = Counter()
@@ -126,6 +123,7 @@ def test_reduce(tmp_path: Path, key: Callable[[int], Any]) -> None:
         assert run(harness, [(number, value) for number, value, _ in batch]) == expected
 
 
+@cells("key", KEYS)
 def test_reduce_of_values_that_change_in_place(tmp_path: Path, key: Callable[[int], Any]) -> None:
     def fold(a: list[int], b: list[int]) -> list[int]:
         a[1] += b[1]
@@ -183,6 +181,7 @@ WINDOWS: dict[str, dict[str, Any]] = {
 }
 
 
+@cells("key", KEYS)
 @pytest.mark.parametrize(("kind", "lateness"), [("reduce", 0), ("aggregate", 100), ("process", 100), ("apply", 0)])
 def test_windows(tmp_path: Path, key: Callable[[int], Any], kind: str, lateness: int) -> None:
     functions = WINDOWS[kind]
@@ -242,6 +241,7 @@ def check_late(
             assert result[1:] == (at[1], inside[at], calls[number], seen[at])[: len(result) - 1]
 
 
+@cells("key", KEYS)
 @pytest.mark.parametrize("kind", ["reduce", "aggregate", "process", "apply"])
 def test_keys_that_come_late_in_one_batch_reach_the_window_function_as_they_are(
     tmp_path: Path, key: Callable[[int], Any], kind: str
@@ -294,6 +294,7 @@ class EverythingOfTwo(KeyedCoProcessFunction):
         return self.one.on_timer(timestamp, ctx)
 
 
+@cells("key", KEYS)
 @pytest.mark.parametrize(("inputs", "clock"), [(1, "event"), (2, "processing")])
 def test_process_functions_with_state_and_timers(
     tmp_path: Path, key: Callable[[int], Any], clock: str, inputs: int
@@ -353,6 +354,7 @@ class Ruled(KeyedBroadcastProcessFunction):
         yield from seen
 
 
+@cells("key", KEYS)
 def test_broadcast_functions_reach_the_state_of_all_keys(tmp_path: Path, key: Callable[[int], Any]) -> None:
     harness = starved(TwoInputHarness, tmp_path).for_keyed_broadcast_process(Ruled(), lambda pair: key(pair[0]), RULES)
     totals: Counter[int] = Counter()

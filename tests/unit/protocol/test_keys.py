@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
+from tests.kit.cells import cells
 
 import penstock
 from penstock._engine.protocol.key_groups import (
@@ -157,7 +158,7 @@ def test_different_keys_have_different_bytes_and_normal_keys() -> None:
     assert len({normal_key(key) for key in DIFFERENT}) == len(DIFFERENT)
 
 
-@pytest.mark.parametrize("key", DIFFERENT, ids=lambda key: repr(key)[:30])
+@cells("key", DIFFERENT)
 def test_normal_key_has_the_encoding_of_its_key(key: Any) -> None:
     assert encode_normal(normal_key(key)) == encode_key(key)
 
@@ -241,7 +242,7 @@ STORED = {
 }
 
 
-@pytest.mark.parametrize("source", STORED)
+@cells("source", list(STORED))
 def test_encodings_never_change(source: str) -> None:
     assert encode_key(eval(source)) == STORED[source]
 

@@ -112,7 +112,7 @@ def test_a_trigger_id_that_is_no_id_is_a_bad_request(api: Api, control: FakeCont
 
 
 @pytest.mark.behaviour(173)
-def test_an_operation_that_nobody_began_is_not_found(api: Api) -> None:
+def test_an_unknown_operation_is_not_found(api: Api) -> None:
     unknown = "cd" * 16
     text = f"There is no savepoint operation with triggerId={unknown} for job {JOB}."
     assert api.error("GET", f"{SAVEPOINTS}/{unknown}", 404) == text

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from tests.kit.cells import cells
 from tests.unit.savepoint_package import roads
 from tests.unit.savepoint_package.roads import KEYS, ROADS, Colour, Pair, Point
 from tests.unit.savepoints.jobs import environment, run
@@ -133,14 +134,14 @@ def test_the_job_was_stopped_amid_its_records_with_every_kind_of_state(story: St
     assert set(story.original) == {(kind, name) for kind in KINDS for name in KEYS}
 
 
-@pytest.mark.parametrize("key", KEYS)
+@cells("key", list(KEYS))
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("road", ROADS)
 def test_what_was_read_and_written_again_is_what_it_was(story: Story, road: str, state: str, key: str) -> None:
     assert story.stored(road).get((state, key)) == story.held[state, key]
 
 
-@pytest.mark.parametrize("key", KEYS)
+@cells("key", list(KEYS))
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("road", ROADS)
 def test_job_goes_on_from_what_was_written_again_as_from_its_own_savepoint(
@@ -149,7 +150,7 @@ def test_job_goes_on_from_what_was_written_again_as_from_its_own_savepoint(
     assert story.seen(road).get((kind, key)) == story.original[kind, key]
 
 
-@pytest.mark.parametrize("key", KEYS)
+@cells("key", list(KEYS))
 def test_key_is_the_same_behind_a_pandas_frame_made_of_arrow(tmp_path: Path, key: str) -> None:
     first = SavepointWriter.new(classes=None).set_keyed_state("op", "state", {KEYS[key]: 1}).write(str(tmp_path / "1"))
     frame = Savepoint.open(first, classes=None).keyed_state("op", "state").to_arrow().to_pandas()

@@ -1,4 +1,4 @@
-"""Directories that are to be made: links on the way, and what is left of those that come to nothing."""
+"""New directories: links on their paths, and the removal of directories that remain empty."""
 
 from __future__ import annotations
 

@@ -130,7 +130,27 @@ class NoRetryStrategy(AsyncRetryStrategy[Any]):
         return RetryPredicate(None, None)
 
 
-class FixedDelayRetryStrategy(AsyncRetryStrategy[Any]):
+class _LimitedRetryStrategy(AsyncRetryStrategy[Any]):
+    """Tries a call again up to a number of times; subclasses define the pauses."""
+
+    def __init__(
+        self,
+        max_attempts: int,
+        result_predicate: Callable[[Sequence[Any]], bool] | None,
+        exception_predicate: Callable[[Exception], bool] | None,
+    ) -> None:
+        _check_positive(max_attempts=max_attempts)
+        self._max_attempts = max_attempts
+        self._predicate = RetryPredicate[Any](result_predicate, exception_predicate)
+
+    def can_retry(self, current_attempts: int) -> bool:
+        return current_attempts <= self._max_attempts
+
+    def get_retry_predicate(self) -> AsyncRetryPredicate[Any]:
+        return self._predicate
+
+
+class FixedDelayRetryStrategy(_LimitedRetryStrategy):
     """Tries again after the same pause each time.
 
     Args:
@@ -155,22 +175,15 @@ class FixedDelayRetryStrategy(AsyncRetryStrategy[Any]):
         result_predicate: Callable[[Sequence[Any]], bool] | None,
         exception_predicate: Callable[[Exception], bool] | None,
     ) -> None:
-        _check_positive(max_attempts=max_attempts, backoff_time_millis=backoff_time_millis)
-        self._max_attempts = max_attempts
+        super().__init__(max_attempts, result_predicate, exception_predicate)
+        _check_positive(backoff_time_millis=backoff_time_millis)
         self._backoff_time_millis = backoff_time_millis
-        self._predicate = RetryPredicate[Any](result_predicate, exception_predicate)
-
-    def can_retry(self, current_attempts: int) -> bool:
-        return current_attempts <= self._max_attempts
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:
         return self._backoff_time_millis
 
-    def get_retry_predicate(self) -> AsyncRetryPredicate[Any]:
-        return self._predicate
 
-
-class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[Any]):
+class ExponentialBackoffDelayRetryStrategy(_LimitedRetryStrategy):
     """Tries again after pauses that grow; those of a call depend on its own attempts alone, unlike in PyFlink.
 
     Args:
@@ -199,20 +212,11 @@ class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[Any]):
         result_predicate: Callable[[Sequence[Any]], bool] | None,
         exception_predicate: Callable[[Exception], bool] | None,
     ) -> None:
-        _check_positive(
-            max_attempts=max_attempts,
-            initial_delay=initial_delay,
-            max_retry_delay=max_retry_delay,
-            multiplier=multiplier,
-        )
-        self._max_attempts = max_attempts
+        super().__init__(max_attempts, result_predicate, exception_predicate)
+        _check_positive(initial_delay=initial_delay, max_retry_delay=max_retry_delay, multiplier=multiplier)
         self._initial_delay = initial_delay
         self._max_retry_delay = max_retry_delay
         self._multiplier = multiplier
-        self._predicate = RetryPredicate[Any](result_predicate, exception_predicate)
-
-    def can_retry(self, current_attempts: int) -> bool:
-        return current_attempts <= self._max_attempts
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:
         try:
@@ -220,9 +224,6 @@ class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[Any]):
         except OverflowError:
             return self._max_retry_delay
         return int(min(delay, self._max_retry_delay))
-
-    def get_retry_predicate(self) -> AsyncRetryPredicate[Any]:
-        return self._predicate
 
 
 #: The strategy of calls that are never tried again.

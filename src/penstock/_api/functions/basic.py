@@ -259,7 +259,8 @@ class ReduceFunction(Function, Generic[T]):
     """Combines two records of one key into one of the same type.
 
     Attributes:
-        combinable: Whether the function is associative, so that sliding windows may join the results of their parts.
+        combinable: Whether the function is associative, so that sliding windows may join the results of their parts,
+            and batch jobs those of their senders.
 
     Source: org.apache.flink.api.common.functions.ReduceFunction.
 
@@ -287,8 +288,9 @@ class AggregateFunction(Function, Generic[IN, ACC, OUT]):
     """Aggregates the records of one key in an accumulator, from which it makes a result.
 
     Attributes:
-        combinable: Whether sliding windows may join the accumulators of their parts with ``merge``; only session
-            windows do so else.
+        combinable: Whether ``merge`` may join the accumulators of parts of a window: of slices of sliding windows and,
+            in batch mode, of what each sender has made of its records, in the order of the senders and not of time.
+            Only session windows do so else.
 
     Source: org.apache.flink.api.common.functions.AggregateFunction.
 

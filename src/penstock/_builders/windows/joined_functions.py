@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from penstock._api.functions.basic import Function, KeySelector, MapFunction
 from penstock._api.functions.joins import CoGroupFunction, FlatJoinFunction
 from penstock._api.functions.windows import WindowFunction
+from penstock._api.functions.wrapping import WrappingFunction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -55,28 +56,8 @@ class KeyOfTagged(KeySelector[Any, Any]):
         return self._selects[side](record)
 
 
-class OfBoth(WindowFunction[Any, Any, Any, Any]):
-    """A function of the records of both streams in a window.
-
-    Args:
-        function: The program's function.
-    """
-
-    def __init__(self, function: Any) -> None:
-        self.function = function
-
-    @property
-    def wrapped_function(self) -> Any:
-        """The program's function."""
-        return self.function
-
-    def open(self, runtime_context: RuntimeContext) -> None:
-        if isinstance(self.function, Function):
-            self.function.open(runtime_context)
-
-    def close(self) -> None:
-        if isinstance(self.function, Function):
-            self.function.close()
+class OfBoth(WrappingFunction[Any], WindowFunction[Any, Any, Any, Any]):
+    """A function of the records of both streams in a window."""
 
     def apply(self, key: Any, window: Any, inputs: Iterable[tuple[int, Any]]) -> Iterable[Any] | None:
         sides: tuple[list[Any], list[Any]] = [], []

@@ -27,6 +27,7 @@ from penstock._engine.driver.epochs.execution import EpochPlanner, Epochs
 from penstock._engine.driver.loop import JobLoop
 from penstock._engine.driver.mailbox import Mailbox, SystemClock
 from penstock._engine.driver.monitor.job_monitor import JobMonitor
+from penstock._engine.driver.monitor.notebook_progress import NotebookProgress
 from penstock._engine.driver.monitor.progress_bar import ProgressBar
 from penstock._engine.driver.monitor.unread_splits import unread_splits
 from penstock._engine.driver.monitor.views import checkpoint_settings, plan_view
@@ -45,11 +46,13 @@ from penstock._engine.storage.run_files import RunFiles
 from penstock._engine.storage.scratch import ScratchDirectory
 from penstock._engine.storage.temporary import TemporaryStorage
 from penstock.common import option_table
+from penstock.common.notebook import is_notebook
 from penstock.common.redaction import hiding, learn_secrets, shown_text, shown_value
 from penstock.common.s3 import is_s3_setting
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from penstock._engine.driver.background import BackgroundExecutor
@@ -186,9 +189,8 @@ def assemble(
 
     enumerators = Enumerators(program.sources, mailbox, background, run_files)
     listeners: list[JobStatusListener] = [watch]
-    if configuration.get(option_table.PROGRESS_ENABLED):
-        left = partial(_unread_splits, enumerators, coordinator) if job_plan.bounded else None
-        listeners.append(ProgressBar(graph.name, unread_splits=left))
+    left = partial(_unread_splits, enumerators, coordinator) if job_plan.bounded else None
+    listeners += _shown_progress(graph.name, configuration, left)
     loop = JobLoop(
         coordinator,
         graph.name,
@@ -225,6 +227,16 @@ def _name_those_without_uid(graph: JobGraph) -> None:
             "program alone; give them a uid, so that the program may change around them",
             *(graph.name, ", ".join(unnamed)),
         )
+
+
+def _shown_progress(
+    job_name: str, configuration: Configuration, unread_splits: Callable[[], int | None] | None
+) -> list[JobStatusListener]:
+    """Return what shows a job's progress: where that is wanted, and in a notebook where nothing is said about it."""
+    option = option_table.PROGRESS_ENABLED
+    if not configuration.get(option) and (not is_notebook() or configuration.contains_key(option.key)):
+        return []
+    return [NotebookProgress(job_name, unread_splits) if is_notebook() else ProgressBar(job_name, None, unread_splits)]
 
 
 def _unread_splits(enumerators: Enumerators, coordinator: JobCoordinator) -> int | None:

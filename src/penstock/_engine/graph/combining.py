@@ -1,6 +1,7 @@
 """Inserts combining operators before the shuffles of a batch job; see `operators.combine`.
 
-A reduce of a keyed stream then gets one partial result, with its key, for many records of a sender.
+A reduce of a keyed stream or a window operator then gets one partial result, with its key, for many records of a
+sender.
 """
 
 from __future__ import annotations
@@ -15,19 +16,24 @@ from penstock._engine.graph.pickling import dumps_members
 if TYPE_CHECKING:
     from penstock._engine.graph.job_graph import JobEdge, JobGraph, JobVertex
 
+#: By the kind of an operator: what combines before the shuffle to it, and what takes the partial results.
+_KINDS: Final = {
+    OperatorKind.REDUCE: (OperatorKind.COMBINE, OperatorKind.REDUCE_COMBINED),
+    OperatorKind.WINDOW: (OperatorKind.COMBINE_WINDOW, OperatorKind.WINDOW_COMBINED),
+}
 #: A partial result is a pair of its key and its value.
 _KEY: Final = itemgetter(0)
 
 
 def with_combiners(graph: JobGraph) -> JobGraph:
-    """Return the graph of a batch job with a combining operator before each shuffle of a reduce that allows it."""
+    """Return the graph of a batch job with a combining operator before each shuffle whose receiver allows it."""
     vertices, edges = list(graph.vertices), list(graph.edges)
     for vertex in graph.vertices:
         head = vertex.operators[0]
         inputs = graph.inputs(vertex.id)
         if not head.combinable or any(edge.partitioner is not PartitionerKind.HASH for edge in inputs):
             continue
-        vertices[vertex.id] = _with_head(vertices[vertex.id], replace(head, kind=OperatorKind.REDUCE_COMBINED))
+        vertices[vertex.id] = _with_head(vertices[vertex.id], replace(head, kind=_KINDS[head.kind][1]))
         for edge in inputs:
             vertices[edge.source], edges[edge.id] = _combined(vertices[edge.source], edge, head)
     return replace(graph, vertices=tuple(vertices), edges=tuple(edges))
@@ -41,8 +47,8 @@ def _combined(sender: JobVertex, edge: JobEdge, head: OperatorNode) -> tuple[Job
     """Return the sender with the combining operator, and the edge that begins at it."""
     combine = OperatorNode(
         uid=f"{head.uid}-combine-{edge.id}",
-        name=head.name,
-        kind=OperatorKind.COMBINE,
+        name=f"{head.name} (combining)",
+        kind=_KINDS[head.kind][0],
         payload=head.payload,
         parent=edge.source_operator,
         input_tag=edge.output_tag,

@@ -47,6 +47,8 @@ class OperatorKind(StrEnum):
     #: function (ReduceFunction | AggregateFunction | None),
     #: window_function (WindowFunction | ProcessWindowFunction | None)
     WINDOW = "window"
+    COMBINE_WINDOW = "combine_window"  #: the same; sends partial results, each with its key, see `combining`
+    WINDOW_COMBINED = "window_combined"  #: the same; makes windows of them
     #: function: AsyncFunction, timeout_ms, capacity, is_ordered, retry_strategy: AsyncRetryStrategy
     ASYNC_WAIT = "async_wait"
     #: aggregates: ColumnAggregates, input_type: TypeInformation | None; before the shuffle to the next one
@@ -93,7 +95,7 @@ class OperatorNode:
     explicit_uid: bool = False
     #: Whether it may have state that a checkpoint holds.
     stateful: bool = False
-    #: For a reduce: whether its input may be combined before the shuffle of a batch job.
+    #: For a reduce and for windows: whether their input may be combined before the shuffle of a batch job.
     combinable: bool = False
 
     def __str__(self) -> str:

@@ -27,8 +27,10 @@ PARTS: Final[dict[str, tuple[str, ...]]] = {
 }
 #: What becomes of a column of partial results.
 _AGAIN: Final = {"sum": "sum", "min": "min", "max": "max", "count": "sum"}
-#: The column of keys in tables of partial results.
+#: The columns of keys, timestamps and groups in tables of partial results.
 KEY: Final = "key"
+STAMP: Final = "stamp"
+GROUP: Final = "group"
 _LARGEST_EXACT_SUM: Final = 2**62
 _EXACT: Final = decimal.Context(prec=100)
 
@@ -57,22 +59,21 @@ class ColumnAggregates(AggregateFunction["tuple[Any, ...]", "tuple[Any, ...]", "
         #: Whether the results are the partial results.
         self._is_as_held = [places for _, places in self.places] == [[place] for place in range(len(self.parts))]
         self._merge: list[Callable[[Any, Any], Any]] = [_MERGES[part] for _, part in self.parts]
+        #: The schema of the last table of `columns_of`.
+        self._checked: Any = None
 
     # ------------------------------------------------------------------------------------------------------- in Arrow
 
-    def partials(self, batch: Any, stamps: Any, groups: Any = None) -> Any:
-        """Return a table of partial results, a row for each key and group.
+    def columns_of(self, batch: Any, stamps: Any = None) -> Any:
+        """Return a table of what `partials` needs of a batch; nothing is copied.
 
         Args:
             batch: The Arrow batch.
-            stamps: A column of timestamps; None without any. The table has the greatest one, by the name ``stamp``.
-            groups: A column of numbers; None for one group.
+            stamps: A column of timestamps; None without any.
 
         Raises:
             BatchColumnsError: The batch lacks a column, or a column cannot be aggregated in that way.
         """
-        import pyarrow as pa
-
         names: list[str] = batch.schema.names
         missing = next((name for name in (self.key, *dict(self.parts)) if name not in names), None)
         if missing is not None:
@@ -80,16 +81,33 @@ class ColumnAggregates(AggregateFunction["tuple[Any, ...]", "tuple[Any, ...]", "
         columns: dict[str, Any] = {KEY: _key_column(batch.column(self.key))}
         columns |= {str(place): _plain(batch.column(column)) for place, (column, _) in enumerate(self.parts)}
         if stamps is not None:
-            columns["stamp"] = stamps
-        if groups is not None:
-            columns["group"] = groups
+            columns[STAMP] = stamps
+        table = _table(columns)
+        if table.schema != self._checked:  # the error is to name the batch, not the records that waited with it
+            self.partials(table.slice(0, 0))
+            self._checked = table.schema
+        return table
+
+    def partials(self, table: Any) -> Any:
+        """Return a table of partial results, a row for each key and group, with the greatest timestamp of its records.
+
+        Args:
+            table: One of `columns_of`, or several of one schema joined; each number in a column of `GROUP` is a group.
+
+        Raises:
+            BatchColumnsError: A column cannot be aggregated in that way.
+        """
+        import pyarrow as pa
+
         try:
-            return self._grouped(pa.table(columns), dict(enumerate(part for _, part in self.parts)))
+            return self._grouped(table, dict(enumerate(part for _, part in self.parts)))
         except pa.ArrowNotImplementedError as error:
-            types = ", ".join(f"{field.name}: {field.type}" for field in batch.schema)
+            found = {self.key: table.schema.field(KEY).type}
+            found |= {column: table.schema.field(str(place)).type for place, (column, _) in enumerate(self.parts)}
+            types = ", ".join(f"{column}: {kind}" for column, kind in found.items())
             told = ", ".join(f"{function} of {column!r}" for column, function in self.parts)
             reason = f"Arrow cannot compute {told} by {self.key!r} where the types are {types} ({error})"
-            raise BatchColumnsError(tuple(names), reason) from error
+            raise BatchColumnsError(tuple(found), reason) from error
 
     def combined(self, tables: Sequence[Any]) -> Any:
         """Return a table of partial results of several ones of one schema."""
@@ -103,8 +121,8 @@ class ColumnAggregates(AggregateFunction["tuple[Any, ...]", "tuple[Any, ...]", "
 
         functions: Any = pc
         names: list[str] = table.schema.names
-        by = [KEY, *(["group"] if "group" in names else [])]
-        wanted: list[tuple[str, str]] = [("stamp", "max")] if "stamp" in names else []
+        by = [KEY, *([GROUP] if GROUP in names else [])]
+        wanted: list[tuple[str, str]] = [(STAMP, "max")] if STAMP in names else []
         with_nan: list[str] = []
         for place, function in parts.items():
             name, column = str(place), table.column(str(place))
@@ -161,25 +179,26 @@ class ColumnAggregates(AggregateFunction["tuple[Any, ...]", "tuple[Any, ...]", "
             ]
         )
 
-    def results(self, keys: list[Any], results: list[tuple[Any, ...]], schema: Any) -> Any:
+    def results(self, keys: list[Any], results: Sequence[Sequence[Any]], schema: Any, more: Mapping[str, Any]) -> Any:
         """Return keys and their results as an Arrow batch.
 
         Args:
             keys: The keys.
-            results: What `get_result` has made for each.
+            results: The values of each aggregate, as `get_result` has made them for the keys.
             schema: The schema of a table of partial results, which says what types the columns have.
+            more: Columns to put behind the keys, by name.
 
         Raises:
             BatchColumnsError: A sum has no place in 64 bits, or the values of a column are of several types.
         """
         import pyarrow as pa
 
-        columns = [_column(self.key, keys, schema.field(KEY).type)]
-        for place, values in enumerate(zip(*results, strict=True)):
+        columns = [_column(self.key, keys, schema.field(KEY).type), *more.values()]
+        for place, values in enumerate(results):
             function, parts = self.places[place]
             kind: Any = pa.float64() if function == "mean" else schema.field(str(parts[0])).type
             columns.append(_column(self.names[place], list(values), pa.int64() if kind == _big_numbers() else kind))
-        return cast("Any", pa.RecordBatch).from_arrays(columns, names=[self.key, *self.names])
+        return cast("Any", pa.RecordBatch).from_arrays(columns, names=[self.key, *more, *self.names])
 
 
 def _column(name: str, values: list[Any], kind: Any) -> Any:

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._engine.operators.base import NOTHING, Operator
 from penstock._engine.operators.batch import RowBatch, watermark_only
+from penstock._engine.operators.column_aggregates import STAMP
 from penstock._engine.operators.columns import ColumnBatch
 from penstock._engine.operators.keyed import KeyedOperator
 from penstock._engine.operators.record_columns import DeclaredColumns, with_columns
+from penstock._engine.operators.waiting_columns import WaitingColumns
 from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock._engine.state.table import ABSENT, MISSING
 from penstock.common.columns import RecordLayout, int64_column
@@ -85,10 +87,10 @@ class ColumnPartialsOperator(Operator):
         super().__init__()
         self._aggregates = aggregates
         self._given = DeclaredColumns.of(input_type)
-        self._held = _WaitingPartials(aggregates)
+        self._new, self._held = WaitingColumns(), _WaitingPartials(aggregates)
 
     def begin_epoch(self, epoch: EpochContext) -> None:
-        self._held = _WaitingPartials(self._aggregates)
+        self._new, self._held = WaitingColumns(), _WaitingPartials(self._aggregates)
 
     def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         if not batch.records:
@@ -98,11 +100,15 @@ class ColumnPartialsOperator(Operator):
 
     def process_columns(self, batch: ColumnBatch, input_index: int) -> Iterable[Output]:
         if len(batch):
-            table = self._aggregates.partials(batch.columns, batch.timestamps)
-            yield from map(_as_output, self._held.add(table))
+            yield from self._aggregated(self._new.add(self._aggregates.columns_of(batch.columns, batch.timestamps)))
         self._held.note(batch)
 
+    def _aggregated(self, tables: Iterable[Any]) -> Iterator[Output]:
+        for table in tables:
+            yield from map(_as_output, self._held.add(self._aggregates.partials(table)))
+
     def prepare_snapshot(self) -> Iterable[Output]:
+        yield from self._aggregated(self._new.take())
         yield from map(_as_output, self._held.take())
         yield from self._held.watermark()
 
@@ -113,8 +119,8 @@ class ColumnPartialsOperator(Operator):
 def _as_output(table: Any) -> Output:
     """Return a table of partial results as a batch."""
     stamps: Any = None
-    if "stamp" in table.schema.names:
-        stamps, table = table.column("stamp").combine_chunks(), table.drop_columns(["stamp"])
+    if STAMP in table.schema.names:
+        stamps, table = table.column(STAMP).combine_chunks(), table.drop_columns([STAMP])
     return None, ColumnBatch(_one_batch(table), timestamps=stamps)
 
 
@@ -170,7 +176,7 @@ class ColumnTotalsOperator(KeyedOperator):
         self._schema = table.schema
         rows = self._aggregates.rows(table)
         keys, normals = self.keys_of(rows)
-        stamps = table.column("stamp").to_pylist() if "stamp" in table.schema.names else [NO_TIMESTAMP] * len(rows)
+        stamps = table.column(STAMP).to_pylist() if STAMP in table.schema.names else [NO_TIMESTAMP] * len(rows)
         hot, merge, changed = self._pane.hot, self._aggregates.merge, self._changed
         for key, normal, row, stamp in zip(keys, normals, rows, stamps, strict=True):
             held = self._value(normal)
@@ -198,7 +204,8 @@ class ColumnTotalsOperator(KeyedOperator):
 
     def _results(self, changed: list[tuple[NormalKey, tuple[Any, int]]]) -> ColumnBatch:
         results = [self._aggregates.get_result(self._value(normal)) for normal, _ in changed]
-        batch = self._aggregates.results([key for _, (key, _) in changed], results, self._schema)
+        keys, columns = [key for _, (key, _) in changed], list(zip(*results, strict=True))
+        batch = self._aggregates.results(keys, columns, self._schema, {})
         stamps = [stamp for _, (_, stamp) in changed]
         is_stamped = any(stamp != NO_TIMESTAMP for stamp in stamps)
         return ColumnBatch(batch, self._layout, int64_column(stamps) if is_stamped else None)
@@ -209,4 +216,4 @@ def _table_of(batch: ColumnBatch) -> Any:
     import pyarrow as pa
 
     table: Any = cast("Any", pa.Table).from_batches([batch.columns])
-    return table if batch.timestamps is None else table.append_column("stamp", batch.timestamps)
+    return table if batch.timestamps is None else table.append_column(STAMP, batch.timestamps)

@@ -13,51 +13,56 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock._api.windows.time_windows import AlignedWindows, TumblingEventTimeWindows, checked_timestamp
 from penstock._engine.operators.batch import RowBatch
+from penstock._engine.operators.column_aggregates import GROUP, STAMP
+from penstock._engine.operators.columns import ColumnBatch
 from penstock._engine.operators.record_columns import DeclaredColumns, with_columns
 from penstock._engine.operators.side_outputs import SideOutputs
+from penstock._engine.operators.waiting_columns import WaitingColumns
 from penstock._engine.operators.windows.sliding_windows import SlidingWindowOperator
 from penstock._engine.operators.windows.window import WindowOperator
 from penstock._engine.operators.windows.window_function import WindowResults
 from penstock._engine.operators.windows.window_strategy import AggregatePanes
-from penstock._engine.protocol.rows import NO_TIMESTAMP
-from penstock.common.columns import RecordLayout, int64_column, record_maker
+from penstock._engine.protocol.rows import MAX_WATERMARK, NO_TIMESTAMP
+from penstock._engine.state.table import ABSENT, MISSING
+from penstock.common.columns import RecordLayout, int64_column, int64_column_of, record_maker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from penstock._api.windows.window import Window
-    from penstock._engine.operators.base import Output
+    from penstock._engine.operators.base import EpochContext, Output
     from penstock._engine.operators.column_aggregates import ColumnAggregates
-    from penstock._engine.operators.columns import ColumnBatch
     from penstock._engine.operators.windows.window_function import Entry
+    from penstock._engine.protocol.keys import NormalKey
+    from penstock._engine.state.table import Pane
     from penstock.common.typeinfo import TypeInformation
 
 #: Times within which NumPy's numbers of 64 bits do not overflow when slices are computed.
 _PLAIN_TIMES: Final = range(-(2**61), 2**61)
+#: More slices than this among records are sorted, fewer are counted.
+_MOST_SLICES_COUNTED: Final = 1 << 12
 #: The columns of a result beside its key and its aggregates.
 WINDOW_COLUMNS: Final = ("window_start", "window_end")
 
 
 class ColumnResults(WindowResults):
-    """The results of a fired pane: of each key a record of the key, the window's start and end, and the aggregates.
+    """The results of a fired pane: of each key a tuple of the key, the window's start and end, and the aggregates.
 
     Args:
         aggregates: The aggregates.
-        layout: Whether a record is a dict or a Row.
     """
 
-    def __init__(self, aggregates: ColumnAggregates, layout: RecordLayout) -> None:
+    def __init__(self, aggregates: ColumnAggregates) -> None:
         super().__init__(aggregates, aggregated=True)
         self._aggregates = aggregates
-        self._make = record_maker([aggregates.key, *WINDOW_COLUMNS, *aggregates.names], layout)
         self._window: Any = None
 
     def begin(self, window: Window, watermark: int) -> None:
         self._window = window
 
     def emit(self, entries: Iterable[Entry], out: SideOutputs, timestamp: int) -> None:
-        at, make, result = (self._window.start, self._window.end), self._make, self._aggregates.get_result
-        records = [make((key, *at, *result(value))) for _, key, value in entries]
+        start, end, result = self._window.start, self._window.end, self._aggregates.get_result
+        records = [(key, start, end, *result(value)) for _, key, value in entries]
         out.main.records.extend(records)
         out.main.timestamps.extend([timestamp] * len(records))
 
@@ -67,36 +72,123 @@ class ColumnPanes(AggregatePanes):
 
     kind = "window-columns"
 
+    def add_all(self, pane: Pane, keys: list[NormalKey], records: Iterator[Any]) -> None:
+        hot, load, merge = pane.hot, pane.load, self.function.merge
+        for key, row in zip(keys, records, strict=False):
+            held = hot.get(key, MISSING)
+            if held is MISSING:
+                held = load(key)
+            hot[key] = row[1:] if held is ABSENT else merge(held, row[1:])
+        pane.dirty.update(keys)
+
 
 class _ColumnWindows(WindowOperator):
-    """What both kinds of windows do with columns."""
+    """What both kinds of windows do with columns.
+
+    A record waits as columns if the watermark has reached none of its windows: until it is about to reach the first of
+    them, the epoch ends, or many records wait. Nothing depends on it before that.
+    """
 
     takes_columns = True
     aggregates: ColumnAggregates
     given: DeclaredColumns | None
+    layout: RecordLayout
+    #: That of the last partial results.
+    _schema: Any = None
+
+    def begin_epoch(self, epoch: EpochContext) -> None:
+        super().begin_epoch(epoch)
+        #: Whether each record has a window; those in gaps are late by their own timestamps.
+        self._are_gapless = self.assigner.slide_ms <= self.assigner.size_ms
+        self._new = WaitingColumns()
+        #: The watermark that reaches the first window of a record that waits.
+        self._due = MAX_WATERMARK
 
     def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
-        if not batch.records:
-            return super().process(batch, input_index)
-        return self.process_columns(with_columns(batch, self.given), input_index)
+        if batch.records:
+            return self.process_columns(with_columns(batch, self.given), input_index)
+        return self._as_columns(super().process(batch, input_index))
 
     def process_columns(self, batch: ColumnBatch, input_index: int) -> Iterable[Output]:
         out = SideOutputs(with_timestamps=True, object_reuse=self.object_reuse)
         for start, stop, watermark in batch.segments():
             if start < stop:
-                self._add_columns(batch.slice(start, stop), out)
+                self._take(batch if (start, stop) == (0, len(batch)) else batch.slice(start, stop), out)
             if watermark is not None:
                 self._advance(watermark, out)
                 out.watermark(watermark)
-        return out.outputs()
+        return self._as_columns(out.outputs())
 
-    def _add_columns(self, batch: ColumnBatch, out: SideOutputs) -> None:
-        """Add the records of a batch without regard to its watermarks."""
+    def _as_columns(self, outputs: Iterable[Output]) -> Iterator[Output]:
+        """Yield outputs with the results of windows as columns; as rows while no record has told the types."""
+        for tag, batch in outputs:
+            if tag is not None or not len(batch):
+                yield tag, batch
+                continue
+            rows = batch.rows()
+            if self._schema is None:
+                make = record_maker([self.aggregates.key, *WINDOW_COLUMNS, *self.aggregates.names], self.layout)
+                yield tag, RowBatch(list(map(make, rows.records)), rows.timestamps, rows.watermarks)
+                continue
+            keys, starts, ends, *results = zip(*rows.records, strict=True)
+            at: dict[str, Any] = dict(zip(WINDOW_COLUMNS, map(int64_column, (starts, ends)), strict=True))
+            columns = self.aggregates.results(list(keys), results, self._schema, at)
+            yield tag, ColumnBatch(columns, self.layout, int64_column(rows.stamps()), rows.watermarks)
+
+    def prepare_snapshot(self) -> Iterable[Output]:
+        out = SideOutputs(with_timestamps=True, object_reuse=self.object_reuse)
+        self._add_waiting(out)
+        return (*super().prepare_snapshot(), *self._as_columns(out.outputs()))
+
+    def finish(self) -> Iterable[Output]:
+        return (*self.prepare_snapshot(), *super().finish())
+
+    def _advance(self, watermark: int, out: SideOutputs) -> None:
+        if watermark >= self._due:
+            self._add_waiting(out)
+        super()._advance(watermark, out)
+
+    def _take(self, batch: ColumnBatch, out: SideOutputs) -> None:
+        """Let records wait, or add them at once if the watermark has reached one of their windows."""
         import pyarrow.compute as pc
 
         functions: Any = pc
-        if batch.timestamps is None or functions.min(batch.timestamps).as_py() == NO_TIMESTAMP:
+        if batch.timestamps is None:
             checked_timestamp(NO_TIMESTAMP)  # raises
+        extremes: Any = functions.min_max(batch.timestamps).as_py()
+        oldest, newest = checked_timestamp(extremes["min"]), extremes["max"]
+        reached = self._first_end(self.watermark + 1) - self.assigner.slide_ms
+        if newest < reached or self._first_end(newest) - 1 > MAX_WATERMARK or not self._are_gapless:
+            self._add_at_once(batch, out)
+            return
+        if oldest < reached:
+            is_late = functions.less(batch.timestamps, reached)
+            self._add_at_once(batch.take(functions.indices_nonzero(is_late)), out)
+            batch = batch.take(functions.indices_nonzero(functions.invert(is_late)))
+        self._due = min(self._due, self._first_end(max(oldest, reached)) - 1)
+        for table in self._new.add(self.aggregates.columns_of(batch.columns, batch.timestamps)):
+            self._add_table(table, out)
+
+    def _first_end(self, stamp: int) -> int:
+        """Return the first end of a window after a timestamp."""
+        size, slide, offset = self.assigner.size_ms, self.assigner.slide_ms, self.assigner.offset_ms
+        return stamp + 1 + (offset + size - stamp - 1) % slide
+
+    def _add_waiting(self, out: SideOutputs) -> None:
+        self._due = MAX_WATERMARK
+        for table in self._new.take():
+            self._add_table(table, out)
+
+    def _add_table(self, table: Any, out: SideOutputs) -> None:
+        """Add records that are not late, a table of `ColumnAggregates.columns_of`."""
+        groups, firsts = self._slices_of(table.column(STAMP))
+        self._add_groups(table.drop_columns([STAMP]), groups, firsts, out)
+
+    def _add_at_once(self, batch: ColumnBatch, out: SideOutputs) -> None:
+        """Add the records of a batch, among which there may be late ones."""
+        import pyarrow.compute as pc
+
+        functions: Any = pc
         groups, firsts = self._slices_of(batch.timestamps)
         closed = [group for group, stamp in enumerate(firsts) if self._takes_none(stamp)]
         if closed:
@@ -106,25 +198,42 @@ class _ColumnWindows(WindowOperator):
             batch, groups = batch.take(kept), groups.take(kept)
             if not len(batch):
                 return
-        table: Any = self.aggregates.partials(batch.columns, None, groups).sort_by("group")
-        of_rows: list[int] = table.column("group").to_pylist()
-        stamps = [firsts[group] for group in of_rows]
+        self._add_groups(self.aggregates.columns_of(batch.columns), groups, firsts, out)
+
+    def _add_groups(self, table: Any, groups: Any, firsts: list[int], out: SideOutputs) -> None:
+        if len(firsts) > 1:
+            table = self.aggregates.partials(table.append_column(GROUP, groups)).sort_by(GROUP)
+            stamps: list[int] = [firsts[group] for group in table.column(GROUP).to_pylist()]
+        else:
+            table = self.aggregates.partials(table)
+            stamps = firsts * table.num_rows
+        self._schema = table.schema
         self._add(RowBatch(self.aggregates.rows(table), stamps), 0, len(stamps), out)
 
     def _slices_of(self, timestamps: Any) -> tuple[Any, list[int]]:
-        """Return a column with the number of each record's slice, and a timestamp in each slice, in order of time."""
+        """Return a column with the number of each record's slice, and a time in each slice, in order of time."""
         import numpy as np
 
-        assigner = self.assigner
-        slide, offset = assigner.slide_ms, assigner.offset_ms
-        cut = assigner.size_ms % slide
+        size, slide, offset = self.assigner.size_ms, self.assigner.slide_ms, self.assigner.offset_ms
+        cut = size % slide
         stamps = timestamps.to_numpy()
-        if int(stamps.min()) not in _PLAIN_TIMES or int(stamps.max()) not in _PLAIN_TIMES:
+        oldest, newest = int(stamps.min()), int(stamps.max())
+        if oldest not in _PLAIN_TIMES or newest not in _PLAIN_TIMES:
             stamps = stamps.astype(object)
-        since, number = (stamps - offset) % slide, (stamps - offset) // slide
-        pieces = number * 2 + (since >= cut)
-        _, first, numbers = np.unique(pieces, return_index=True, return_inverse=True)
-        return int64_column_of(numbers), [int(stamp) for stamp in stamps[first]]
+        numbers = (stamps - offset) // slide
+        if cut:
+            numbers = numbers * 2 + (stamps - offset - numbers * slide >= cut)
+        first = int(numbers.min())
+        count = int(numbers.max()) - first + 1
+        if count > _MOST_SLICES_COUNTED:
+            _, at, numbers = np.unique(numbers, return_index=True, return_inverse=True)
+            return int64_column_of(numbers), [int(stamp) for stamp in stamps[at]]
+        if cut:
+            starts = [offset + number // 2 * slide + number % 2 * cut for number in range(first, first + count)]
+        else:
+            starts = [offset + number * slide for number in range(first, first + count)]
+        starts[0] = oldest  # the slice may begin before the first possible time
+        return int64_column_of(numbers - first), starts
 
     @abstractmethod
     def _takes_none(self, stamp: int) -> bool:
@@ -149,14 +258,6 @@ class _ColumnWindows(WindowOperator):
     def _counts_as_late(self, is_late: Any, batch: ColumnBatch) -> Any:
         del batch
         return is_late
-
-
-def int64_column_of(numbers: Any) -> Any:
-    """Return an array of NumPy's as a column."""
-    import pyarrow as pa
-
-    column: Any = pa.array(numbers.reshape(-1), pa.int64())
-    return column
 
 
 class TumblingColumnWindowOperator(_ColumnWindows):
@@ -204,7 +305,7 @@ def column_window_operator(
         allowed_lateness_ms=allowed_lateness_ms,
         late_tag=late_tag,
         strategy=ColumnPanes(aggregates),
-        results=ColumnResults(aggregates, layout),
+        results=ColumnResults(aggregates),
     )
-    operator.aggregates, operator.given = aggregates, declared
+    operator.aggregates, operator.given, operator.layout = aggregates, declared, layout
     return operator

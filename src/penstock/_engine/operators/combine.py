@@ -1,7 +1,7 @@
-"""Combines records before the shuffle of a reduce in batch mode: a sender sends one partial result for many records.
+"""Combines records before a shuffle in batch mode: a sender sends one partial result for many records.
 
-Partial results travel with the key of their records, because the key of a partial result may be another one. Records
-with timestamps are not combined: timestamps order the records of a key over all senders.
+Partial results travel with the key of their records, because the key of a partial result may be another one. A reduce
+does not combine records with timestamps: timestamps order the records of a key over all senders.
 """
 
 from __future__ import annotations
@@ -11,18 +11,23 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock._engine.operators.base import NOTHING
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.context import EngineRuntimeContext
-from penstock._engine.operators.keyed import KeyedOperator
+from penstock._engine.operators.keyed import KeyedOperator, refuse_unstable_key
 from penstock._engine.operators.loops import Loops
+from penstock._engine.protocol.rows import NO_TIMESTAMP
+from penstock._engine.state import pickles
 from penstock._engine.state.table import ABSENT
-from penstock.common.copies import own
+from penstock.common.batch_options import SORTED_INPUTS_MEMORY
+from penstock.common.configuration import Configuration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from penstock._engine.operators.base import EpochContext, Output
+    from penstock._engine.operators.base import EpochContext, OperatorContext, Output
 
 #: The number of partial results that a sender holds.
 _MOST_KEYS: Final = 1 << 16
+#: The number of records after which a sender looks for the first time how much memory its partial results take.
+_FIRST_LOOK: Final = 1 << 12
 
 
 class CombineOperator(KeyedOperator):
@@ -31,11 +36,16 @@ class CombineOperator(KeyedOperator):
     def __init__(self, function: Any, key_selector: Any) -> None:
         super().__init__(key_selector)
         self.function = function
-        self.call = getattr(function, "reduce", function)
-        self._loops = Loops()
-        #: The partial results and the keys, by normal key.
-        self._partials: dict[Any, Any] = {}
+        self.loops = Loops()
+        #: The partial results by normal key, for each timestamp that they are sent with.
+        self.partials: dict[int, dict[Any, Any]] = {}
+        #: The keys that are not their own normal key, by normal key.
         self._keys: dict[Any, Any] = {}
+        self._records, self._next_look = 0, _FIRST_LOOK
+
+    def open(self, context: OperatorContext) -> None:
+        super().open(context)
+        self._memory_bytes = Configuration.from_dict(context.configuration).get(SORTED_INPUTS_MEMORY)
 
     def open_functions(self, epoch: EpochContext) -> None:
         self.open_function(self.function, EngineRuntimeContext(self.context), epoch)
@@ -43,28 +53,52 @@ class CombineOperator(KeyedOperator):
     def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         if not batch.records:
             return ((None, batch),)
+        refuse_unstable_key(self.selects[0], batch.records[0], self.context.operator_name)
         keys, normals = self.keys_of(batch.records)
-        if batch.timestamps is not None:
+        if not self.combines(batch):
             return self._passed_on(keys, batch)
-        state = self._partials, _absent
-        self._loops.reduce(self.call, self.iterate(batch.records), normals, state, self._keep)
-        self._keys.update(zip(normals, keys, strict=True))
-        return self._taken() if len(self._partials) >= _MOST_KEYS else NOTHING
+        self.fold(batch, normals)
+        if keys is not normals:
+            self._keys.update(zip(normals, keys, strict=True))
+        self._records += len(keys)
+        return self._taken() if self._are_many() else NOTHING
+
+    def combines(self, batch: RowBatch) -> bool:
+        """Return whether the records of a batch are combined."""
+        return batch.timestamps is None
+
+    def fold(self, batch: RowBatch, normals: list[Any]) -> None:
+        """Fold records into the partial results of their keys."""
+        call = getattr(self.function, "reduce", self.function)
+        partials = self.partials.setdefault(NO_TIMESTAMP, {})
+        self.loops.fold(call, self.iterate(batch.records), normals, (partials, absent))
+
+    def alone(self, record: Any) -> Any:
+        """Return the partial result of one record."""
+        return record
 
     def _passed_on(self, keys: list[Any], batch: RowBatch) -> Iterator[Output]:
         yield from self._taken()
-        yield None, RowBatch(list(zip(keys, batch.records, strict=True)), batch.timestamps, batch.watermarks)
+        records = [(key, self.alone(record)) for key, record in zip(keys, self.iterate(batch.records), strict=True)]
+        yield None, RowBatch(records, batch.timestamps, batch.watermarks)
 
-    def _keep(self, key: Any, after: Any) -> Any:
-        """Keep a copy of a value that may change: a function may return one object for all keys."""
-        self._partials[key] = own(after)
+    def _are_many(self) -> bool:
+        """Return whether the partial results have to go: those of texts or lists grow with each record."""
+        if len(self._keys) >= _MOST_KEYS or sum(map(len, self.partials.values())) >= _MOST_KEYS:
+            return True
+        if self._records < self._next_look:
+            return False
+        self._next_look = 2 * self._records
+        return 2 * len(pickles.dump(self.partials)) >= self._memory_bytes  # objects take about twice their pickles
 
     def _taken(self) -> Iterator[Output]:
         """Yield the partial results so far."""
-        partials, self._partials = self._partials, {}
+        taken, self.partials = self.partials, {}
         keys, self._keys = self._keys, {}
-        if partials:
-            yield None, RowBatch([(keys[normal], partial) for normal, partial in partials.items()])
+        self._records, self._next_look = 0, _FIRST_LOOK
+        for stamp, partials in taken.items():
+            stamps = None if stamp == NO_TIMESTAMP else [stamp] * len(partials)
+            yield None, RowBatch([(keys.get(normal, normal), partial) for normal, partial in partials.items()], stamps)
 
     def prepare_snapshot(self) -> Iterable[Output]:
         return self._taken()
@@ -78,6 +112,7 @@ class CombineOperator(KeyedOperator):
         yield from super().finish()
 
 
-def _absent(key: Any) -> Any:
+def absent(key: Any) -> Any:
+    """Return that there is no partial result of a key yet."""
     del key
     return ABSENT

@@ -31,6 +31,7 @@ from penstock._engine.operators.sorted_input import SortedInputOperator, SortedR
 from penstock._engine.operators.source import SourceOperator
 from penstock._engine.operators.stateless import CastOperator, FilterOperator, FlatMapOperator, MapOperator
 from penstock._engine.operators.watermarks import TimestampsAndWatermarksOperator
+from penstock._engine.operators.windows.partials import CombineWindowOperator, window_of_partials
 from penstock._engine.operators.windows.window_choice import window_operator
 
 if TYPE_CHECKING:
@@ -100,6 +101,8 @@ _BATCH_OPERATORS: Final[dict[str, Callable[..., Operator]]] = {
     "reduce": _sorted_reduce,
     "combine": CombineOperator,
     "reduce_combined": _sorted_reduce_of_pairs,
+    "combine_window": CombineWindowOperator,
+    "window_combined": _sorted(window_of_partials),
 }
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from array import array
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock._api.functions.field_key import FieldKey
-from penstock.common.columns import int64_column, python_values
+from penstock.common.columns import int64_column_of, python_values
 
 if TYPE_CHECKING:
     from penstock._engine.operators.columns import ColumnBatch
@@ -18,34 +17,39 @@ _KEY_TYPES: Final = (
     *("is_string", "is_large_string", "is_binary", "is_large_binary", "is_fixed_size_binary"),
 )
 
+#: The records of so many receivers are looked for one receiver after the other; those of more are sorted.
+_MOST_LOOKED_FOR: Final = 4
+
 
 def by_receiver(batch: ColumnBatch, receivers: Any) -> list[tuple[int, ColumnBatch]]:
     """Return the records of each receiver in their order.
 
     Args:
         batch: The batch, with at least one record.
-        receivers: A column with the receiver of each record.
+        receivers: An array of NumPy's with the receiver of each record.
     """
-    import pyarrow.compute as pc
+    import numpy as np
 
-    functions: Any = pc
-    order = functions.array_sort_indices(receivers)  # a stable sort
-    runs = functions.run_end_encode(receivers.take(order))
-    found = list(zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True))
+    counts = np.bincount(receivers)
+    found: list[int] = np.flatnonzero(counts).tolist()
     if len(found) == 1:
-        return [(found[0][0], batch)]
-    taken, start = batch.take(order), 0
+        return [(found[0], batch)]
+    if len(found) <= _MOST_LOOKED_FOR:
+        return [(one, batch.take(int64_column_of(np.flatnonzero(receivers == one)))) for one in found]
+    taken, start = batch.take(int64_column_of(np.argsort(receivers, kind="stable"))), 0
     parts: list[tuple[int, ColumnBatch]] = []
-    for receiver, end in found:
+    for receiver in found:
+        end = start + int(counts[receiver])
         parts.append((receiver, taken.slice(start, end)))
         start = end
     return parts
 
 
 def in_turn(first: int, receivers: int, count: int) -> Any:
-    """Return a column of receivers that assigns records round-robin, beginning with `first`."""
-    turn = array("q", [*range(first, receivers), *range(first)])
-    return int64_column((turn * (count // receivers + 1))[:count])
+    """Return an array of receivers that assigns records round-robin, beginning with `first`."""
+    import numpy as np
+
+    return np.arange(first, first + count) % receivers
 
 
 class KeyColumn:
@@ -72,21 +76,26 @@ class KeyColumn:
         return any(getattr(pa.types, is_of_type)(kind) for is_of_type in _KEY_TYPES)
 
     def receivers(self, batch: ColumnBatch, routes: KeyRoutes) -> Any:
-        """Return a column with the receivers of the records, computed once for each distinct key."""
+        """Return an array of NumPy's with the receivers of the records, computed once for each distinct key."""
+        import numpy as np
         import pyarrow as pa
         import pyarrow.compute as pc
 
         column: Any = batch.columns.column(self._name)
         if pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()
+        if _has_plain_ints(column):
+            receivers = routes.of_dense_ints(column.cast(pa.int64()).to_numpy())
+            if receivers is not None:
+                return receivers
         functions: Any = pc
         encoded = functions.dictionary_encode(column, null_encoding="encode")
         keys = encoded.dictionary
         if _has_plain_ints(keys):
-            receivers = cast("Any", pa).array(routes.of_ints(keys.cast(pa.int64()).to_numpy()))
+            receivers = routes.of_ints(keys.cast(pa.int64()).to_numpy())
         else:
-            receivers: Any = int64_column(routes.of(python_values(keys), _itself))
-        return receivers.take(encoded.indices)
+            receivers = np.array(routes.of(python_values(keys), _itself), routes.smallest_type)
+        return receivers[encoded.indices.to_numpy()]
 
 
 def _has_plain_ints(column: Any) -> bool:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from penstock._engine.graph.job_graph import JobEdge, PartitionerKind
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.columns import ColumnBatch, joined
+from penstock._engine.operators.keyed import refuse_unstable_key
 from penstock._engine.protocol.key_groups import int_key_groups, key_group, key_groups, subtask_of_key_group
 from penstock._engine.protocol.keys import equal_as_encoded, normal_key
 from penstock._engine.runtime.column_routing import KeyColumn, by_receiver, in_turn
-from penstock.common.columns import int64_column
 from penstock.common.copies import any_may_change, own
 from penstock.errors import PartitionError
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: The number of keys whose receiver is cached.
 _ROUTES: Final = 1 << 16
+#: Ints within as many consecutive ones have their receivers looked up in a table.
+_DENSE: Final = 1 << 16
 
 
 class OutputBuffer:
@@ -87,6 +89,14 @@ class Router(ABC):
     def __init__(self, outlets: list[OutputBuffer], functions: tuple[Any, ...] = ()) -> None:
         self.outlets = outlets
         self.functions = functions
+
+    def check(self, record: Any, operator: str) -> None:  # noqa: B027 - most routers have no function to check
+        """Check the function that chooses receivers with one record.
+
+        Args:
+            record: The record.
+            operator: The name of the receiving operator.
+        """
 
     @abstractmethod
     def route(self, records: list[Any], timestamps: list[int] | None) -> None:
@@ -180,7 +190,9 @@ class RandomRouter(TargetRouter, ColumnRouter):
         return random.choices(range(len(self.outlets)), k=count)  # noqa: S311 - no secret
 
     def route_columns(self, batch: ColumnBatch) -> None:
-        for receiver, part in by_receiver(batch, int64_column(self._draw(len(batch)))):
+        import numpy as np
+
+        for receiver, part in by_receiver(batch, np.array(self._draw(len(batch)))):
             self.outlets[receiver].add_columns(part)
 
 
@@ -201,6 +213,9 @@ class KeyRoutes:
         #: key -> receiver.
         self.known: dict[Any, int] = {}
         self.overflowed = False
+        #: The receivers of consecutive ints, an array, and the first of these ints.
+        self._dense: Any = ()
+        self._dense_from = 0
 
     def learn(self, key: Any) -> int:
         """Return the receiver of a key that is not cached, and cache it."""
@@ -234,7 +249,31 @@ class KeyRoutes:
         """Return the receivers of keys that are an array of NumPy's, with the type int64."""
         import numpy as np
 
-        return np.array(self._receivers)[int_key_groups(numbers, self._max_parallelism)]
+        return np.array(self._receivers, self.smallest_type)[int_key_groups(numbers, self._max_parallelism)]
+
+    def of_dense_ints(self, numbers: Any) -> Any:
+        """Return the receivers of ints, looked up by their values; None where these are too far apart for a table.
+
+        Args:
+            numbers: An array of NumPy's with the type int64, not empty.
+        """
+        import numpy as np
+
+        least, greatest = int(numbers.min()), int(numbers.max())
+        if greatest - least >= _DENSE:
+            return None
+        if not self._dense_from <= least <= greatest < self._dense_from + len(self._dense):
+            if greatest - least > len(numbers):
+                return None
+            self._dense_from, self._dense = least, self.of_ints(least + np.arange(greatest - least + 1))
+        return self._dense[numbers - self._dense_from]
+
+    @property
+    def smallest_type(self) -> str:
+        """The name of NumPy's smallest type of ints in which a receiver has place."""
+        import numpy as np
+
+        return np.min_scalar_type(max(self._receivers)).name
 
     def _compute(self, keys: list[Any]) -> list[int]:
         receivers = self._receivers
@@ -254,6 +293,9 @@ class HashRouter(TargetRouter):
         super().__init__(outlets, lambda records: routes.of(records, select), functions)
         self._routes = routes
         self._select = select
+
+    def check(self, record: Any, operator: str) -> None:
+        refuse_unstable_key(self._select, record, operator)
 
     def route(self, records: list[Any], timestamps: list[int] | None) -> None:
         taken = self._route_alike(records, timestamps)

@@ -51,6 +51,33 @@ class CsvSigns:
     comments: bool = False
 
 
+class _SignsBuilder:
+    """The settings that both builders have.
+
+    Args:
+        type_info: The type of the rows; their fields are single values, and arrays and rows of these.
+
+    Raises:
+        TypeError: It is no row.
+        ValueError: A field's type has no CSV.
+    """
+
+    def __init__(self, type_info: TypeInformation) -> None:
+        self._row_type, self._signs = _checked(type_info), CsvSigns()
+
+    def set_array_element_delimiter(self, delimiter: str) -> Self:
+        """Set the text between the elements of arrays and nested rows; a semicolon by default."""
+        return self._set(array_delimiter=delimiter)
+
+    def set_quote_character(self, c: str) -> Self:
+        """Set the quote character of values; a double quote by default."""
+        return self._set(quote=_sign("quote character", c))
+
+    def _set(self, **changes: Any) -> Self:
+        self._signs = replace(self._signs, **changes)
+        return self
+
+
 class CsvRowDeserializationSchema(DeserializationSchema):
     """Makes a Row of a line of CSV; ``CsvRowDeserializationSchema.Builder(type)`` begins one.
 
@@ -120,7 +147,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
     def __reduce__(self) -> tuple[Any, ...]:
         return _deserialization, (self._row_type, self._signs, self._lenient)
 
-    class Builder:
+    class Builder(_SignsBuilder):
         """Builds a CsvRowDeserializationSchema.
 
         Args:
@@ -131,9 +158,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             ValueError: A field's type has no CSV.
         """
 
-        def __init__(self, type_info: TypeInformation) -> None:
-            self._row_type = _checked(type_info)
-            self._signs, self._lenient = CsvSigns(), False
+        _lenient = False
 
         def set_field_delimiter(self, delimiter: str) -> Self:
             """Set the sign between fields; a comma by default."""
@@ -142,14 +167,6 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         def set_allow_comments(self, allow_comments: bool) -> Self:
             """Set whether to drop lines that begin with ``#``."""
             return self._set(comments=allow_comments)
-
-        def set_array_element_delimiter(self, delimiter: str) -> Self:
-            """Set what is between the elements of arrays and nested rows; a semicolon by default."""
-            return self._set(array_delimiter=delimiter)
-
-        def set_quote_character(self, c: str) -> Self:
-            """Set what values are quoted with; a double quote by default."""
-            return self._set(quote=_sign("quote character", c))
 
         def set_escape_character(self, c: str) -> Self:
             """Set what escapes the next character; none by default."""
@@ -167,10 +184,6 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         def build(self) -> CsvRowDeserializationSchema:
             """Return the schema."""
             return _deserialization(self._row_type, self._signs, self._lenient)
-
-        def _set(self, **changes: Any) -> Self:
-            self._signs = replace(self._signs, **changes)
-            return self
 
 
 class CsvRowSerializationSchema(SerializationSchema):
@@ -229,7 +242,7 @@ class CsvRowSerializationSchema(SerializationSchema):
     def __reduce__(self) -> tuple[Any, ...]:
         return CsvRowSerializationSchema, (self._row_type, self._signs)
 
-    class Builder:
+    class Builder(_SignsBuilder):
         """Builds a CsvRowSerializationSchema.
 
         Args:
@@ -240,9 +253,6 @@ class CsvRowSerializationSchema(SerializationSchema):
             ValueError: A field's type has no CSV.
         """
 
-        def __init__(self, type_info: TypeInformation) -> None:
-            self._row_type, self._signs = _checked(type_info), CsvSigns()
-
         def set_field_delimiter(self, c: str) -> Self:
             """Set the sign between fields; a comma by default."""
             return self._set(field_delimiter=_sign("field delimiter", c))
@@ -251,17 +261,9 @@ class CsvRowSerializationSchema(SerializationSchema):
             """Set what ends a line; a line feed by default, may be nothing."""
             return self._set(line_delimiter=delimiter)
 
-        def set_array_element_delimiter(self, delimiter: str) -> Self:
-            """Set what is between the elements of arrays and nested rows; a semicolon by default."""
-            return self._set(array_delimiter=delimiter)
-
         def disable_quote_character(self) -> Self:
             """Quote nothing."""
             return self._set(quote=None)
-
-        def set_quote_character(self, c: str) -> Self:
-            """Set what values are quoted with; a double quote by default."""
-            return self._set(quote=_sign("quote character", c))
 
         def set_escape_character(self, c: str) -> Self:
             """Set what escapes a quote in quotes; by default it is doubled."""
@@ -274,10 +276,6 @@ class CsvRowSerializationSchema(SerializationSchema):
         def build(self) -> CsvRowSerializationSchema:
             """Return the schema."""
             return CsvRowSerializationSchema(self._row_type, self._signs)
-
-        def _set(self, **changes: Any) -> Self:
-            self._signs = replace(self._signs, **changes)
-            return self
 
 
 def _deserialization(row_type: RowTypeInfo, signs: CsvSigns, lenient: bool) -> CsvRowDeserializationSchema:

@@ -1,0 +1,36 @@
+"""A function of the library's that stands for one of the program's. Tasks load this module."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from penstock._api.functions.basic import Function
+
+if TYPE_CHECKING:
+    from penstock._api.functions.basic import RuntimeContext
+
+F = TypeVar("F")
+
+
+class WrappingFunction(Function, Generic[F]):
+    """Opens and closes the function that it stands for, unless that is a plain callable.
+
+    Args:
+        function: The function, which may stand for another one itself.
+    """
+
+    def __init__(self, function: F) -> None:
+        self.function = function
+
+    @property
+    def wrapped_function(self) -> Any:
+        """The program's function, which may keep operator state."""
+        return getattr(self.function, "wrapped_function", self.function)
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        if isinstance(self.function, Function):
+            cast("Function", self.function).open(runtime_context)
+
+    def close(self) -> None:
+        if isinstance(self.function, Function):
+            cast("Function", self.function).close()
