@@ -32,6 +32,7 @@ from penstock._engine.graph.job_graph import OperatorKind, PartitionerKind
 from penstock._engine.graph.pickling import dumps_members
 from penstock._engine.graph.stream_graph import Partitioning, StreamEdge, StreamNode
 from penstock._shelf import show
+from penstock.common.config_check import say_without_effect
 from penstock.common.typeinfo import TupleTypeInfo, TypeInformation, Types
 from penstock.errors import UnsupportedOperationError
 
@@ -160,12 +161,15 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamPartitioning[T], Fram
         """Assign timestamps and watermarks, which replace existing ones.
 
         Args:
-            watermark_strategy: Without a timestamp assigner, the records keep their timestamps.
+            watermark_strategy: Without a timestamp assigner, the records keep their timestamps. An alignment has no
+                effect here: only sources can pause, so it belongs to ``from_source``.
 
         Raises:
             TypeError: The strategy is no WatermarkStrategy.
         """
         check_watermark_strategy(watermark_strategy)
+        if watermark_strategy.alignment is not None:
+            say_without_effect("An alignment in assign_timestamps_and_watermarks", "only sources can pause")
         members = {"watermark_strategy": watermark_strategy}
         return self._transform(
             OperatorKind.WATERMARKS, "Timestamps/Watermarks", members, self._type_info, conform=False, keep_size=True
