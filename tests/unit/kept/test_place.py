@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,6 +12,9 @@ from penstock._engine.kept.place import KEPT, kept_place, remove_places
 from penstock._engine.savepoints.leftovers import find_leftovers, remove_leftovers
 from penstock._engine.savepoints.survey import LeftoverKind, LeftoverPlaces
 from penstock._engine.storage.opening import open_storage
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 DAY_MS = 86_400_000
 
