@@ -14,13 +14,13 @@ from heapq import heappush
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from penstock._api.windows.time_windows import checked_timestamp
 from penstock._api.windows.window import TimeWindow
 from penstock._engine.operators.windows.fired_windows import note_fired, note_new_record
 from penstock._engine.operators.windows.slices import Slices, Span
 from penstock._engine.operators.windows.window import WindowOperator, clears_at
 from penstock._engine.operators.windows.window_progress import WindowProgress
 from penstock._engine.operators.windows.windowed import WindowedOperator
+from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock._engine.state.rows import SLICED
 from penstock._engine.state.table import ABSENT, MISSING
 from penstock.common.copies import any_may_change, own, own_all
@@ -107,7 +107,7 @@ class SlidingWindowOperator(WindowOperator):
 
     def _add(self, batch: RowBatch, start: int, stop: int, out: SideOutputs) -> None:
         records, stamps = batch.records[start:stop], batch.stamps(start, stop)
-        pieces = self._pieces(stamps)
+        pieces = self._pieces(records, stamps)
         distinct = set(pieces)
         closed = {piece for piece in distinct if not self._takers(piece)}
         if closed:
@@ -131,10 +131,13 @@ class SlidingWindowOperator(WindowOperator):
             for window in takers:
                 self._add_alone(window, range(len(records)), rows)
 
-    def _pieces(self, stamps: list[int]) -> list[Span]:
+    def _pieces(self, records: list[Any], stamps: list[int]) -> list[Span]:
         """Return the slice of each record; usually all have the same, which the extremes show."""
         of = self.slices.of
-        first = of(checked_timestamp(min(stamps)))
+        oldest = min(stamps)
+        if oldest == NO_TIMESTAMP:
+            raise self.missing_timestamp(records, stamps)
+        first = of(oldest)
         if max(stamps) < first[1]:
             return [first] * len(stamps)
         return list(map(of, stamps))
@@ -169,15 +172,18 @@ class SlidingWindowOperator(WindowOperator):
         """Add records to their slices, and to those of their windows that stand alone."""
         records, normals, keys, pieces, _ = rows
         late, known = self._out_of_order(normals, pieces), self._live.union(pieces)
+        late_keys = {normal: key for normal, key in zip(normals, keys, strict=True) if normal in late} if late else {}
+        all_late = late.issuperset(normals)
         for window in takers:
             inside = [piece for piece in known if window[0] <= piece[0] and piece[1] <= window[1]] if late else ()
-            alone: set[NormalKey] = late if len(inside) > 1 else set()
+            alone = late_keys if len(inside) > 1 else {}
             pane: Pane | None = self.alone.panes.get(window)
-            if alone:
-                for normal, key in zip(normals, keys, strict=True):
-                    if normal in alone and _row(pane, normal) is ABSENT:
-                        pane = self._stand_alone(window, normal, key)
-            if alone or _has_rows(pane):
+            for normal, key in alone.items():
+                if _row(pane, normal) is ABSENT:
+                    pane = self._stand_alone(window, normal, key)
+            if alone and all_late:
+                self._add_alone(window, range(len(normals)), rows)
+            elif alone or _has_rows(pane):
                 chosen = [n for n, key in enumerate(normals) if key in alone or _row(pane, key) is not ABSENT]
                 self._add_alone(window, chosen, rows)
         panes = {piece: self._slice(piece) for piece in set(pieces)}
