@@ -20,6 +20,7 @@ from penstock._builders.batch_functions import BatchFunctions, KeyedBatchAggrega
 from penstock._builders.caches import CachedStream
 from penstock._builders.checks import check_function, check_watermark_strategy
 from penstock._builders.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
+from penstock._builders.dataframes import FrameOutput
 from penstock._builders.field_aggregations import FieldAggregations
 from penstock._builders.interval_join import IntervalJoining
 from penstock._builders.keyed_functions import KeyedFilter, KeyedFlatMap, KeyedMap
@@ -62,7 +63,7 @@ _SETTINGS = {
 }
 
 
-class DataStream(AllWindowing[T], BatchFunctions[T], StreamPartitioning[T], StreamOutputs[T]):
+class DataStream(AllWindowing[T], BatchFunctions[T], StreamPartitioning[T], FrameOutput[T], StreamOutputs[T]):
     """A stream of records, made by the environment or out of another stream.
 
     Every method that takes a function takes a Function object or a plain callable. The function is pickled at the call,
