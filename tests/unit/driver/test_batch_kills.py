@@ -12,7 +12,7 @@ from penstock._connectors.files.committer import FileCommitter
 from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
 from penstock._engine.operators import external_sort
 from penstock._engine.operators.external_sort import ExternalSorter
-from penstock._engine.operators.sorted_input import SortedInputOperator
+from penstock._engine.operators.reduce import ReduceOperator
 from penstock._engine.runtime.results import ResultReader, ResultWriter
 from penstock._engine.runtime.worker_cache import WorkerCache
 from penstock.testing.in_process import InProcessEpochRunner
@@ -27,7 +27,7 @@ POINTS: dict[str, tuple[Any, str, int]] = {
     "before the sort": (ExternalSorter, "add", 0),
     "while a run is spilled": (external_sort, "_write_frame", 1),
     "while runs are merged": (ExternalSorter, "_merged", 0),
-    "after the sort": (SortedInputOperator, "close", 0),
+    "after the sort": (ReduceOperator, "finish", 0),
     "before a result is written": (ResultWriter, "_write", 1),
     "after a result is written": (ResultWriter, "finish", 2),
 }
@@ -61,6 +61,7 @@ class Trap:
         def closing(sorter: ExternalSorter) -> None:
             if not self.is_sprung:
                 close(sorter)
+            external_sort._close(sorter._runs)  # the system closes what a dead process had open
 
         patch.setattr(place, name, acting)
         patch.setattr(ExternalSorter, "close", closing)
