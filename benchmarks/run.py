@@ -130,7 +130,7 @@ class Bench:
             raise RunError(reason)
         self.console.print(
             f"({workload.letter}) {system} {' '.join(options)}: {records:,} records in {measured.seconds:.2f} s, "
-            f"load {measured.load:.1f}",
+            f"{measured.processor_seconds:.1f} s of processor time, load {measured.load:.1f}",
             highlight=False,
         )
         return measured

@@ -33,9 +33,16 @@ from penstock._engine.driver.monitor.unread_splits import unread_splits
 from penstock._engine.driver.monitor.views import checkpoint_settings, plan_view
 from penstock._engine.graph.job_graph import JobType
 from penstock._engine.plan.levels import build_plan
-from penstock._engine.protocol.paths import blobs_directory, results_directory, run_of_result
+from penstock._engine.protocol.paths import (
+    blobs_directory,
+    frames_directory,
+    frames_prefix,
+    results_directory,
+    run_of_file,
+)
 from penstock._engine.storage.local_state import LocalStateDirectory
 from penstock._engine.storage.opening import open_storage, options_for_tasks, storage_options
+from penstock._engine.storage.run_files import RunFiles
 from penstock._engine.storage.scratch import ScratchDirectory
 from penstock._engine.storage.temporary import TemporaryStorage
 from penstock.common import option_table
@@ -141,8 +148,11 @@ def assemble(
             directory, runs = blobs_directory(coordinator.job_id), coordinator.chain.runs  # some may have been killed
             names = [name for name in storage.names(directory) if name.partition("-")[0] in runs]
             storage.delete([f"{directory}/{name}" for name in names])
-        if graph.job_type is JobType.BATCH:
-            _delete_results(storage, coordinator)
+        is_batch = graph.job_type is JobType.BATCH
+        if is_batch:
+            _delete_of_runs(storage, coordinator, results_directory(coordinator.job_id))
+        if is_batch or coordinator.is_over:
+            _delete_of_runs(storage, coordinator, frames_directory(coordinator.job_id))
         if temporary is not None:
             temporary.remove()
 
@@ -172,7 +182,12 @@ def assemble(
         close_functions=lambda: environment.runner.release(identity.run_id),
         store_options=options_for_tasks(options),
     )
-    enumerators = Enumerators(program.sources, mailbox, background)
+
+    def run_files() -> RunFiles:
+        prefix = frames_prefix(coordinator.job_id, identity.run_id)
+        return RunFiles(storage.url, prefix, options_for_tasks(options))
+
+    enumerators = Enumerators(program.sources, mailbox, background, run_files)
     listeners: list[JobStatusListener] = [watch]
     left = partial(_unread_splits, enumerators, coordinator) if job_plan.bounded else None
     listeners += _shown_progress(graph.name, configuration, left)
@@ -195,11 +210,11 @@ def assemble(
     return driver, loop
 
 
-def _delete_results(storage: FileStorage, coordinator: JobCoordinator) -> None:
-    """Delete the stored results of the job's stages, including those of killed runs."""
+def _delete_of_runs(storage: FileStorage, coordinator: JobCoordinator, directory: str) -> None:
+    """Delete the files of a directory that the runs of the job have written, the killed ones among them."""
     if coordinator.has_taken_over:
-        directory, runs = results_directory(coordinator.job_id), coordinator.chain.runs
-        names = [name for name in storage.names(directory) if run_of_result(name) in runs]
+        runs = coordinator.chain.runs
+        names = [name for name in storage.names(directory) if run_of_file(name) in runs]
         storage.delete([f"{directory}/{name}" for name in names])
 
 

@@ -169,15 +169,18 @@ class SlidingWindowOperator(WindowOperator):
         """Add records to their slices, and to those of their windows that stand alone."""
         records, normals, keys, pieces, _ = rows
         late, known = self._out_of_order(normals, pieces), self._live.union(pieces)
+        late_keys = {normal: key for normal, key in zip(normals, keys, strict=True) if normal in late} if late else {}
+        all_late = late.issuperset(normals)
         for window in takers:
             inside = [piece for piece in known if window[0] <= piece[0] and piece[1] <= window[1]] if late else ()
-            alone: set[NormalKey] = late if len(inside) > 1 else set()
+            alone = late_keys if len(inside) > 1 else {}
             pane: Pane | None = self.alone.panes.get(window)
-            if alone:
-                for normal, key in zip(normals, keys, strict=True):
-                    if normal in alone and _row(pane, normal) is ABSENT:
-                        pane = self._stand_alone(window, normal, key)
-            if alone or _has_rows(pane):
+            for normal, key in alone.items():
+                if _row(pane, normal) is ABSENT:
+                    pane = self._stand_alone(window, normal, key)
+            if alone and all_late:
+                self._add_alone(window, range(len(normals)), rows)
+            elif alone or _has_rows(pane):
                 chosen = [n for n, key in enumerate(normals) if key in alone or _row(pane, key) is not ABSENT]
                 self._add_alone(window, chosen, rows)
         panes = {piece: self._slice(piece) for piece in set(pieces)}
