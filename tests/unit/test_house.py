@@ -58,7 +58,6 @@ ALIKE = {
         "_engine/operators/windows/keyed_windows.py",
         "_engine/operators/windows/window.py",
     ): "each operator walks the segments of a batch itself: a call for each would cost more",
-    ("_engine/operators/windows/window_strategy.py",): "a loop over records is written out: calls would cost more",
     ("common/_typeinfo/basic.py",): "a predicate for each type, as in PyFlink",
     ("common/execution_config.py",): "settings that are enabled and disabled by methods, as in PyFlink",
     ("common/restart_strategy.py",): "each strategy lists its options",
