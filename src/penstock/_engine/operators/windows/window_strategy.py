@@ -72,16 +72,13 @@ class ReducePanes(PaneStrategy):
     kind = "window-reduce"
     folds_nothing = False
 
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        self._loops = Loops()
+
     def add_all(self, pane: Pane, keys: list[NormalKey], records: Iterator[Any]) -> None:
         call = getattr(self.function, "reduce", self.function)
-        hot, load = pane.hot, pane.load
-        get = hot.get
-        for key, value in zip(keys, records, strict=False):
-            before = get(key, MISSING)
-            if before is MISSING:
-                before = load(key)
-            # A function may fold into its first argument, and return one object for all keys.
-            hot[key] = own(value if before is ABSENT else call(before, value))
+        self._loops.fold(call, records, keys, (pane.hot, pane.load))
         pane.dirty.update(keys)
 
     def merged(self, held: Any, more: Any) -> Any:
