@@ -147,7 +147,7 @@ STAMPS = st.one_of(st.integers(-20, 60), st.integers(-20, 60), st.sampled_from(E
 BATCHES = st.lists(
     st.tuples(
         st.lists(st.tuples(st.integers(0, 2), st.none() | st.integers(-9, 9), STAMPS), max_size=8),
-        STAMPS,
+        STAMPS | st.sampled_from([3, 6, 9, 10, 12, 19, 20]),  # among them the last moments of windows
         st.sampled_from([None, None, 1, 2]),
     ),
     max_size=6,
