@@ -18,8 +18,14 @@ if TYPE_CHECKING:
 
 #: Tests may put another in its place. pathlib would be slow around each of ten thousand tests.
 _listdir = os.listdir
-#: Where each test is looked at; the examples of docstrings have nothing to leave.
-FOLDER = "tests/"
+#: Where each test is looked at.
+FOLDERS = tuple(
+    f"tests/{name}"
+    for name in (
+        *("unit/", "lifecycle/", "connectors/", "hostile/", "docs/", "upgrade/", "typing/", "property/"),
+        *("s3/test_mark", "s3/test_savepoints", "s3/test_server", "s3/test_sinks", "s3/test_storage"),
+    )
+)
 #: Longest wait for what is ending by itself.
 PATIENCE_S = 5.0
 STANDARD_ERROR = 2
