@@ -1,9 +1,10 @@
 """The sum by key over Parquet files: columns and lambdas of ours beside Spark SQL, in one program and one session.
 
-    python benchmarks/column_sums.py [rows] [files] [rounds]
+    python benchmarks/column_sums.py [rows] [files] [rounds] [rounds with lambdas]
 
-Spark SQL runs with adaptive execution and as many shuffle partitions as there are slots. A round that is not
-counted comes first; a ratio is that of the medians. The lambdas run once, because they take much longer.
+Spark SQL runs with adaptive execution and as many shuffle partitions as there are slots. In a round both run in turn; a
+round that is not counted comes first. Times are medians and quartiles, a ratio is that of the medians. The lambdas take
+much longer, so they have rounds of their own.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from statistics import median
+from statistics import median, quantiles
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,19 +66,35 @@ def timed(run: Callable[[str], dict[int, int]], folder: str, expected: dict[int,
     return seconds
 
 
-def main(rows: int = 2_000_000, files: int = 8, rounds: int = 5) -> None:
+def told(seconds: list[float]) -> str:
+    if len(seconds) == 1:
+        return f"{seconds[0]:.2f} s"
+    low, middle, high = quantiles(seconds, n=4, method="inclusive")
+    return f"{middle:.2f} s ({low:.2f} to {high:.2f})"
+
+
+def compare(others: str, run: Callable[[str], dict[int, int]], rounds: int, folder: str, truth: dict[int, int]) -> None:
+    """Run columns and others in turn, and print their times."""
+    pairs = [(timed(by_columns, folder, truth), timed(run, folder, truth)) for _ in range(rounds)]
+    ours, theirs = ([pair[place] for pair in pairs] for place in range(2))
+    ratio = median(theirs) / median(ours)
+    print(f"columns {told(ours)}, {others} {told(theirs)}: {ratio:.2f}x of {rounds}", flush=True)
+
+
+def main(rows: int = 2_000_000, files: int = 8, rounds: int = 5, rounds_with_lambdas: int = 1) -> None:
     made, expected = np.random.default_rng(7), np.zeros(KEYS, dtype=np.int64)
     with tempfile.TemporaryDirectory() as folder:
         for part in range(files):
             keys, values = made.integers(0, KEYS, rows // files), made.integers(0, 1_000, rows // files)
-            np.add.at(expected, keys, values)
+            expected += np.bincount(keys, values, KEYS).astype(np.int64)
             pq.write_table(pa.table({"k": keys, "v": values}), Path(folder) / f"{part}.parquet")
         truth = {key: int(total) for key, total in enumerate(expected)}
-        runs = [(timed(by_columns, folder, truth), timed(by_spark, folder, truth)) for _ in range(rounds + 1)][1:]
-        lambdas = timed(by_lambdas, folder, truth)
-    columns, spark = (median(each) for each in zip(*runs, strict=True))
-    print(f"columns {columns:.2f} s, Spark SQL {spark:.2f} s ({spark / columns:.2f}x), lambdas {lambdas:.2f} s", end="")
-    print(f" ({lambdas / columns:.1f}x)")
+        timed(by_columns, folder, truth)
+        if rounds:
+            timed(by_spark, folder, truth)
+            compare("Spark SQL", by_spark, rounds, folder, truth)
+        if rounds_with_lambdas:
+            compare("lambdas", by_lambdas, rounds_with_lambdas, folder, truth)
 
 
 if __name__ == "__main__":

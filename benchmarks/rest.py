@@ -8,8 +8,10 @@ checkpoint each second. A client in a process of its own asks for one path after
 connection. Then the job is cancelled, and the same client asks the same server for the same job. The client's own wait
 for a core counts, as it does for anybody who asks from this machine.
 
-At last three servers stand over that job: one that wants no token, one with a token, and one with a token and TLS. One
-client asks them in turn, path by path, so that what slows one down slows the others down, too.
+At last three servers stand over that job: one that wants no token, one with a token, and one with a token and TLS; and
+two of uvicorn alone, whose application does nothing, with and without TLS: what TLS costs in Python whatever we do. One
+client asks them in turn, path by path, so that what slows one down slows the others down, too. It is of Python as well,
+and its own processor time is told apart.
 """
 
 from __future__ import annotations
@@ -17,14 +19,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from statistics import median, quantiles
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import uvicorn
 from environments import HERE
 from figures import Figures
 
@@ -36,6 +41,8 @@ from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.number_seq import NumberSequenceSource
 
 if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
     from penstock._engine.gateway.job_control import JobControl
 
 PARALLELISM = 2
@@ -49,6 +56,8 @@ BAR = 5
 #: What token and TLS may add to the median.
 GUARD_BAR = 1.1
 TOKEN = "operate-0123456789"
+#: Of the answer of an application that does nothing: about those of REST.
+BARE_BYTES = 3_000
 
 
 def job(directory: Path) -> StreamExecutionEnvironment:
@@ -100,6 +109,27 @@ def certificate(directory: Path) -> Path:
     return made
 
 
+async def nothing(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer as an application that does nothing."""
+    del scope, receive
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(BARE_BYTES).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": b" " * BARE_BYTES})
+
+
+def bare_server(keystore: Path | None) -> tuple[uvicorn.Server, str]:
+    """Start uvicorn as it is on a thread, and return it with its address."""
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening.bind(("127.0.0.1", 0))
+    listening.listen()
+    tls: dict[str, Any] = {} if keystore is None else {"ssl_certfile": keystore, "ssl_keyfile": keystore}
+    quiet: dict[str, Any] = {"lifespan": "off", "log_config": None, "log_level": "critical", "access_log": False}
+    config = uvicorn.Config(nothing, http="h11", ws="none", loop="asyncio", timeout_keep_alive=60, **quiet, **tls)
+    server = uvicorn.Server(config)
+    threading.Thread(target=server.run, args=([listening],), daemon=True).start()
+    return server, f"127.0.0.1:{listening.getsockname()[1]}"
+
+
 def guards(figures: Figures, control: JobControl, directory: Path, seconds: float) -> None:
     """Add what a token, and TLS with it, cost."""
     keystore = certificate(directory)
@@ -110,6 +140,7 @@ def guards(figures: Figures, control: JobControl, directory: Path, seconds: floa
         "a token and TLS": (TOKEN, tls),
     }
     servers: list[RestServer] = []
+    stops: list[uvicorn.Server] = []
     for token, more in kinds.values():
         keys = {"rest.port": "0", "penstock.rest.registry-dir": str(directory / "others"), "penstock.rest.token": token}
         server = RestServer(
@@ -123,21 +154,39 @@ def guards(figures: Figures, control: JobControl, directory: Path, seconds: floa
         (server.address.partition("://")[2], None if token == "none" else token, str(keystore) if more else None)
         for server, (token, more) in zip(servers, kinds.values(), strict=True)
     ]
+    bare = {"nothing behind uvicorn": None, "nothing behind uvicorn with TLS": keystore}
+    for certified in bare.values():
+        stands, address = bare_server(certified)
+        stops.append(stands)
+        asked.append((address, None, None if certified is None else str(certified)))
     job_id = control.view.job_id
     paths = ("/v1/jobs/overview", f"/v1/jobs/{job_id}", f"/v1/jobs/{job_id}/checkpoints")
     command = [sys.executable, HERE / "programs" / "guarded_client.py", seconds, 2, *paths]
     done = subprocess.run(
         [str(part) for part in command], input=json.dumps(asked), capture_output=True, text=True, check=True
     )
-    took = dict(zip(kinds, json.loads(done.stdout), strict=True))
-    usual = median(took["none"])
-    for name in ("a token", "a token and TLS"):
-        ratio = median(took[name]) / usual
-        value = f"{median(took[name]):.2f} beside {usual:.2f} ms: {ratio:.2f} ×"  # noqa: RUF001
-        what = f"p50 of {len(took[name]):,} with {name}, beside one without"
-        figures.add(what, value, f"≤ {GUARD_BAR} ×", met=ratio <= GUARD_BAR)  # noqa: RUF001
+    answers = json.loads(done.stdout)
+    took = dict(zip((*kinds, *bare), answers["ms"], strict=True))
+    own = dict(zip((*kinds, *bare), answers["client_ms"], strict=True))
+    for name, beside in (
+        ("a token", "none"), ("a token and TLS", "none"), ("nothing behind uvicorn with TLS", "nothing behind uvicorn")
+    ):  # fmt: skip
+        usual, guarded = median(took[beside]), median(took[name])
+        ratio = guarded / usual
+        clients = median(own[name]) - median(own[beside])
+        value = (
+            f"{guarded:.2f} beside {usual:.2f} ms: {ratio:.2f} ×; "  # noqa: RUF001
+            f"{guarded - usual:+.3f} ms, of which the client {clients:+.3f}"
+        )
+        what = f"p50 of {len(took[name]):,} with {name}, beside {beside}"
+        if name in bare:
+            figures.add(what, value)
+        else:
+            figures.add(what, value, f"≤ {GUARD_BAR} ×", met=ratio <= GUARD_BAR)  # noqa: RUF001
     for server in servers:
         server.close()
+    for stands in stops:
+        stands.should_exit = True
 
 
 def main() -> int:

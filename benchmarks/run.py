@@ -1,7 +1,7 @@
-"""Compare Penstock with PyFlink, Bytewax, bare PySpark and plain Python on the same four jobs: see README.md here.
+"""Compare Penstock with PyFlink, Bytewax, bare PySpark and plain Python on the same jobs: see README.md here.
 
-python benchmarks/run.py                     everything, about an hour and a half on two cores
-python benchmarks/run.py --quick             every program once with few records, about two minutes after set-up
+python benchmarks/run.py                     everything, some hours on two cores
+python benchmarks/run.py --quick             every program once with few records, about ten minutes after set-up
 python benchmarks/run.py --only b,c --systems penstock,bytewax --rounds 5
 """
 
@@ -32,6 +32,7 @@ class Bench:
     def __init__(self, arguments: argparse.Namespace, console: Console) -> None:
         self.quick: bool = arguments.quick
         self.rounds: int = 1 if self.quick else arguments.rounds
+        self.modes: list[str] = arguments.modes
         self.timeout_s: float = arguments.timeout
         self.workloads = [each for each in WORKLOADS if each.letter in arguments.only]
         self.console = console
@@ -64,7 +65,7 @@ class Bench:
         if system not in self.environments:
             return []
         if system == "pyflink":
-            return [(f"pyflink-{mode}", (mode,)) for mode in PYFLINK_MODES]
+            return [(f"pyflink-{mode}", (mode,)) for mode in self.modes]
         if system not in workload.sizes:
             return []
         if system == "bytewax":
@@ -129,7 +130,7 @@ class Bench:
             raise RunError(reason)
         self.console.print(
             f"({workload.letter}) {system} {' '.join(options)}: {records:,} records in {measured.seconds:.2f} s, "
-            f"load {measured.load:.1f}",
+            f"{measured.processor_seconds:.1f} s of processor time, load {measured.load:.1f}",
             highlight=False,
         )
         return measured
@@ -172,9 +173,17 @@ def _choice(known: tuple[str, ...], text: str) -> list[str]:
 def main() -> int:
     letters = tuple(each.letter for each in WORKLOADS)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", type=lambda text: _choice(letters, text), default=list(letters), help="a,b,c,d")
+    parser.add_argument(
+        "--only", type=lambda text: _choice(letters, text), default=list(letters), help="for example a,c"
+    )
     parser.add_argument(
         "--systems", type=lambda text: _choice(SYSTEMS, text), default=list(SYSTEMS), help=", ".join(SYSTEMS)
+    )
+    parser.add_argument(
+        "--modes",
+        type=lambda text: _choice(PYFLINK_MODES, text),
+        default=list(PYFLINK_MODES),
+        help=f"of PyFlink: {', '.join(PYFLINK_MODES)}",
     )
     parser.add_argument("--rounds", type=int, default=3, help="pairs of runs for each figure (3)")
     parser.add_argument("--timeout", type=float, default=150, help="seconds before a single run is ended (150)")

@@ -70,8 +70,10 @@ def write_json(report: Report, path: Path) -> None:
 
 
 def _pair(pair: Pair) -> dict[str, object]:
-    runs = [[run.records, round(run.seconds, 3), round(run.load, 2)] for run in pair.runs]
-    return {"records_seconds_load": runs, "raw": round(pair.raw), "slope": pair.slope and round(pair.slope)}
+    runs = [
+        [run.records, round(run.seconds, 3), round(run.load, 2), round(run.processor_seconds, 1)] for run in pair.runs
+    ]
+    return {"records_seconds_load_processor": runs, "raw": round(pair.raw), "slope": pair.slope and round(pair.slope)}
 
 
 def _title(report: Report) -> str:

@@ -1,4 +1,4 @@
-"""What is compared: the four workloads, the sizes each system gets, the true results and the bars.
+"""What is compared: the workloads, the sizes each system gets, the true results and the bars.
 
 A program prints three integers about the numbers that reach its sink: how many, their sum and the sum of their
 squares. `truth` computes them without any of the systems. Sizes keep the larger run of each pair near 30 s on two
@@ -77,6 +77,47 @@ def _windows(records: int) -> Iterable[int]:
             yield (2 * sum(each) + len(each) * half) * 100 + 2 * len(each)
 
 
+def _sliding_windows(records: int) -> Iterable[int]:
+    half = records // 2
+    for start in range(-45_000, half, 5_000):  # a window has 50,000 numbers of each half
+        begin, stop = max(start, 0), min(start + 50_000, half)
+        for first in range(begin, begin + 1_000):
+            each = range(first, stop, 1_000)
+            if each:
+                yield 100 * (2 * _sum(each) + len(each) * half) + 2 * len(each)
+
+
+def _session_windows(records: int) -> Iterable[int]:
+    half = records // 2
+    for start in range(0, half, 5_000):  # five numbers of each half in a session
+        for first in range(start, start + 1_000):
+            yield 100 * (2 * _sum(range(first, start + 5_000, 1_000)) + 5 * half) + 10
+
+
+def _interval_join(records: int) -> Iterable[int]:
+    half = records // 2  # those of one time and key are j of the first half and j of the second one, on both sides
+    for j in range(half):
+        yield from (4 * j, 4 * j + half, 4 * j + 3 * half, 4 * j + 4 * half)
+
+
+def _broadcast_join(records: int) -> Iterable[int]:
+    amounts = (i * (i * 7919 % 1_000 + 1) * 10 for i in range(records))
+    prices = [(item + 1) * 10 for item in range(1_000)] * 2  # each subtask emits those that it was told
+    return (x for numbers in (amounts, prices) for x in numbers if x % 3 == 0)
+
+
+def _map_state(records: int) -> Iterable[int]:
+    return keyed_state(records, 100_000)
+
+
+def _word_count(records: int) -> Iterable[int]:
+    return (word * (records // 10_000) for word in range(10_000))
+
+
+def _sum(numbers: range) -> int:
+    return (numbers[0] + numbers[-1]) * len(numbers) // 2
+
+
 WORKLOADS = (
     Workload(
         "a",
@@ -135,6 +176,84 @@ WORKLOADS = (
             "bytewax": Sizes(1_000_000, 3_000_000, 100_000),
         },
         _windows,
+    ),
+    Workload(
+        "e",
+        "sliding_windows",
+        "sliding windows of 10 slides, 1,000 keys",
+        (Bar("pyflink", 30), Bar("bytewax", 3)),
+        {
+            "penstock": Sizes(500_000, 3_000_000, 200_000),
+            "pyflink-process": Sizes(20_000, 60_000, 10_000),
+            "pyflink-thread": Sizes(20_000, 80_000, 10_000),
+            "bytewax": Sizes(100_000, 500_000, 50_000),
+        },
+        _sliding_windows,
+    ),
+    Workload(
+        "f",
+        "session_windows",
+        "session windows, 10,000 keys",
+        (Bar("pyflink", 30), Bar("bytewax", 3)),
+        {
+            "penstock": Sizes(500_000, 4_000_000, 200_000),
+            "pyflink-process": Sizes(50_000, 150_000, 20_000),
+            "pyflink-thread": Sizes(50_000, 200_000, 20_000),
+            "bytewax": Sizes(500_000, 2_000_000, 100_000),
+        },
+        _session_windows,
+    ),
+    Workload(
+        "g",
+        "interval_join",
+        "interval join, 10,000 keys",
+        (Bar("pyflink", 30), Bar("bytewax", 3)),
+        {
+            "penstock": Sizes(200_000, 1_000_000, 100_000),
+            "pyflink-process": Sizes(20_000, 60_000, 20_000),
+            "pyflink-thread": Sizes(20_000, 100_000, 20_000),
+            "bytewax": Sizes(200_000, 800_000, 100_000),
+        },
+        _interval_join,
+    ),
+    Workload(
+        "h",
+        "broadcast_join",
+        "broadcast join, 1,000 broadcast records",
+        (Bar("pyflink", 30), Bar("bytewax", 3)),
+        {
+            "penstock": Sizes(2_000_000, 15_000_000, 200_000),
+            "pyflink-process": Sizes(200_000, 800_000, 20_000),
+            "pyflink-thread": Sizes(100_000, 500_000, 20_000),
+            "bytewax": Sizes(2_000_000, 15_000_000, 200_000),
+        },
+        _broadcast_join,
+    ),
+    Workload(
+        "i",
+        "map_state",
+        "MapState counter, 10,000 keys of 10 entries",
+        (Bar("pyflink", 30), Bar("bytewax", 3)),
+        {
+            "penstock": Sizes(1_000_000, 6_000_000, 100_000),
+            "pyflink-process": Sizes(10_000, 50_000, 10_000),
+            "pyflink-thread": Sizes(50_000, 200_000, 10_000),
+            "bytewax": Sizes(1_000_000, 5_000_000, 100_000),
+        },
+        _map_state,
+    ),
+    Workload(
+        "j",
+        "word_count",
+        "word count in batch mode, 10,000 words",
+        (Bar("pyflink", 60), Bar("pyspark", 1)),
+        {
+            "penstock": Sizes(2_000_000, 10_000_000, 100_000),
+            "pyflink-process": Sizes(100_000, 600_000, 20_000),
+            "pyflink-thread": Sizes(50_000, 300_000, 20_000),
+            "pyspark": Sizes(2_000_000, 10_000_000, 100_000),
+        },
+        _word_count,
     ),
 )
 MEMORY_BAR_MIB = 400

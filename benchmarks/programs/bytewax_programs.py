@@ -1,4 +1,4 @@
-"""The four workloads for Bytewax 0.21: ``python bytewax_programs.py WORKLOAD RECORDS BATCH LAYOUT``.
+"""The workloads for Bytewax 0.21: ``python bytewax_programs.py WORKLOAD RECORDS BATCH LAYOUT``.
 
 LAYOUT is ``1``, ``2-threads`` or ``2-processes``. The source has two partitions, as the sequence source of Flink has
 two splits at parallelism 2; one worker reads both.
@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
 
 import bytewax.operators as op
 import bytewax.operators.windowing as win
@@ -18,6 +19,7 @@ from bytewax.outputs import DynamicSink, StatelessSinkPartition
 from bytewax.testing import cluster_main, run_main
 
 Event = tuple[str, int, int]
+Pane = tuple[int, int]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -107,10 +109,9 @@ def keyed_state(numbers: Stream[int], records: int) -> Stream[int]:
     return op.map("digest", kept, lambda kr: kr[1][0])
 
 
-def windows(numbers: Stream[int], records: int) -> Stream[int]:
-    keys = [f"key-{k}" for k in range(10_000)]
-    half = records // 2
-    mapped = op.map("map", numbers, lambda i: (keys[i % half * 7919 % 10_000], i % half // 50, i))
+def of_events(numbers: Stream[int], mapper: Callable[[int], Event], windower: win.Windower) -> Stream[int]:
+    """Count and sum of the numbers of each key and window."""
+    mapped = op.map("map", numbers, mapper)
     keyed = op.key_on("key", mapped, lambda r: r[0])
     clock = win.EventClock(
         lambda r: EPOCH + timedelta(milliseconds=r[1]),
@@ -122,7 +123,7 @@ def windows(numbers: Stream[int], records: int) -> Stream[int]:
         "window",
         keyed,
         clock,
-        win.TumblingWindower(timedelta(seconds=1), EPOCH),
+        windower,
         lambda: (0, 0),
         lambda a, r: (a[0] + 1, a[1] + r[2]),
         lambda a, b: (a[0] + b[0], a[1] + b[1]),
@@ -131,8 +132,148 @@ def windows(numbers: Stream[int], records: int) -> Stream[int]:
     return op.map("digest", panes.down, lambda kp: kp[1][1][1] * 100 + kp[1][1][0])
 
 
+def windows(numbers: Stream[int], records: int) -> Stream[int]:
+    keys = [f"key-{k}" for k in range(10_000)]
+    half = records // 2
+    mapper = lambda i: (keys[i % half * 7919 % 10_000], i % half // 50, i)  # noqa: E731
+    return of_events(numbers, mapper, win.TumblingWindower(timedelta(seconds=1), EPOCH))
+
+
+def sliding_windows(numbers: Stream[int], records: int) -> Stream[int]:
+    keys = [f"key-{k}" for k in range(1_000)]
+    half = records // 2
+    mapper = lambda i: (keys[i % half * 7919 % 1_000], i % half // 5, i)  # noqa: E731
+    return of_events(numbers, mapper, win.SlidingWindower(timedelta(seconds=10), timedelta(seconds=1), EPOCH))
+
+
+def session_windows(numbers: Stream[int], records: int) -> Stream[int]:
+    keys = [f"key-{k}" for k in range(10_000)]
+    half = records // 2
+    mapper = lambda i: (  # noqa: E731
+        keys[i % half // 5_000 % 10 * 1_000 + i % half * 7919 % 1_000],
+        i % half // 20,
+        i,
+    )
+    return of_events(numbers, mapper, win.SessionWindower(timedelta(seconds=1)))
+
+
+class Sides:
+    """What a key keeps of both sides of a join: records by the tenth of a second, for 10 s of its own event time."""
+
+    def __init__(self) -> None:
+        self.sides: tuple[dict[int, list[Event]], dict[int, list[Event]]] = {}, {}
+        self.newest = 0
+
+    def add(self, side: int, record: Event) -> list[Event]:
+        """Keep a record; return those of the other side within 100 ms of it."""
+        at = record[1]
+        tenth = at // 100
+        self.sides[side].setdefault(tenth, []).append(record)
+        if tenth > self.newest:
+            self.newest = tenth
+            for kept in self.sides:
+                for old in [each for each in kept if each < tenth - 100]:
+                    del kept[old]
+        others = self.sides[1 - side]
+        near = (other for each in (tenth - 1, tenth, tenth + 1) for other in others.get(each, ()))
+        return [other for other in near if abs(other[1] - at) <= 100]
+
+
+def interval_join(numbers: Stream[int], records: int) -> Stream[int]:
+    keys = [f"key-{k}" for k in range(10_000)]
+    half = records // 2
+
+    def join(state: Sides | None, item: tuple[int, Event]) -> tuple[Sides, list[int]]:
+        sides, (side, record) = state or Sides(), item
+        pairs = [(other, record) if side else (record, other) for other in sides.add(side, record)]
+        return sides, [left[2] * 3 + right[2] for left, right in pairs]
+
+    mapped = op.map("map", numbers, lambda i: (keys[i % half * 7919 % 10_000], i % half // 50, i))
+    left = op.map("left", mapped, lambda r: (0, r))
+    right = op.map("right", mapped, lambda r: (1, r))
+    keyed = op.key_on("key", op.merge("both", left, right), lambda item: item[1][0])
+    joined = op.stateful_flat_map("join", keyed, join)
+    return op.map("digest", joined, lambda kv: kv[1])
+
+
+class Price(NamedTuple):
+    item: int
+    price: int
+
+
+class Everywhere(FixedPartitionedSource[Any, int]):
+    """The same few items in each of two partitions."""
+
+    def __init__(self, items: list[Any]) -> None:
+        self.items = items
+
+    def list_parts(self) -> list[str]:
+        return ["0", "1"]
+
+    def build_part(self, step_id: str, for_part: str, resume_state: int | None) -> "Items":
+        return Items(self.items)
+
+
+class Items(StatefulSourcePartition[Any, int]):
+    def __init__(self, items: list[Any]) -> None:
+        self.left = items
+
+    def next_batch(self) -> list[Any]:
+        if not self.left:
+            raise StopIteration
+        items, self.left = self.left, []
+        return items
+
+    def snapshot(self) -> int:
+        return 0
+
+
+def broadcast_join(numbers: Stream[int], records: int) -> Stream[int]:
+    list_prices = {item: (item + 1) * 10 for item in range(1_000)}
+    prices: dict[int, int] = {}
+
+    def amount(value: tuple[int, int] | Price) -> tuple[int, ...]:
+        if type(value) is Price:
+            prices[value.item] = value.price
+            return (value.price,)
+        price = prices.get(value[0])
+        return (value[1] * (list_prices[value[0]] if price is None else price),)
+
+    mapped = op.map("map", numbers, lambda i: (i * 7919 % 1_000, i))
+    everywhere = op.input("prices", numbers.flow(), Everywhere([Price(*each) for each in list_prices.items()]))
+    joined = op.flat_map("join", op.merge("both", everywhere, mapped), amount)
+    return op.filter("filter", joined, lambda x: x % 3 == 0)
+
+
+def map_state(numbers: Stream[int], records: int) -> Stream[int]:
+    last = max(1, records // 100_000)
+
+    def count(state: dict[int, int] | None, x: int) -> tuple[dict[int, int], tuple[int, int]]:
+        seen = {} if state is None else state
+        item = x % 10
+        seen[item] = seen.get(item, 0) + 1
+        return seen, (x, seen[item])
+
+    mapped = op.map("map", numbers, lambda i: i * 2654435761 % 100_000)
+    keyed = op.key_on("key", mapped, lambda x: str(x // 10))  # Bytewax takes strings only
+    counted = op.stateful_map("count", keyed, count)
+    kept = op.filter("filter", counted, lambda kr: kr[1][1] == last)
+    return op.map("digest", kept, lambda kr: kr[1][0])
+
+
 JOBS: dict[str, Callable[[Stream[int], int], Stream[int]]] = {
-    each.__name__: each for each in (map_filter, keyed_reduce, keyed_state, windows)
+    each.__name__: each
+    for each in (
+        map_filter,
+        keyed_reduce,
+        keyed_state,
+        windows,
+        sliding_windows,
+        session_windows,
+        interval_join,
+        broadcast_join,
+        map_state,
+    )
 }
 
 

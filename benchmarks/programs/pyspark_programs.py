@@ -1,6 +1,7 @@
-"""(a) and (b) for bare PySpark 4.3: ``python pyspark_programs.py WORKLOAD RECORDS``.
+"""(a), (b) and (j) for bare PySpark 4.3: ``python pyspark_programs.py WORKLOAD RECORDS``.
 
-A batch job: no state that survives, no checkpoints, no event time. It shows what Spark's own Python functions cost.
+A batch job: no state that survives, no checkpoints, no event time. It shows what Spark's own Python functions cost:
+with data frames in (a) and (b), with an RDD in (j).
 """
 
 import itertools
@@ -46,7 +47,26 @@ def keyed_reduce(numbers: DataFrame, records: int) -> DataFrame:
     return mapped.groupBy("key").applyInArrow(rolling, "x long")
 
 
-JOBS: dict[str, Callable[[DataFrame, int], DataFrame]] = {each.__name__: each for each in (map_filter, keyed_reduce)}
+def word_count(spark: SparkSession, records: int) -> tuple[int, int, int]:
+    words = [f"word-{k}" for k in range(10_000)]
+    counted = (
+        spark.sparkContext.range(0, records, numSlices=2)
+        .map(lambda i: (words[i * 7919 % 10_000], 1))
+        .keyBy(lambda r: r[0])
+        .reduceByKey(lambda a, b: (a[0], a[1] + b[1]), 2)
+        .map(lambda kr: int(kr[1][0][5:]) * kr[1][1])
+    )
+    return counted.aggregate(
+        (0, 0, 0), lambda t, x: (t[0] + 1, t[1] + x, t[2] + x * x), lambda a, b: (a[0] + b[0], a[1] + b[1], a[2] + b[2])
+    )
+
+
+def tally(numbers: DataFrame) -> tuple[int, int, int]:
+    x = sf.col("x").cast("decimal(38,0)")
+    return numbers.agg(sf.count("x"), sf.sum(x), sf.sum((x * x).cast("decimal(38,0)"))).first()
+
+
+FRAMES: dict[str, Callable[[DataFrame, int], DataFrame]] = {each.__name__: each for each in (map_filter, keyed_reduce)}
 
 
 def main(workload: str, records: int) -> None:
@@ -58,9 +78,10 @@ def main(workload: str, records: int) -> None:
         .config("spark.sql.execution.arrow.maxRecordsPerBatch", "10000")
         .getOrCreate()
     )
-    numbers = spark.range(0, records, 1, 2)
-    x = sf.col("x").cast("decimal(38,0)")
-    row = JOBS[workload](numbers, records).agg(sf.count("x"), sf.sum(x), sf.sum((x * x).cast("decimal(38,0)"))).first()
+    if workload == "word_count":
+        row = word_count(spark, records)
+    else:
+        row = tally(FRAMES[workload](spark.range(0, records, 1, 2), records))
     print("RESULT", *map(int, row))
 
 

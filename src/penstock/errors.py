@@ -83,6 +83,7 @@
     │   ├── UnpicklableAccumulatorError     an accumulator that cannot be written to a checkpoint
     │   ├── UnpicklableStateError           a value in keyed state that cannot be written to a checkpoint
     │   ├── UnreadableOutputError           printed or collected output cannot be read back
+    │   ├── UnstableKeyError                a key selector gave two keys for one record
     │   └── WindowResultError               a window assigner, a trigger or an evictor returned an invalid result
     ├── CommandError                    fix the call: the command penstock failed
     │   ├── CommandTimeoutError             the operation takes longer than the timeout, and continues
@@ -181,6 +182,7 @@ from penstock._errors.run import (
     UnpicklableAccumulatorError,
     UnpicklableStateError,
     UnreadableOutputError,
+    UnstableKeyError,
 )
 from penstock._errors.start import (
     CheckpointClaimedError,
@@ -295,6 +297,7 @@ __all__ = [
     "UnpicklableFunctionError",
     "UnpicklableStateError",
     "UnreadableOutputError",
+    "UnstableKeyError",
     "UnsupportedFormatError",
     "UnsupportedJavaError",
     "UnsupportedOperationError",

@@ -22,6 +22,7 @@ import pytest
 from tests.connectors.test_two_jobs import NUMBERS, Counted, _remainder, truth
 from tests.kit.clock import Threads
 from tests.kit.driving import CrashError, Driven, Epochs
+from tests.kit.frames import frame_of
 from tests.kit.program import Program
 
 from penstock._connectors.files.staging import segment_name, sink_name
@@ -36,7 +37,7 @@ from penstock._engine.runtime import subtask_state
 from penstock._engine.savepoints.disposal import dispose
 from penstock._engine.savepoints.leftovers import find_leftovers, remove_leftovers
 from penstock._engine.savepoints.survey import LeftoverPlaces
-from penstock.common import Encoder
+from penstock.common import Encoder, WatermarkStrategy
 from penstock.common.job_status import JobStatus
 from penstock.datastream.connectors.file_system import FileSink, RollingPolicy
 
@@ -74,6 +75,8 @@ def kind_of(place: Path, path: Path) -> str | None:
             found = "undelivered output" if name.endswith(".out") else "state files"
         case ("checkpoints", ".kept", *_, name) if name != "lock":
             found = "kept streams"
+        case ("checkpoints", _, "frames", *_):
+            found = "data frames"
         case ("checkpoints", _, "blobs", *_):
             found = "programs"
         case ("checkpoints", _, _, "_metadata"):
@@ -178,6 +181,8 @@ class Job:
             "sink"
         )
         program.collect(numbers, "collected", uid="collected")
+        frame = program.env.from_source(frame_of([[{"n": 1}], [{"n": 2}]]), WatermarkStrategy.no_watermarks(), "frame")
+        program.collect(frame.uid("frame"), "rows", uid="rows")
         self.threads = Steps(watch)
         state = place / "tmp" / f"penstock-{os.geteuid()}" / "state"
         driven = Driven(program.env, state, Epochs(4, passed=None, sleep=None), self.threads, name=name)

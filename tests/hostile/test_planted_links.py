@@ -11,14 +11,23 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.unit.savepoints.jobs import environment, run, savepoint_of, totals
 
+from penstock._engine.gateway.user_directories import user_state_directory
 from penstock._engine.protocol.clocks import now_ms
 from penstock._engine.savepoints.leftovers import find_leftovers, remove_leftovers
 from penstock._engine.savepoints.survey import Leftover, LeftoverKind, LeftoverPlaces
+from penstock._engine.spark import directories, shipping
 from penstock._engine.storage.local import LocalStorage
-from penstock._engine.storage.local_state import private_directory
+from penstock._engine.storage.local_state import LocalStateDirectory, private_directory
 from penstock._engine.storage.opening import open_storage
+from penstock._engine.storage.scratch import ScratchDirectory
 from penstock.common.file_modes import others_can_write
-from penstock.errors import CheckpointStorageError, CorruptCheckpointError, ExposedCheckpointError, LocalStateError
+from penstock.errors import (
+    CheckpointStorageError,
+    CorruptCheckpointError,
+    ExposedCheckpointError,
+    LocalDirectoryError,
+    LocalStateError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -247,6 +256,36 @@ def test_latest_leads_to_no_savepoint_that_others_can_change(
         go_on(tmp_path, "latest")
     if done is not planted:  # who names the place trusts it
         go_on(tmp_path, str(savepoint))
+
+
+@pytest.mark.parametrize("below", [False, True])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda own: LocalStateDirectory("a" * 32).hold(),
+        lambda own: ScratchDirectory("penstock-checkpoints-").remove(),
+        lambda own: directories.user_directory(),
+        lambda own: shipping.process_folder(),
+        lambda own: user_state_directory(),
+    ],
+)
+def test_nothing_is_made_where_others_can_exchange_it(
+    own: Path, make: Callable[[Path], object], below: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A temporary directory of all users without its sticky bit, or one that is below such a directory."""
+    monkeypatch.setenv("XDG_STATE_HOME", os.devnull)  # so that what is kept elsewhere has to be in the temporary one
+    shipping.process_folder.cache_clear()
+    everybodys = own.parent
+    everybodys.chmod(0o777)
+    if below:
+        (everybodys / "mine").mkdir(mode=0o700)
+        monkeypatch.setattr(tempfile, "tempdir", str(everybodys / "mine"))
+    there = sorted(everybodys.rglob("*"))
+    with pytest.raises((LocalStateError, LocalDirectoryError), match=rf"chmod \+t {everybodys}\b"):
+        make(own)
+    assert sorted(everybodys.rglob("*")) == there
+    everybodys.chmod(0o1777)
+    make(own)
 
 
 @pytest.mark.parametrize("mode", [0o000, 0o077])

@@ -19,12 +19,13 @@ from penstock._engine.coordinator.checkpoints.snapshots import (
     visible_states,
 )
 from penstock._engine.coordinator.epochs.acceptance import void_reason
+from penstock._engine.coordinator.epochs.alignment import Reports, group_watermarks, reports_of, restored_reports
 from penstock._engine.plan.dispatches import pack, unpack
 from penstock._engine.plan.epoch_plan import EpochOutcome, EpochPlan
 from penstock._engine.plan.levels import build_plan, plan_epoch
 from penstock._engine.protocol.control import JobDispatch, LevelDispatch
 from penstock._engine.protocol.events import AddSplitsEvent, NoMoreSplitsEvent, encode_event
-from penstock._engine.protocol.rows import channel_number
+from penstock._engine.protocol.rows import MAX_WATERMARK, channel_number
 from penstock._engine.storage.opening import open_storage
 from penstock.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
 from penstock.testing.in_process import InProcessEpochRunner
@@ -85,6 +86,7 @@ class Job:
         self.history: dict[tuple[int, int], tuple[tuple[int, int], ...]] = {}
         self.outputs: dict[str, list[Any]] = {}
         self.acks: dict[tuple[int, int], SubtaskAck] = {}
+        self.alignment: Reports = {}
         self.log: list[LogLine] = []
         self.voids = 0
         (self.place / "checkpoints").mkdir(parents=True, exist_ok=True)
@@ -98,6 +100,7 @@ class Job:
     def plan_epoch(self, max_records: int, max_time_ms: int = UNLIMITED_MS, max_bytes: int = 0) -> EpochPlan:
         """Return the next epoch."""
         parts, visible = {}, visible_states(self.snapshot)
+        group_marks = group_watermarks(self.alignment)
         for subtask in unfinished(self.snapshot):
             history = self.history.get(subtask, ())
             part = dispatch(
@@ -111,6 +114,7 @@ class Job:
             if self.graph.vertices[subtask[0]].is_source:
                 ends = subtask in self.acks and self.acks[subtask].awaits_end
                 part = replace(part, max_records=max_records, max_bytes=max_bytes, max_time_ms=max_time_ms, ends=ends)
+                part = replace(part, group_watermark=group_marks.get(subtask, MAX_WATERMARK))
             parts[subtask] = part
         job = JobDispatch(
             job_id="0" * 32,
@@ -169,7 +173,7 @@ class Job:
     def accept(self, outcome: EpochOutcome) -> dict[str, list[Any]]:
         """Take an epoch's outcome for the truth; return its outputs."""
         self.checkpoint_id += 1
-        self.snapshot = advance(self.snapshot, outcome.acks, {}, ())
+        self.snapshot, self.alignment = advance(self.snapshot, outcome.acks, {}, ()), reports_of(outcome.acks)
         outputs: dict[str, list[Any]] = {}
         for ack in sorted(outcome.acks, key=lambda ack: (ack.vertex, ack.subtask)):
             place = ack.vertex, ack.subtask
@@ -199,6 +203,8 @@ class Job:
         """Return the job as it goes on from its last checkpoint after a failure: nothing in memory is used."""
         job = replace(self, job_attempt=self.job_attempt + 1)
         job.snapshot, job.checkpoint_id, job.outputs = self.snapshot, self.checkpoint_id, self.outputs
+        heads = (vertex.operators[0] for vertex in self.graph.vertices if vertex.is_source)
+        job.alignment = restored_reports(self.snapshot, [head.uid for head in heads])
         return job
 
     def _events(self, uid: str, subtask: int) -> tuple[bytes, ...]:

@@ -9,6 +9,7 @@ from penstock._api.connectors.source import Boundedness, Source
 from penstock._api.execution_mode import RuntimeExecutionMode
 from penstock._builders.caches import Caches
 from penstock._builders.checks import check_watermark_strategy
+from penstock._builders.dataframes import frame_source
 from penstock._builders.dependencies import Dependencies
 from penstock._builders.environment_settings import EnvironmentSettings
 from penstock._builders.pipeline import Pipeline
@@ -21,7 +22,8 @@ from penstock._engine.graph.combining import with_combiners
 from penstock._engine.graph.explain import explain, plan_json
 from penstock._engine.graph.job_graph import JobType, OperatorKind
 from penstock._engine.graph.pickling import dumps_value, main_classes, script_directory
-from penstock._engine.graph.stream_graph import StreamGraph, StreamNode
+from penstock._engine.graph.picture import picture
+from penstock._engine.graph.stream_graph import StreamGraph, StreamNode, with_ancestors
 from penstock._engine.graph.uids import assign_uids
 from penstock._formats.file_format import StreamFormat
 from penstock._formats.input_format import InputFormat
@@ -32,20 +34,24 @@ from penstock.common.config_loading import effective_configuration
 from penstock.common.configuration import Configuration
 from penstock.common.conversion import conversion
 from penstock.common.job_listener import configured_listeners, tell
+from penstock.common.notebook import message
 from penstock.common.redaction import shown_name
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.common.watermark_strategy import WatermarkStrategy
-from penstock.errors import EmptyJobError, UnsupportedOperationError
+from penstock.errors import EmptyJobError, JobGraphError, UnsupportedOperationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Never
+
+    from pyspark.sql import DataFrame
 
     from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.launch import JobHandle
     from penstock.common.job_client import JobClient
     from penstock.common.job_execution_result import JobExecutionResult
     from penstock.common.job_listener import JobListener
+    from penstock.common.types import Row
 
 __all__ = ["StreamExecutionEnvironment"]
 
@@ -53,6 +59,7 @@ T = TypeVar("T")
 
 _JOB_NAME = "Flink Streaming Job"
 _COLLECT_JOB_NAME = "DataStream Collect"
+_FRAME_JOB_NAME = "DataStream to DataFrame"
 
 
 class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
@@ -152,6 +159,25 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
         conform = type_info is not None or not source.holds_produced_type
         type_info = source.get_produced_type() if type_info is None else type_info
         return self._source(source, watermark_strategy, source_name, type_info, conform=conform)
+
+    def from_dataframe(self, df: DataFrame) -> DataStream[Row]:
+        """Make a bounded stream of the rows of a Spark DataFrame; ours.
+
+        When the job starts, Spark's tasks write the rows as Parquet files below the checkpoint directory, or else to a
+        temporary one, and the source reads these, in batches of columns; no row passes through the program. A job that
+        continues from a checkpoint reads the same files. They go when the job has ended and cannot continue.
+
+        The rows are declared by the schema of the DataFrame. Moments (Spark's TimestampType), structs, maps and lists
+        are columns without a declared type.
+
+        Args:
+            df: The DataFrame, of any session of this process.
+
+        Raises:
+            TypeError: It is no DataFrame of Spark.
+            UnsupportedOperationError: It is of Spark Connect or a streaming one, or Arrow has no such columns.
+        """
+        return self.from_source(frame_source(df), WatermarkStrategy.no_watermarks(), "DataFrame")
 
     def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> DataStream[str]:
         """Make a bounded stream of the lines of text files, without line ends.
@@ -259,6 +285,13 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
         descriptions = {uids[node.id]: node.description for node in graph.nodes if node.description is not None}
         return plan_json(build_job_graph(graph), descriptions)
 
+    def _repr_html_(self) -> str:
+        """Return what the next execution will run as a picture, for notebooks."""
+        try:
+            return picture(build_job_graph(self._stream_graph(None)))
+        except JobGraphError as error:
+            return message(error)
+
     def close(self) -> None:
         """Forget the operators that were not executed, and delete what is kept of cached streams."""
         self._pipeline.clear()
@@ -271,13 +304,19 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
         handle = self._submit(graph)
         return handle.results(assign_uids(graph)[node.id]), handle.client
 
-    def _stream_graph(self, job_name: str | None) -> StreamGraph:
+    def _run_apart(self, node: StreamNode, job_name: str | None) -> None:
+        """Run a job of one node and what it reads from, to its end; it never continues an earlier one."""
+        graph = self._stream_graph(_FRAME_JOB_NAME if job_name is None else job_name, [node])
+        handle = self._submit(graph, continues=False)
+        handle.client.get_job_execution_result().result()
+
+    def _stream_graph(self, job_name: str | None, apart: list[StreamNode] | None = None) -> StreamGraph:
         config = self._configuration
         configured_name = config.get(option_table.JOB_NAME)
         if job_name is None or (job_name == _JOB_NAME and configured_name is not None):
             job_name = configured_name or _JOB_NAME
         self._caches.prepare()
-        nodes = self._pipeline.nodes()
+        nodes = self._pipeline.nodes() if apart is None else with_ancestors(apart)
         if not nodes:
             raise EmptyJobError(job_name)
         return StreamGraph(
@@ -291,17 +330,20 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
             job_type=_job_type(config.get(option_table.RUNTIME_MODE), nodes),
         )
 
-    def _submit(self, graph: StreamGraph) -> JobHandle:
+    def _submit(self, graph: StreamGraph, *, continues: bool = True) -> JobHandle:
         from penstock._engine import launch
 
-        ended = self._caches.write(graph, self._configuration)
+        configuration = Configuration(self._configuration)
+        if not continues:
+            configuration.remove_config(option_table.RECOVERY_PATH.key)
+        ended = self._caches.write(graph, configuration)
         try:
             job_graph: JobGraph = build_job_graph(graph)
             if graph.job_type is JobType.BATCH:
-                _check_batch(self._configuration, graph)
+                _check_batch(configuration, graph)
                 job_graph = with_combiners(job_graph) if self._configuration.get(BATCH_COMBINE) else job_graph
-            self._pipeline.execute()
-            handle = launch.submit(job_graph, Configuration(self._configuration), main_classes(), ended)
+            self._pipeline.execute(graph.nodes)
+            handle = launch.submit(job_graph, configuration, main_classes(), ended)
         except Exception as error:
             ended(None)
             failure = error  # Python forgets the other name at the end of this block

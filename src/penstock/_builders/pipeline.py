@@ -16,7 +16,7 @@ from penstock.common.conversion import conversion
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from penstock.common.typeinfo import TypeInformation
 
@@ -102,6 +102,12 @@ class Pipeline:
         """Add a node that reads an edge and stands for it in later jobs; it runs once something reads from it."""
         return self._node(OperatorKind.CACHE, "CacheWrite", {"sink": None}, (edge,), sized_like=edge.source)
 
+    def add_apart(
+        self, kind: OperatorKind, name: str, members: Mapping[str, object], inputs: tuple[StreamEdge, ...]
+    ) -> StreamNode:
+        """Add an operator that the next execution does not run: it has a job of its own."""
+        return self._node(kind, name, members, inputs)
+
     def nodes(self) -> list[StreamNode]:
         """Return the nodes of the next execution: operators added since the last one, and all operators upstream."""
         return with_ancestors(self._pending)
@@ -111,11 +117,14 @@ class Pipeline:
         self._pending.clear()
         _waiting.discard(id(self))
 
-    def execute(self) -> None:
-        """Note that the operators are being executed, and forget them as `clear` does."""
+    def execute(self, nodes: Iterable[StreamNode]) -> None:
+        """Note that operators are being executed, and forget them: the next execution does not run them again."""
         global _executed  # noqa: PLW0603 - it is about the process
         _executed = True
-        self.clear()
+        executed = {node.id for node in nodes}
+        self._pending = [node for node in self._pending if node.id not in executed]
+        if not self._pending:
+            _waiting.discard(id(self))
 
     def _node(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from penstock._shelf import show
+from penstock.common.notebook import close_when_interrupted, forget
 from penstock.errors import JobRunError
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ T = TypeVar("T")
 class CloseableIterator(Generic[T]):
     """The records of a running job, each once its checkpoint has completed; closing the iterator early cancels the job.
 
-    Use it in a ``with`` statement, so that the job ends with it.
+    Use it in a ``with`` statement, so that the job ends with it. In a notebook an interruption of the cell closes it.
 
     Source: ``pyflink.datastream.data_stream.CloseableIterator``.
 
@@ -32,6 +33,7 @@ class CloseableIterator(Generic[T]):
         self._records = records
         self._client = client
         self._over = False
+        close_when_interrupted(self)
 
     def __iter__(self) -> CloseableIterator[T]:
         return self
@@ -52,19 +54,23 @@ class CloseableIterator(Generic[T]):
         try:
             return next(self._records)
         except (StopIteration, JobRunError):
-            self._over = True
+            self._end()
             raise
 
     def close(self) -> None:
         """End the job if it still runs, and wait until it has ended."""
         if self._over:
             return
-        self._over = True
+        self._end()
         self._client.cancel().result()
         try:
             self._client.get_job_execution_result().result()
         except JobRunError:
             return  # cancelled as intended, or failed before the failing record was requested
+
+    def _end(self) -> None:
+        self._over = True
+        forget(self)
 
     def __enter__(self) -> CloseableIterator[T]:
         return self

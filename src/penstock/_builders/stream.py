@@ -20,6 +20,7 @@ from penstock._builders.batch_functions import BatchFunctions, KeyedBatchAggrega
 from penstock._builders.caches import CachedStream
 from penstock._builders.checks import check_function, check_watermark_strategy
 from penstock._builders.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
+from penstock._builders.dataframes import FrameOutput
 from penstock._builders.field_aggregations import FieldAggregations
 from penstock._builders.interval_join import IntervalJoining
 from penstock._builders.keyed_functions import KeyedFilter, KeyedFlatMap, KeyedMap
@@ -31,6 +32,7 @@ from penstock._engine.graph.job_graph import OperatorKind, PartitionerKind
 from penstock._engine.graph.pickling import dumps_members
 from penstock._engine.graph.stream_graph import Partitioning, StreamEdge, StreamNode
 from penstock._shelf import show
+from penstock.common.config_check import say_without_effect
 from penstock.common.typeinfo import TupleTypeInfo, TypeInformation, Types
 from penstock.errors import UnsupportedOperationError
 
@@ -61,7 +63,7 @@ _SETTINGS = {
 }
 
 
-class DataStream(AllWindowing[T], BatchFunctions[T], StreamPartitioning[T], StreamOutputs[T]):
+class DataStream(AllWindowing[T], BatchFunctions[T], StreamPartitioning[T], FrameOutput[T], StreamOutputs[T]):
     """A stream of records, made by the environment or out of another stream.
 
     Every method that takes a function takes a Function object or a plain callable. The function is pickled at the call,
@@ -159,12 +161,15 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamPartitioning[T], Stre
         """Assign timestamps and watermarks, which replace existing ones.
 
         Args:
-            watermark_strategy: Without a timestamp assigner, the records keep their timestamps.
+            watermark_strategy: Without a timestamp assigner, the records keep their timestamps. An alignment has no
+                effect here: only sources can pause, so it belongs to ``from_source``.
 
         Raises:
             TypeError: The strategy is no WatermarkStrategy.
         """
         check_watermark_strategy(watermark_strategy)
+        if watermark_strategy.alignment is not None:
+            say_without_effect("An alignment in assign_timestamps_and_watermarks", "only sources can pause")
         members = {"watermark_strategy": watermark_strategy}
         return self._transform(
             OperatorKind.WATERMARKS, "Timestamps/Watermarks", members, self._type_info, conform=False, keep_size=True

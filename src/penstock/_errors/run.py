@@ -239,6 +239,23 @@ class PartitionError(JobRunError):
 
 
 @declared
+class UnstableKeyError(JobRunError):
+    """A key selector gave two keys for one record."""
+
+    operator: str  #: the name of the operator whose stream is keyed
+    record: str  #: the record, shortened
+    keys: tuple[str, str]  #: the keys, shortened
+
+    def __str__(self) -> str:
+        first, second = self.keys
+        return (
+            f"The key selector of {self.operator!r} gave the key {first} for the record {self.record}, and {second} "
+            "when it was asked again. Records of one key would not meet. Make the key of the record alone: without "
+            "random numbers, the clock, counters, or the order of a set."
+        )
+
+
+@declared
 class BatchColumnsError(JobRunError):
     """A batch of columns does not match its declaration, for example because its columns are not records."""
 

@@ -109,3 +109,12 @@ def int64_column(values: Sequence[int]) -> Any:
     import pyarrow as pa
 
     return cast("Any", pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(array("q", values))]))
+
+
+def int64_column_of(numbers: Any) -> Any:
+    """Return an array of whole numbers of NumPy's as a column; without a copy, where they are of 64 bits."""
+    import numpy as np
+    import pyarrow as pa
+
+    octets = pa.py_buffer(cast("Any", np.ascontiguousarray(numbers.reshape(-1), np.int64)))
+    return cast("Any", pa.Array.from_buffers(pa.int64(), numbers.size, [None, octets]))

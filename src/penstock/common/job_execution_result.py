@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
+from penstock.common.notebook import table
+
 if TYPE_CHECKING:
     from penstock.common.job_id import JobID
 
@@ -54,6 +56,9 @@ class JobExecutionResult:
         late_records_dropped: The number of records that came too late and were dropped, by the name of the operator.
         given_up_committables: The committables that its sinks' committers gave up for good, oldest first.
         unread_splits: The number of splits that readers had left when they finished, by the name of the source.
+        job_name: The name of the job; ours, as the next two.
+        records: The number of records that its sources read in this run.
+        epochs: The number of epochs that were accepted in this run.
 
     Source: ``pyflink.common.JobExecutionResult``.
 
@@ -69,6 +74,9 @@ class JobExecutionResult:
     late_records_dropped: dict[str, int] = field(default_factory=dict[str, int])
     given_up_committables: tuple[GivenUpCommittables, ...] = ()
     unread_splits: dict[str, int] = field(default_factory=dict[str, int])
+    job_name: str = ""
+    records: int = 0
+    epochs: int = 0
 
     def get_job_id(self) -> JobID:
         """Return the id of the job."""
@@ -122,6 +130,20 @@ class JobExecutionResult:
         lines += map(str, self.given_up_committables)
         lines += [f"Splits left unread by {name}: {count}" for name, count in self.unread_splits.items()]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Return the result as a table, for notebooks."""
+        rows: list[tuple[str, str]] = [
+            ("id", str(self.job_id)),
+            ("runtime", f"{self.net_runtime_ms / 1000:,.3f} s"),
+            ("records read", f"{self.records:,}"),
+            ("epochs", f"{self.epochs:,}"),
+            *((f"accumulator {name}", _shown(value)) for name, value in self.accumulators.items()),
+            *((f"late records dropped by {name}", f"{count:,}") for name, count in self.late_records_dropped.items()),
+            *(("given up", str(entry)) for entry in self.given_up_committables),
+            *((f"splits left unread by {name}", f"{count:,}") for name, count in self.unread_splits.items()),
+        ]
+        return table(f"Job {self.job_name!r} has finished", (), rows)
 
 
 def _shown(value: Any) -> str:

@@ -65,10 +65,10 @@ MAX_PARALLELISM = option(
 JOB_NAME = optional("pipeline.name", STRING, "name of a job that is executed without one")
 GLOBAL_JOB_PARAMETERS = option("pipeline.global-job-parameters", MAP, {}, "what get_job_parameter() finds")
 AUTO_WATERMARK_INTERVAL = option(
-    "pipeline.auto-watermark-interval",
-    DURATION,
-    Duration.of_millis(200),
-    "how often periodic watermarks are emitted; 0 emits none",
+    "pipeline.auto-watermark-interval", DURATION, Duration.of_millis(200), "time between periodic watermarks; 0: none"
+)
+ALLOW_UNALIGNED_SOURCE_SPLITS = option(
+    "pipeline.watermark-alignment.allow-unaligned-source-splits", BOOL, False, "single splits need not pause"
 )
 OPERATOR_CHAINING = option(
     "pipeline.operator-chaining.enabled",
@@ -465,7 +465,7 @@ RESTART_FINISHED_SOURCES = option(
     "penstock.restart-finished-sources", LIST, (), "uids of finished sources that read new input after a restore"
 )
 PROGRESS_ENABLED = option(
-    "penstock.progress.enabled", BOOL, False, "a line in the terminal shows the job's records, epochs and checkpoints"
+    "penstock.progress.enabled", BOOL, False, "a line shows records, epochs and checkpoints; in notebooks by default"
 )
 LOG_FORMAT = optional(
     "penstock.log.format",

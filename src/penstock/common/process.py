@@ -13,7 +13,7 @@ import select
 import sys
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, ParamSpec
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TextIO
 
 from penstock._errors.text import printable
 
@@ -35,14 +35,23 @@ def report(text: str) -> None:
     """
     stream = sys.stderr
     with contextlib.suppress(Exception):  # reporting must never fail
-        try:
-            descriptor = stream.fileno()
-        except (AttributeError, OSError, ValueError):  # a stream of a notebook or a test
+        descriptor = _descriptor(stream)
+        if descriptor is None:
             stream.write(f"{printable(text)}\n")
             stream.flush()
         else:
             line = f"{_take_line(stream)}{printable(text)}\n"
             _write(descriptor, line.encode(stream.encoding or "utf-8", "backslashreplace"))
+
+
+def _descriptor(stream: TextIO) -> int | None:
+    """Return the number of the file that a stream writes to; None for a stream of a notebook or a test."""
+    if type(stream).__module__.startswith("ipykernel."):  # its number is that of the log of the notebook's server
+        return None
+    try:
+        return stream.fileno()
+    except (AttributeError, OSError, ValueError):
+        return None
 
 
 def _take_line(stream: object) -> str:

@@ -296,15 +296,25 @@ class WatermarkStrategy:
         max_allowed_watermark_drift: Duration,
         update_interval: Duration | None = None,
     ) -> WatermarkStrategy:
-        """Return this strategy with a group of sources to stay together with.
+        """Return this strategy with a group of sources to stay together with; for ``from_source``.
 
         Args:
-            watermark_group: The name of the group.
-            max_allowed_watermark_drift: A source further ahead of the group's smallest watermark than this pauses.
-            update_interval: How often the group's smallest watermark is made known; one second by default.
+            watermark_group: The name of the group; all sources of a job that name it belong to it.
+            max_allowed_watermark_drift: A source subtask, or a split of it, further ahead of the smallest watermark of
+                the group than this pauses. Those that are idle, without splits or at their end do not count.
+            update_interval: How often Flink makes the group's smallest watermark known; here each epoch does.
+
+        Raises:
+            TypeError: The drift is no Duration.
+            ValueError: It is negative.
+
+        Source: FLIP-182, FLIP-217.
         """
         interval_ms = _DEFAULT_ALIGNMENT_INTERVAL_MS if update_interval is None else update_interval.to_millis()
         drift_ms = millis_of("max_allowed_watermark_drift", max_allowed_watermark_drift)
+        if drift_ms < 0:
+            msg = f"max_allowed_watermark_drift cannot be negative: {max_allowed_watermark_drift}."
+            raise ValueError(msg)
         return replace(self, alignment=WatermarkAlignment(watermark_group, drift_ms, interval_ms))
 
 

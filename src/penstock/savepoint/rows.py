@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import pyarrow as pa
 
+from penstock.common.notebook import MOST_ROWS, message, table
+from penstock.errors import PenstockError
 from penstock.savepoint._plain import as_read
 
 if TYPE_CHECKING:
@@ -56,6 +58,14 @@ class StateRows(Generic[EntryT]):
     def __iter__(self) -> Iterator[EntryT]:
         for part in self.parts:
             yield from part()
+
+    def _repr_html_(self) -> str:
+        """Return the first entries as a table, for notebooks."""
+        rows = map(self.shape.cells, islice(self, MOST_ROWS + 1))  # one more, so that the table says that there are
+        try:
+            return table(self.shape.title, self.columns, rows, is_text=False)
+        except PenstockError as error:  # such as values of classes that were not named
+            return message(error)
 
     def to_pandas(self) -> pd.DataFrame:
         """Return all entries as a pandas DataFrame, whose columns hold the Python values themselves.

@@ -17,6 +17,7 @@ from penstock._engine.state.kinds.registry import has_sub_keys
 from penstock._engine.state.rows import IN_ADDRESS
 from penstock._engine.state.table import MISSING
 from penstock._engine.state.trust import ALL_CLASSES, AllowedClasses
+from penstock.common.notebook import table
 from penstock.errors import UnknownStateError
 from penstock.savepoint._columns import RowShape
 from penstock.savepoint.entries import BroadcastEntry, KeyedEntry, ListItem, MapEntry, SplitEntry, TimerEntry
@@ -217,6 +218,15 @@ class Savepoint:
 
     # ---------------------------------------------------------------------------------------------------------- helpers
 
+    def _repr_html_(self) -> str:
+        """Return its operators and their states as a table, for notebooks; nothing is unpickled."""
+        info = self.info
+        columns = ("operator", "uid", "parallelism", "state", "kind", "keys or items", "bytes")
+        footer = f"{len(info.operators):,} operators, {info.files:,} files, {info.bytes:,} bytes; {info.path}"
+        title = f"{info.kind.capitalize()} {info.checkpoint_id} of job {info.job_name!r}"
+        rows = (row for operator in info.operators for row in _state_rows(operator))
+        return table(title, columns, rows, footer=footer)
+
     def _places(self, uid: str) -> list[SubtaskStateLocation]:
         parallelism = self._located.snapshot.operators[uid].parallelism
         classes = self._located.classes
@@ -229,6 +239,21 @@ class Savepoint:
             kinds = " or ".join(sorted(mode.value for mode in wanted))
             raise UnknownStateError(self.path, f"{kinds} state {name!r} of operator {uid!r}", known)
         return modes[name]
+
+
+def _state_rows(operator: OperatorInfo) -> Iterator[tuple[object, ...]]:
+    """Return a row for each state of an operator; the first one names it, and says so where there is none."""
+    states: list[tuple[object, ...]] = []
+    for state in operator.keyed_states:
+        keys = "unknown" if state.keys is None else f"{state.keys:,}"
+        states.append((state.name, state.kind or "undeclared", keys, f"{state.bytes:,}"))
+    states += [(state.name, state.mode, f"{state.items:,}", "") for state in operator.operator_states]
+    if operator.source is not None:
+        states.append(("splits", "source", f"{sum(operator.source.reader_splits):,}", ""))
+    named = operator.name, operator.uid, operator.parallelism
+    for row in states or [("none", "", "", f"{operator.bytes:,}")]:
+        yield *named, *row
+        named = "", "", ""
 
 
 def _title(uid: str, name: str) -> str:

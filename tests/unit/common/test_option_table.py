@@ -49,6 +49,7 @@ CASES: dict[str, Case] = {
     "pipeline.operator-chaining.chain-operators-with-different-max-parallelism": _ON,
     "pipeline.auto-generate-uids": _ON,
     "pipeline.watermark-alignment.allow-unaligned-source-splits": _OFF,
+    "pipeline.watermark-alignment.buffer-size": Case("3", "0", "-1"),
     "pipeline.object-reuse": _OFF,
     "execution.buffer-timeout.interval": Case("100 ms", "0 ms", "soon"),
     "execution.checkpointing.interval": Case(None, "10 ms", "9 ms"),

@@ -10,7 +10,12 @@ from tests.kit.epochs import Job
 from tests.kit.program import Program
 
 from penstock.common.time import Duration
-from penstock.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
+from penstock.common.watermark_strategy import (
+    TimestampAssigner,
+    WatermarkGenerator,
+    WatermarkOutput,
+    WatermarkStrategy,
+)
 from penstock.datastream import ProcessFunction
 from penstock.datastream.connectors.base import Boundedness, InputStatus, Source, SourceReader, SourceSplit
 from penstock.testing.clock import ManualClock
@@ -135,6 +140,31 @@ def test_an_assigned_split_holds_the_watermark_back_before_its_first_record(
 def test_the_watermark_is_the_smallest_of_the_splits(program: Program, tmp_path: Path) -> None:
     job = job_with_an_edge(program, tmp_path, InTurns(records("0", 100, 200, 300), records("1", 50, 60, 70)), bounded())
     assert [watermark_after(job, 1) for _ in range(4)][1:] == [49, 49, 59]
+
+
+class AfterPairs(WatermarkGenerator):
+    """Emits with every second record that it sees: generators of splits count for themselves."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+
+    def on_event(self, event: Any, event_timestamp: int, output: WatermarkOutput) -> None:
+        self.seen += 1
+        if self.seen % 2 == 0:
+            output.emit_watermark(event_timestamp)
+
+    def on_periodic_emit(self, output: WatermarkOutput) -> None: ...
+
+
+@pytest.mark.behaviour(193)
+@pytest.mark.parametrize("workers", [1, 3])
+def test_each_split_has_its_own_generator_also_after_its_reader_was_made_again(
+    program: Program, tmp_path: Path, workers: int
+) -> None:
+    source = InTurns(records("0", 100, 200, 300, 400), records("1", 50, 60, 70, 80))
+    strategy = WatermarkStrategy.for_generator(lambda context: AfterPairs()).with_timestamp_assigner(Second())
+    job = job_with_an_edge(program, tmp_path, source, strategy, workers=workers, seed=5)
+    assert [watermark_after(job, 1) for _ in range(8)][2:] == [-(2**63), 60, 60, 60, 60, 80]
 
 
 def test_the_watermark_goes_on_when_a_slow_split_ends(program: Program, tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ LACKING = errors.UnsupportedOperationError("get_map_state", "it comes later")
         raised(lambda: object.__new__(EngineRuntimeContext).get_everything()),  # type: ignore[attr-defined]
         raised(import_what_is_not_there),
         errors.PartitionError("9", 3),
+        errors.UnstableKeyError("Reduce", "1", ("'a'", "'b'")),
         errors.UnpicklableStateError("locks", "'a'", "_thread.lock", "cannot pickle"),
         errors.StateClassError("place", "no module"),
         errors.SourceFileChangedError("in.csv", "it has 5 bytes"),

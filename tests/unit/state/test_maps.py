@@ -211,3 +211,17 @@ def test_declared_types_of_keys_and_values_are_held(tmp_path: Path) -> None:
         maps.of("a").put(1, 2)
     with pytest.raises(DeclaredTypeError, match="A key of state 'carts' of 'op'"):
         maps.of("a").put("1", "x")
+
+
+def test_an_entry_that_an_epoch_puts_and_removes_leaves_nothing(tmp_path: Path) -> None:
+    maps = Maps(tmp_path, ROOMS[1])
+    maps.of("a").put("kept", 1)
+    maps.commit()
+    maps.of("a").put("brief", 2)
+    maps.of("a").remove("brief")
+    assert list(maps.store.table("carts").pane().hot) == [("a", (), "kept")]
+    assert maps.commit() is None
+    maps.of("a").remove("kept")
+    assert maps.commit() is not None
+    maps.commit(anew=True)
+    assert list(maps.of("a").items()) == []

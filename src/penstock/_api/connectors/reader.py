@@ -268,7 +268,8 @@ class SourceReader(ABC, Generic[T, SplitT]):
         del splits_to_pause, splits_to_resume
         raise UnsupportedOperationError(
             f"pausing single splits of {type(self).__name__}",
-            "it reads its splits as one; leave out the watermark alignment",
+            "it reads its splits as one; let each subtask read one split, leave out the watermark alignment, or set "
+            "pipeline.watermark-alignment.allow-unaligned-source-splits",
         )
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:

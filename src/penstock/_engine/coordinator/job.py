@@ -177,6 +177,11 @@ class JobCoordinator:
         return self._start.chain is not None
 
     @property
+    def is_over(self) -> bool:
+        """Whether the job has ended, and nothing is left from which it could continue."""
+        return self._termination.is_over
+
+    @property
     def accumulators(self) -> Mapping[str, Mapping[str, StoredAccumulator]]:
         """The accumulators at the last completed checkpoint, by operator uid and name."""
         ended = self._start.already_ended

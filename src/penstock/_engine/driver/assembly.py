@@ -27,22 +27,32 @@ from penstock._engine.driver.epochs.execution import EpochPlanner, Epochs
 from penstock._engine.driver.loop import JobLoop
 from penstock._engine.driver.mailbox import Mailbox, SystemClock
 from penstock._engine.driver.monitor.job_monitor import JobMonitor
+from penstock._engine.driver.monitor.notebook_progress import NotebookProgress
 from penstock._engine.driver.monitor.progress_bar import ProgressBar
 from penstock._engine.driver.monitor.unread_splits import unread_splits
 from penstock._engine.driver.monitor.views import checkpoint_settings, plan_view
 from penstock._engine.graph.job_graph import JobType
 from penstock._engine.plan.levels import build_plan
-from penstock._engine.protocol.paths import blobs_directory, results_directory, run_of_result
+from penstock._engine.protocol.paths import (
+    blobs_directory,
+    frames_directory,
+    frames_prefix,
+    results_directory,
+    run_of_file,
+)
 from penstock._engine.storage.local_state import LocalStateDirectory
 from penstock._engine.storage.opening import open_storage, options_for_tasks, storage_options
+from penstock._engine.storage.run_files import RunFiles
 from penstock._engine.storage.scratch import ScratchDirectory
 from penstock._engine.storage.temporary import TemporaryStorage
 from penstock.common import option_table
+from penstock.common.notebook import is_notebook
 from penstock.common.redaction import hiding, learn_secrets, shown_text, shown_value
 from penstock.common.s3 import is_s3_setting
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from penstock._engine.driver.background import BackgroundExecutor
@@ -138,8 +148,11 @@ def assemble(
             directory, runs = blobs_directory(coordinator.job_id), coordinator.chain.runs  # some may have been killed
             names = [name for name in storage.names(directory) if name.partition("-")[0] in runs]
             storage.delete([f"{directory}/{name}" for name in names])
-        if graph.job_type is JobType.BATCH:
-            _delete_results(storage, coordinator)
+        is_batch = graph.job_type is JobType.BATCH
+        if is_batch:
+            _delete_of_runs(storage, coordinator, results_directory(coordinator.job_id))
+        if is_batch or coordinator.is_over:
+            _delete_of_runs(storage, coordinator, frames_directory(coordinator.job_id))
         if temporary is not None:
             temporary.remove()
 
@@ -169,11 +182,15 @@ def assemble(
         close_functions=lambda: environment.runner.release(identity.run_id),
         store_options=options_for_tasks(options),
     )
-    enumerators = Enumerators(program.sources, mailbox, background)
+
+    def run_files() -> RunFiles:
+        prefix = frames_prefix(coordinator.job_id, identity.run_id)
+        return RunFiles(storage.url, prefix, options_for_tasks(options))
+
+    enumerators = Enumerators(program.sources, mailbox, background, run_files)
     listeners: list[JobStatusListener] = [watch]
-    if configuration.get(option_table.PROGRESS_ENABLED):
-        left = partial(_unread_splits, enumerators, coordinator) if job_plan.bounded else None
-        listeners.append(ProgressBar(graph.name, unread_splits=left))
+    left = partial(_unread_splits, enumerators, coordinator) if job_plan.bounded else None
+    listeners += _shown_progress(graph.name, configuration, left)
     loop = JobLoop(
         coordinator,
         graph.name,
@@ -193,11 +210,11 @@ def assemble(
     return driver, loop
 
 
-def _delete_results(storage: FileStorage, coordinator: JobCoordinator) -> None:
-    """Delete the stored results of the job's stages, including those of killed runs."""
+def _delete_of_runs(storage: FileStorage, coordinator: JobCoordinator, directory: str) -> None:
+    """Delete the files of a directory that the runs of the job have written, the killed ones among them."""
     if coordinator.has_taken_over:
-        directory, runs = results_directory(coordinator.job_id), coordinator.chain.runs
-        names = [name for name in storage.names(directory) if run_of_result(name) in runs]
+        runs = coordinator.chain.runs
+        names = [name for name in storage.names(directory) if run_of_file(name) in runs]
         storage.delete([f"{directory}/{name}" for name in names])
 
 
@@ -210,6 +227,16 @@ def _name_those_without_uid(graph: JobGraph) -> None:
             "program alone; give them a uid, so that the program may change around them",
             *(graph.name, ", ".join(unnamed)),
         )
+
+
+def _shown_progress(
+    job_name: str, configuration: Configuration, unread_splits: Callable[[], int | None] | None
+) -> list[JobStatusListener]:
+    """Return what shows a job's progress: where that is wanted, and in a notebook where nothing is said about it."""
+    option = option_table.PROGRESS_ENABLED
+    if not configuration.get(option) and (not is_notebook() or configuration.contains_key(option.key)):
+        return []
+    return [NotebookProgress(job_name, unread_splits) if is_notebook() else ProgressBar(job_name, None, unread_splits)]
 
 
 def _unread_splits(enumerators: Enumerators, coordinator: JobCoordinator) -> int | None:

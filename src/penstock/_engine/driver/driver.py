@@ -201,7 +201,19 @@ class JobDriver:
             unread = self.view.unread_splits_by_name
             for name, count in unread.items():
                 _log.warning(_UNREAD, name, count)
-            self.result.set_result(JobExecutionResult(job_id, runtime_ms, self.accumulators(), late, given_up, unread))
+            self.result.set_result(
+                JobExecutionResult(
+                    job_id,
+                    runtime_ms,
+                    self.accumulators(),
+                    late,
+                    given_up,
+                    unread,
+                    job_name=self.job_name,
+                    records=self.progress.records,
+                    epochs=self.progress.epochs,
+                )
+            )
 
 
 def _told(entry: GivenUp) -> GivenUpCommittables:

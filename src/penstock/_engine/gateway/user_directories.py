@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from penstock._engine.storage.ownership import why_not_own
+from penstock._engine.storage.ownership import why_exposed, why_not_own
 from penstock.errors import LocalDirectoryError
 
 
@@ -64,7 +64,7 @@ def _fallback() -> Path:
     user = os.environ.get("USERNAME", "user") if sys.platform == "win32" else str(os.geteuid())
     path = Path(tempfile.gettempdir()) / f"penstock-state-{user}"
     try:
-        reason = why_not_own(path)
+        reason = why_exposed(path.parent) or why_not_own(path)
     except OSError:
         return path
     if reason is not None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from penstock._engine.operators.batch import Batch, RowBatch
 from penstock._engine.operators.opened import OpenedFunctions
 from penstock._engine.protocol.control import OperatorAck
-from penstock._engine.protocol.rows import MIN_WATERMARK
+from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -59,6 +59,8 @@ class EpochContext:
     notify_aborted: int = 0
     #: A savepoint is made of this checkpoint.
     for_savepoint: bool = False
+    #: Sources: the smallest watermark of the others in their alignment group.
+    group_watermark: int = MAX_WATERMARK
 
 
 @dataclass(slots=True)

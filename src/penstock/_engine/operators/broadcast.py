@@ -73,6 +73,8 @@ class BroadcastStates:
     def __init__(self, state: OperatorStateBackend, descriptors: Iterable[MapStateDescriptor], operator: str) -> None:
         stored = {descriptor.name: state.broadcast_state(descriptor.name) for descriptor in descriptors}
         self._descriptors = {descriptor.name: descriptor for descriptor in descriptors}
+        #: The descriptors that functions have asked with, by their names: a function has a copy of its own.
+        self._asked: dict[str, MapStateDescriptor] = {}
         self._writable: dict[str, BroadcastState[Any, Any]] = {
             name: typed_broadcast(found, self._descriptors[name], operator) for name, found in stored.items()
         }
@@ -92,14 +94,16 @@ class BroadcastStates:
 
     def _check(self, descriptor: MapStateDescriptor) -> None:
         """Raise for a map that the broadcast stream does not have, or has with other types."""
-        known = self._descriptors.get(descriptor.name)
-        if known is descriptor:
+        name = descriptor.name
+        if self._asked.get(name) is descriptor:
             return
+        known = self._descriptors.get(name)
         if known is None:
-            raise self._unknown(descriptor.name)
+            raise self._unknown(name)
         asked, own = repr(descriptor.type_info), repr(known.type_info)
         if asked not in (own, _UNTYPED):
-            raise StateDescriptorError(descriptor.name, f"broadcast {own}", f"broadcast {asked}")
+            raise StateDescriptorError(name, f"broadcast {own}", f"broadcast {asked}")
+        self._asked[name] = descriptor
 
     def _unknown(self, name: str) -> UnsupportedOperationError:
         known = ", ".join(map(repr, self._writable))

@@ -179,25 +179,26 @@ class ColumnAggregates(AggregateFunction["tuple[Any, ...]", "tuple[Any, ...]", "
             ]
         )
 
-    def results(self, keys: list[Any], results: list[tuple[Any, ...]], schema: Any) -> Any:
+    def results(self, keys: list[Any], results: Sequence[Sequence[Any]], schema: Any, more: Mapping[str, Any]) -> Any:
         """Return keys and their results as an Arrow batch.
 
         Args:
             keys: The keys.
-            results: What `get_result` has made for each.
+            results: The values of each aggregate, as `get_result` has made them for the keys.
             schema: The schema of a table of partial results, which says what types the columns have.
+            more: Columns to put behind the keys, by name.
 
         Raises:
             BatchColumnsError: A sum has no place in 64 bits, or the values of a column are of several types.
         """
         import pyarrow as pa
 
-        columns = [_column(self.key, keys, schema.field(KEY).type)]
-        for place, values in enumerate(zip(*results, strict=True)):
+        columns = [_column(self.key, keys, schema.field(KEY).type), *more.values()]
+        for place, values in enumerate(results):
             function, parts = self.places[place]
             kind: Any = pa.float64() if function == "mean" else schema.field(str(parts[0])).type
             columns.append(_column(self.names[place], list(values), pa.int64() if kind == _big_numbers() else kind))
-        return cast("Any", pa.RecordBatch).from_arrays(columns, names=[self.key, *self.names])
+        return cast("Any", pa.RecordBatch).from_arrays(columns, names=[self.key, *more, *self.names])
 
 
 def _column(name: str, values: list[Any], kind: Any) -> Any:

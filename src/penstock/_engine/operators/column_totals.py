@@ -204,7 +204,8 @@ class ColumnTotalsOperator(KeyedOperator):
 
     def _results(self, changed: list[tuple[NormalKey, tuple[Any, int]]]) -> ColumnBatch:
         results = [self._aggregates.get_result(self._value(normal)) for normal, _ in changed]
-        batch = self._aggregates.results([key for _, (key, _) in changed], results, self._schema)
+        keys, columns = [key for _, (key, _) in changed], list(zip(*results, strict=True))
+        batch = self._aggregates.results(keys, columns, self._schema, {})
         stamps = [stamp for _, (_, stamp) in changed]
         is_stamped = any(stamp != NO_TIMESTAMP for stamp in stamps)
         return ColumnBatch(batch, self._layout, int64_column(stamps) if is_stamped else None)

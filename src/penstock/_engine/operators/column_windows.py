@@ -11,9 +11,10 @@ from abc import abstractmethod
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock._api.windows.time_windows import AlignedWindows, TumblingEventTimeWindows, checked_timestamp
+from penstock._api.windows.time_windows import AlignedWindows, TumblingEventTimeWindows
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.column_aggregates import GROUP, STAMP
+from penstock._engine.operators.columns import ColumnBatch
 from penstock._engine.operators.record_columns import DeclaredColumns, with_columns
 from penstock._engine.operators.side_outputs import SideOutputs
 from penstock._engine.operators.waiting_columns import WaitingColumns
@@ -23,7 +24,8 @@ from penstock._engine.operators.windows.window_function import WindowResults
 from penstock._engine.operators.windows.window_strategy import AggregatePanes
 from penstock._engine.protocol.rows import MAX_WATERMARK, NO_TIMESTAMP
 from penstock._engine.state.table import ABSENT, MISSING
-from penstock.common.columns import RecordLayout, int64_column, record_maker
+from penstock.common.columns import RecordLayout, int64_column, int64_column_of, record_maker
+from penstock.errors import MissingTimestampError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
     from penstock._api.windows.window import Window
     from penstock._engine.operators.base import EpochContext, Output
     from penstock._engine.operators.column_aggregates import ColumnAggregates
-    from penstock._engine.operators.columns import ColumnBatch
     from penstock._engine.operators.windows.window_function import Entry
     from penstock._engine.protocol.keys import NormalKey
     from penstock._engine.state.table import Pane
@@ -46,25 +47,23 @@ WINDOW_COLUMNS: Final = ("window_start", "window_end")
 
 
 class ColumnResults(WindowResults):
-    """The results of a fired pane: of each key a record of the key, the window's start and end, and the aggregates.
+    """The results of a fired pane: of each key a tuple of the key, the window's start and end, and the aggregates.
 
     Args:
         aggregates: The aggregates.
-        layout: Whether a record is a dict or a Row.
     """
 
-    def __init__(self, aggregates: ColumnAggregates, layout: RecordLayout) -> None:
+    def __init__(self, aggregates: ColumnAggregates) -> None:
         super().__init__(aggregates, aggregated=True)
         self._aggregates = aggregates
-        self._make = record_maker([aggregates.key, *WINDOW_COLUMNS, *aggregates.names], layout)
         self._window: Any = None
 
     def begin(self, window: Window, watermark: int) -> None:
         self._window = window
 
     def emit(self, entries: Iterable[Entry], out: SideOutputs, timestamp: int) -> None:
-        at, make, result = (self._window.start, self._window.end), self._make, self._aggregates.get_result
-        records = [make((key, *at, *result(value))) for _, key, value in entries]
+        start, end, result = self._window.start, self._window.end, self._aggregates.get_result
+        records = [(key, start, end, *result(value)) for _, key, value in entries]
         out.main.records.extend(records)
         out.main.timestamps.extend([timestamp] * len(records))
 
@@ -94,6 +93,9 @@ class _ColumnWindows(WindowOperator):
     takes_columns = True
     aggregates: ColumnAggregates
     given: DeclaredColumns | None
+    layout: RecordLayout
+    #: That of the last partial results.
+    _schema: Any = None
 
     def begin_epoch(self, epoch: EpochContext) -> None:
         super().begin_epoch(epoch)
@@ -104,9 +106,9 @@ class _ColumnWindows(WindowOperator):
         self._due = MAX_WATERMARK
 
     def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
-        if not batch.records:
-            return super().process(batch, input_index)
-        return self.process_columns(with_columns(batch, self.given), input_index)
+        if batch.records:
+            return self.process_columns(with_columns(batch, self.given), input_index)
+        return self._as_columns(super().process(batch, input_index))
 
     def process_columns(self, batch: ColumnBatch, input_index: int) -> Iterable[Output]:
         out = SideOutputs(with_timestamps=True, object_reuse=self.object_reuse)
@@ -116,12 +118,28 @@ class _ColumnWindows(WindowOperator):
             if watermark is not None:
                 self._advance(watermark, out)
                 out.watermark(watermark)
-        return out.outputs()
+        return self._as_columns(out.outputs())
+
+    def _as_columns(self, outputs: Iterable[Output]) -> Iterator[Output]:
+        """Yield outputs with the results of windows as columns; as rows while no record has told the types."""
+        for tag, batch in outputs:
+            if tag is not None or not len(batch):
+                yield tag, batch
+                continue
+            rows = batch.rows()
+            if self._schema is None:
+                make = record_maker([self.aggregates.key, *WINDOW_COLUMNS, *self.aggregates.names], self.layout)
+                yield tag, RowBatch(list(map(make, rows.records)), rows.timestamps, rows.watermarks)
+                continue
+            keys, starts, ends, *results = zip(*rows.records, strict=True)
+            at: dict[str, Any] = dict(zip(WINDOW_COLUMNS, map(int64_column, (starts, ends)), strict=True))
+            columns = self.aggregates.results(list(keys), results, self._schema, at)
+            yield tag, ColumnBatch(columns, self.layout, int64_column(rows.stamps()), rows.watermarks)
 
     def prepare_snapshot(self) -> Iterable[Output]:
         out = SideOutputs(with_timestamps=True, object_reuse=self.object_reuse)
         self._add_waiting(out)
-        return (*super().prepare_snapshot(), *out.outputs())
+        return (*super().prepare_snapshot(), *self._as_columns(out.outputs()))
 
     def finish(self) -> Iterable[Output]:
         return (*self.prepare_snapshot(), *super().finish())
@@ -136,10 +154,10 @@ class _ColumnWindows(WindowOperator):
         import pyarrow.compute as pc
 
         functions: Any = pc
-        if batch.timestamps is None:
-            checked_timestamp(NO_TIMESTAMP)  # raises
-        extremes: Any = functions.min_max(batch.timestamps).as_py()
-        oldest, newest = checked_timestamp(extremes["min"]), extremes["max"]
+        extremes: Any = None if batch.timestamps is None else functions.min_max(batch.timestamps).as_py()
+        if extremes is None or extremes["min"] == NO_TIMESTAMP:
+            raise MissingTimestampError(self.context.operator_name, "of a batch of columns")
+        oldest, newest = extremes["min"], extremes["max"]
         reached = self._first_end(self.watermark + 1) - self.assigner.slide_ms
         if newest < reached or self._first_end(newest) - 1 > MAX_WATERMARK or not self._are_gapless:
             self._add_at_once(batch, out)
@@ -190,27 +208,33 @@ class _ColumnWindows(WindowOperator):
         else:
             table = self.aggregates.partials(table)
             stamps = firsts * table.num_rows
+        self._schema = table.schema
         self._add(RowBatch(self.aggregates.rows(table), stamps), 0, len(stamps), out)
 
     def _slices_of(self, timestamps: Any) -> tuple[Any, list[int]]:
-        """Return a column with the number of each record's slice, and a timestamp in each slice, in order of time."""
+        """Return a column with the number of each record's slice, and a time in each slice, in order of time."""
         import numpy as np
 
-        slide, offset = self.assigner.slide_ms, self.assigner.offset_ms
-        cut = self.assigner.size_ms % slide
+        size, slide, offset = self.assigner.size_ms, self.assigner.slide_ms, self.assigner.offset_ms
+        cut = size % slide
         stamps = timestamps.to_numpy()
-        if int(stamps.min()) not in _PLAIN_TIMES or int(stamps.max()) not in _PLAIN_TIMES:
+        oldest, newest = int(stamps.min()), int(stamps.max())
+        if oldest not in _PLAIN_TIMES or newest not in _PLAIN_TIMES:
             stamps = stamps.astype(object)
-        since_offset = stamps - offset
-        pieces = since_offset // slide
+        numbers = (stamps - offset) // slide
         if cut:
-            pieces = pieces * 2 + (since_offset - pieces * slide >= cut)
-        first, count = pieces.min(), int(pieces.max() - pieces.min()) + 1
+            numbers = numbers * 2 + (stamps - offset - numbers * slide >= cut)
+        first = int(numbers.min())
+        count = int(numbers.max()) - first + 1
         if count > _MOST_SLICES_COUNTED:
-            _, at, numbers = np.unique(pieces, return_index=True, return_inverse=True)
+            _, at, numbers = np.unique(numbers, return_index=True, return_inverse=True)
+            return int64_column_of(numbers), [int(stamp) for stamp in stamps[at]]
+        if cut:
+            starts = [offset + number // 2 * slide + number % 2 * cut for number in range(first, first + count)]
         else:
-            at, numbers = _places_of(np.asarray(pieces - first, np.int64), count)
-        return int64_column_of(numbers), [int(stamp) for stamp in stamps[at]]
+            starts = [offset + number * slide for number in range(first, first + count)]
+        starts[0] = oldest  # the slice may begin before the first possible time
+        return int64_column_of(numbers - first), starts
 
     @abstractmethod
     def _takes_none(self, stamp: int) -> bool:
@@ -235,29 +259,6 @@ class _ColumnWindows(WindowOperator):
     def _counts_as_late(self, is_late: Any, batch: ColumnBatch) -> Any:
         del batch
         return is_late
-
-
-def _places_of(numbers: Any, count: int) -> tuple[Any, Any]:
-    """Return a place of each number that there is, in order, and of all numbers the rank among these.
-
-    Args:
-        numbers: An array of numbers from 0.
-        count: Is greater than all of them.
-    """
-    import numpy as np
-
-    at = np.full(count, -1)
-    at[numbers] = np.arange(len(numbers))
-    there = at >= 0
-    return at[there], numbers if there.all() else (np.cumsum(there) - 1)[numbers]
-
-
-def int64_column_of(numbers: Any) -> Any:
-    """Return an array of NumPy's as a column."""
-    import pyarrow as pa
-
-    column: Any = pa.array(numbers.reshape(-1), pa.int64())
-    return column
 
 
 class TumblingColumnWindowOperator(_ColumnWindows):
@@ -305,7 +306,7 @@ def column_window_operator(
         allowed_lateness_ms=allowed_lateness_ms,
         late_tag=late_tag,
         strategy=ColumnPanes(aggregates),
-        results=ColumnResults(aggregates, layout),
+        results=ColumnResults(aggregates),
     )
-    operator.aggregates, operator.given = aggregates, declared
+    operator.aggregates, operator.given, operator.layout = aggregates, declared, layout
     return operator

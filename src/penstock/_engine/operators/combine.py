@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock._engine.operators.base import NOTHING
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.context import EngineRuntimeContext
-from penstock._engine.operators.keyed import KeyedOperator
+from penstock._engine.operators.keyed import KeyedOperator, refuse_unstable_key
 from penstock._engine.operators.loops import Loops
 from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock._engine.state import pickles
 from penstock._engine.state.table import ABSENT
 from penstock.common.batch_options import SORTED_INPUTS_MEMORY
 from penstock.common.configuration import Configuration
-from penstock.common.copies import own
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -40,7 +39,7 @@ class CombineOperator(KeyedOperator):
         self.loops = Loops()
         #: The partial results by normal key, for each timestamp that they are sent with.
         self.partials: dict[int, dict[Any, Any]] = {}
-        #: The keys by normal key.
+        #: The keys that are not their own normal key, by normal key.
         self._keys: dict[Any, Any] = {}
         self._records, self._next_look = 0, _FIRST_LOOK
 
@@ -54,11 +53,13 @@ class CombineOperator(KeyedOperator):
     def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         if not batch.records:
             return ((None, batch),)
+        refuse_unstable_key(self.selects[0], batch.records[0], self.context.operator_name)
         keys, normals = self.keys_of(batch.records)
         if not self.combines(batch):
             return self._passed_on(keys, batch)
         self.fold(batch, normals)
-        self._keys.update(zip(normals, keys, strict=True))
+        if keys is not normals:
+            self._keys.update(zip(normals, keys, strict=True))
         self._records += len(keys)
         return self._taken() if self._are_many() else NOTHING
 
@@ -70,11 +71,7 @@ class CombineOperator(KeyedOperator):
         """Fold records into the partial results of their keys."""
         call = getattr(self.function, "reduce", self.function)
         partials = self.partials.setdefault(NO_TIMESTAMP, {})
-
-        def keep(key: Any, after: Any) -> Any:
-            partials[key] = own(after)  # a function may return one object for all keys
-
-        self.loops.reduce(call, self.iterate(batch.records), normals, (partials, absent), keep)
+        self.loops.fold(call, self.iterate(batch.records), normals, (partials, absent))
 
     def alone(self, record: Any) -> Any:
         """Return the partial result of one record."""
@@ -101,7 +98,7 @@ class CombineOperator(KeyedOperator):
         self._records, self._next_look = 0, _FIRST_LOOK
         for stamp, partials in taken.items():
             stamps = None if stamp == NO_TIMESTAMP else [stamp] * len(partials)
-            yield None, RowBatch([(keys[normal], partial) for normal, partial in partials.items()], stamps)
+            yield None, RowBatch([(keys.get(normal, normal), partial) for normal, partial in partials.items()], stamps)
 
     def prepare_snapshot(self) -> Iterable[Output]:
         return self._taken()

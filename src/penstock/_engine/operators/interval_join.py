@@ -7,24 +7,27 @@ equals the watermark, which are not late.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from penstock._api.functions.joins import ProcessJoinFunction
 from penstock._api.state.descriptors import MapStateDescriptor
 from penstock._engine.operators.process import KeyedProcessOperator
 from penstock._engine.operators.windows.late_records import LateRecords
 from penstock._engine.protocol.rows import MAX_WATERMARK, NO_TIMESTAMP
+from penstock._engine.state.table import ABSENT, MISSING
 from penstock.common.short_repr import short_repr
 from penstock.errors import MissingTimestampError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock._api.state.kinds import MapState
     from penstock._api.time_domain import TimeDomain
     from penstock._engine.operators.base import EpochContext, OperatorContext
     from penstock._engine.operators.batch import RowBatch
     from penstock._engine.operators.side_outputs import SideOutputs
+    from penstock._engine.protocol.keys import NormalKey
+    from penstock._engine.state.table import Pane
     from penstock._engine.state.timers import DueTimer
 
 _REMEDY = "side_output_left_late_data() and side_output_right_late_data() keep them."
@@ -59,7 +62,7 @@ class IntervalJoinOperator(KeyedProcessOperator):
         self._bounds = (lower_ms, upper_ms), (-upper_ms, -lower_ms)
         self._late_tags = late_tags
         self._late: LateRecords
-        self._sides: list[MapState[int, list[Any]]] = []
+        self._sides: list[_Side] = []
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
@@ -67,22 +70,32 @@ class IntervalJoinOperator(KeyedProcessOperator):
 
     def open_functions(self, epoch: EpochContext) -> None:
         states = self.runtime_context()
-        names = "interval-join-left", "interval-join-right"
-        self._sides = [states.get_map_state(MapStateDescriptor(name)) for name in names]
+        self._sides = []
+        for name in ("interval-join-left", "interval-join-right"):
+            states.get_map_state(MapStateDescriptor(name))
+            self._sides.append(_Side(self.store.table(name).pane()))
         super().open_functions(epoch)
 
     def process_run(self, batch: RowBatch, start: int, stop: int, input_index: int, out: SideOutputs) -> None:
         records = batch.records[start:stop]
         keys, normals = self.keys_of(records, input_index)
         stamps, key, watermark = batch.stamps(start, stop), self.key, self.timers.watermark
+        own = self._sides[input_index]
+        others, (lower, upper) = self._sides[1 - input_index], self._bounds[input_index]
         for value, key.key, key.normal, stamp in zip(self.iterate(records), keys, normals, stamps, strict=True):
             if stamp == NO_TIMESTAMP:
                 raise MissingTimestampError(self.context.operator_name, short_repr(value))
             if stamp < watermark:
                 self._leave_out(value, stamp, input_index, out)
-            else:
-                self._keep(out.given(value), stamp, input_index)
-                self._join(value, stamp, input_index, out)
+                continue
+            over = stamp + upper + 1
+            is_kept = over > watermark
+            # Where records of that time are there, so is the timer; the watermark does not come past all times.
+            if is_kept and own.add(key.normal, stamp, out.given(value)) and over <= MAX_WATERMARK:
+                self.event_timers.register(over, key.normal, (), key.key)
+            met = others.within(key.normal, stamp + lower, stamp + upper)
+            if met:
+                self._join(value, stamp, met, input_index, out)
 
     def _leave_out(self, value: Any, stamp: int, input_index: int, out: SideOutputs) -> None:
         """Drop a late record, or emit it to its side output."""
@@ -94,48 +107,80 @@ class IntervalJoinOperator(KeyedProcessOperator):
         late.records.append(value)
         late.timestamps.append(stamp)
 
-    def _keep(self, value: Any, stamp: int, input_index: int) -> None:
-        """Keep a record for later records of the other side."""
-        over = stamp + self._bounds[input_index][1] + 1
-        if over <= self.timers.watermark:
-            return
-        side = self._sides[input_index]
-        records = side.get(stamp)
-        if records is None:
-            records = []
-        if not records and over <= MAX_WATERMARK:  # else no watermark passes that time
-            self.timers.register_event_time_timer(over)
-        records.append(value)
-        side.put(stamp, records)
+    def _join(self, value: Any, stamp: int, met: list[tuple[int, Any]], input_index: int, out: SideOutputs) -> None:
+        """Join a record with those of the other side that are there, in the order of their timestamps.
 
-    def _join(self, value: Any, stamp: int, input_index: int, out: SideOutputs) -> None:
-        """Join a record with the kept records of the other side, in the order of their timestamps.
-
-        The function gets copies, because both records may be joined again.
+        The function gets copies, because both records may meet others, too.
         """
-        lower, upper = self._bounds[input_index]
-        earliest, latest = stamp + lower, stamp + upper
-        others = [item for item in self._sides[1 - input_index].items() if earliest <= item[0] <= latest]
         call, given, is_left = self.calls[input_index], out.given, input_index == 0
-        for other_stamp, values in sorted(others, key=_stamp):
+        for other_stamp, values in met:
             context = PairContext(stamp, other_stamp) if is_left else PairContext(other_stamp, stamp)
             for other in values:
-                pair = (value, other) if is_left else (other, value)
-                results = call(given(pair[0]), given(pair[1]), context)
+                left, right = (value, other) if is_left else (other, value)
+                results = call(given(left), given(right), context)
                 if results is not None:
                     out.extend(results, context.at)
 
     def _call_timers(self, due: Iterator[DueTimer], domain: TimeDomain, out: SideOutputs) -> None:
-        """Drop the records that no later record can join."""
+        """Forget what no later record can join."""
         for over, self.key.normal, _namespace, self.key.key in due:
             self.store.turn_to(self.key.normal)
             for side, (_, upper) in zip(self._sides, self._bounds, strict=True):
-                if side.contains(over - upper - 1):
-                    side.remove(over - upper - 1)
+                side.forget(self.key.normal, over - upper - 1)
 
 
-def _stamp(item: tuple[int, list[Any]]) -> int:
-    return item[0]
+class _Side:
+    """The records of one side: the rows of a map state, by the timestamps of records.
+
+    Args:
+        pane: The pane of the state.
+    """
+
+    __slots__ = ("_dirty", "_hot", "_load", "_pane", "_rows")
+
+    def __init__(self, pane: Pane) -> None:
+        # These stay the same objects for the life of the pane.
+        self._hot = pane.hot
+        self._dirty = pane.dirty
+        self._load = pane.load
+        self._pane = pane
+        self._rows = pane.sub_rows()
+
+    def add(self, normal: NormalKey, stamp: int, record: Any) -> bool:
+        """Add a record of a key; return whether it is the first one of its time."""
+        address = normal, (), stamp
+        records = self._hot.get(address, MISSING)
+        if records is MISSING:
+            records = self._load(address)
+        self._dirty.add(address)
+        if records is not ABSENT:
+            records.append(record)
+            return False
+        self._hot[address] = [record]
+        self._rows.note(address)
+        return True
+
+    def within(self, normal: NormalKey, first: int, last: int) -> list[tuple[int, list[Any]]]:
+        """Return the records of a key from one time to another, both included, by their times in order."""
+        hot, owner = self._hot, (normal, ())
+        if self._pane.stored:
+            rows: Any = ((address[2], records) for address, records, *_ in cast("Any", self._rows.rows(owner)))
+            met = [(stamp, records) for stamp, records in rows if first <= stamp <= last]
+        else:
+            held: Any = self._rows.in_memory(owner)
+            near = [address for address in held if first <= address[2] <= last]
+            met = [(address[2], hot[address]) for address in near if hot[address] is not ABSENT]
+        if len(met) > 1:
+            met.sort(key=itemgetter(0))
+        return met
+
+    def forget(self, normal: NormalKey, stamp: int) -> None:
+        """Delete the records of a key and a time."""
+        address = normal, (), stamp
+        held = self._hot.get(address, MISSING)
+        if (self._load(address) if held is MISSING else held) is not ABSENT and not self._rows.discard(address):
+            self._hot[address] = ABSENT
+            self._dirty.add(address)
 
 
 class PairContext(ProcessJoinFunction.Context):

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.user_functions import UserFunctionOperator
 from penstock._engine.protocol.control import OperatorAck
-from penstock._engine.protocol.keys import NormalKey, normal_key
+from penstock._engine.protocol.keys import NormalKey, encode_key, normal_key
 from penstock.common.copies import any_may_change, own
+from penstock.common.short_repr import short_repr
+from penstock.errors import UnstableKeyError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +18,27 @@ if TYPE_CHECKING:
     from penstock._engine.operators.base import EpochContext, OperatorContext
     from penstock._engine.state.memory_store import MemoryStore
 
+_QUICK: Final = frozenset({str, int})
 _PLAIN_KEYS: Final = ({str}, {int}, {str, int})
+
+
+def refuse_unstable_key(select: Callable[[Any], Any], record: Any, operator: str) -> None:
+    """Ask for the key of a record twice.
+
+    Args:
+        select: Returns the key of a record.
+        record: The record, the first one of a batch: to ask twice for each would take too long.
+        operator: The name of the operator that gets the records.
+
+    Raises:
+        UnstableKeyError: The keys are not equal.
+    """
+    first = own(select(record))
+    again = select(record)
+    if type(first) is type(again) in _QUICK and first == again:
+        return
+    if encode_key(first) != encode_key(again):
+        raise UnstableKeyError(operator, short_repr(record), (short_repr(first), short_repr(again)))
 
 
 class KeyedOperator(UserFunctionOperator):

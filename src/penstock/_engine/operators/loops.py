@@ -106,6 +106,16 @@ _AGGREGATE: Final = _Template(
     end="[hot[key]] if others else []",
 )
 
+#: A reduce whose results are only kept.
+_FOLD: Final = replace(
+    _REDUCE,
+    arguments="call, records, keys, hot, load",
+    each=_REDUCE.each.replace(", strict=True", ""),
+    known="hot[key] = result",
+    other="hot[key] = own(result)",
+    end="[hot[key]] if others else []",
+)
+
 _LOOP: Final = """
 def loop({arguments}, kind, tuple_kind, {kinds}):
     results, others = [], 0
@@ -202,6 +212,23 @@ class Loops:
             keep_apart: Stores a mutable value of a key, and returns the copy to emit.
         """
         return self._run(_REDUCE, call, records, keys, *state, keep_apart)
+
+    def fold(
+        self,
+        call: Callable[[Any, Any], Any],
+        records: Iterable[Any],
+        keys: list[Any],
+        state: tuple[dict[Any, Any], Callable[[Any], Any]],
+    ) -> None:
+        """Fold each record into the value of its key, which is copied where it may change.
+
+        Args:
+            call: The reduce function.
+            records: The records; one is taken for each key.
+            keys: Their keys.
+            state: The values by key, and a function that loads a missing one.
+        """
+        self._run(_FOLD, call, records, keys, *state)
 
     def aggregate(
         self,

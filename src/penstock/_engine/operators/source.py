@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import UNSET
 
 from penstock._api.connectors.reader import InputStatus, SourceReader
 from penstock._api.connectors.reader_base.sequential import SequentialSourceReader
+from penstock._engine.operators.alignment import SourceAlignment
 from penstock._engine.operators.base import NOTHING, EpochContext, Operator, OperatorContext, Output
 from penstock._engine.operators.batch import watermark_only
 from penstock._engine.operators.source_output import EpochReaderOutput
@@ -25,6 +27,7 @@ from penstock._engine.protocol.events import (
     decode_event,
 )
 from penstock.common.configuration import Configuration
+from penstock.common.option_table import ALLOW_UNALIGNED_SOURCE_SPLITS
 from penstock.common.watermark_strategy import WatermarkKind, WatermarkStrategy
 
 if TYPE_CHECKING:
@@ -98,6 +101,7 @@ class SourceOperator(Operator):
         self.more_available = False
         self._no_more_splits = False
         self._wants_notification = False
+        self._alignment: SourceAlignment | None = None
         self._reader_context: ReaderContext
         self._output: EpochReaderOutput
 
@@ -118,6 +122,8 @@ class SourceOperator(Operator):
         if self.reader is None or not epoch.current:
             self._make_reader(epoch)
         assert self.reader is not None
+        if self._alignment is not None:
+            self._alignment.others = epoch.group_watermark
         serializer = self.source.get_split_serializer()
         for event in map(decode_event, epoch.restore.events):
             match event:
@@ -155,6 +161,7 @@ class SourceOperator(Operator):
         self._wants_notification = any(
             getattr(type(self.reader), name) is not getattr(SourceReader, name) for name in _NOTICES
         )
+        self._alignment = self._new_alignment()
         if epoch.restore.state is not None:
             state = msgpack_decoder(ReaderState).decode(epoch.restore.state)
             if state.extra:
@@ -168,6 +175,15 @@ class SourceOperator(Operator):
                 self.reader.notify_no_more_splits()
         # A reader requests its missing splits again, because its requests are lost in a restart of the job.
         self.reader.start()
+
+    def _new_alignment(self) -> SourceAlignment | None:
+        """Return the alignment of the reader with its group; None without a group."""
+        assert self.reader is not None
+        if self.strategy.alignment is None:
+            return None
+        configuration = Configuration.from_dict(self.context.configuration)
+        lets_splits_go = configuration.get(ALLOW_UNALIGNED_SOURCE_SPLITS)
+        return SourceAlignment(self.strategy.alignment, self.reader, self._output, lets_splits_go=lets_splits_go)
 
     def _add_splits(self, splits: list[Any]) -> None:
         assert self.reader is not None
@@ -185,19 +201,12 @@ class SourceOperator(Operator):
             limits: The limits of the epoch.
             size: Returns the encoded bytes of all yielded records.
         """
-        assert self.reader is not None
-        output, input_clock, passed_ms = self._output, self.context.input_clock, self.context.task_clock.passed_ms
+        output, passed_ms = self._output, self.context.task_clock.passed_ms
         start = passed_ms()
         output.begin_epoch(limits.max_records)
-        while not (self.ended or self._reader_context.ends_input):
-            polled_at, before = passed_ms(), output.records
-            status = self.reader.poll_next(output)
-            batches = output.drain()
-            if output.records > before:  # time spent on these records was not spent waiting
-                self._quiet_since_ms = input_clock.now_ms()
-            else:
-                input_clock.advance(passed_ms() - polled_at)
-            for batch in batches:
+        while not (self.ended or self._reader_context.ends_input or self._is_held()):
+            status = self._poll()
+            for batch in output.drain():
                 yield None, batch
             self.more_available = False
             if status is InputStatus.END_OF_INPUT:
@@ -206,11 +215,28 @@ class SourceOperator(Operator):
             elapsed_ms = passed_ms() - start
             if status is InputStatus.NOTHING_AVAILABLE:
                 left = min(self._patience_ms, limits.max_time_ms - elapsed_ms)
-                if left <= 0 or not self._wait(left):
+                if self._is_held() or left <= 0 or not self._wait(left):
                     return
-            self.more_available = True
+            self.more_available = not self._is_held()
             if limits.reached(output.records, size(), elapsed_ms):
                 return
+
+    def _is_held(self) -> bool:
+        """Pause and resume splits by their watermarks; tell whether the reader waits for others in its group."""
+        return self._alignment is not None and self._alignment.holds_reader()
+
+    def _poll(self) -> InputStatus:
+        """Poll the reader; only a poll without records was time spent waiting."""
+        assert self.reader is not None
+        output, input_clock, passed_ms = self._output, self.context.input_clock, self.context.task_clock.passed_ms
+        polled_at, before = passed_ms(), output.records
+        status = self.reader.poll_next(output)
+        output.flush()
+        if output.records > before:
+            self._quiet_since_ms = input_clock.now_ms()
+        else:
+            input_clock.advance(passed_ms() - polled_at)
+        return status
 
     @property
     def _patience_ms(self) -> float:
@@ -253,11 +279,13 @@ class SourceOperator(Operator):
         assert self.reader is not None
         serializer = self.source.get_split_serializer()
         splits = tuple(serializer.serialize(split) for split in self.reader.snapshot_state(epoch.checkpoint_id))
-        state = ReaderState(splits, serializer.get_version(), self._no_more_splits, self._output.state())
+        alignment = UNSET if self._alignment is None else self._alignment.report(ended=self.ended or finished)
+        state = ReaderState(splits, serializer.get_version(), self._no_more_splits, self._output.state(), alignment)
         context = self._reader_context
         requests, context.split_requests = context.split_requests, 0
         events, context.events = tuple(context.events), []
         return OperatorAck(
+            alignment=alignment,
             ends_input=context.ends_input,
             state=msgspec.msgpack.encode(state),
             events=events,

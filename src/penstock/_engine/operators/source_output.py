@@ -35,6 +35,8 @@ class SplitOutput(SourceOutput[Any]):
         self._stamps: list[int] = []
         self.emitted = MIN_WATERMARK
         self.idle = False
+        #: Whether its split waits because it is ahead of its watermark alignment group.
+        self.paused = False
         #: Whether it has emitted anything yet, and whether it has emitted records in this epoch.
         self.used = False
         self.had_records = False
@@ -102,6 +104,18 @@ class SplitOutput(SourceOutput[Any]):
     def mark_active(self) -> None:
         self.idle = False
 
+    def pause(self) -> None:
+        """Note that the split is not read for now; that time does not make it idle."""
+        self.paused = True
+        if self.marker is not None:
+            self.marker.pause()
+
+    def resume(self) -> None:
+        """Undo `pause`."""
+        self.paused = False
+        if self.marker is not None:
+            self.marker.resume()
+
 
 class EpochReaderOutput(ReaderOutput[Any]):
     """The output of a reader: the batches of an epoch, with the smallest watermark of its splits."""
@@ -154,9 +168,10 @@ class EpochReaderOutput(ReaderOutput[Any]):
         return output
 
     def release_output_for_split(self, split_id: str) -> None:
-        output = self.splits.pop(split_id, None)
+        output = self.splits.get(split_id)
         if output is not None:
-            output.flush()
+            output.flush()  # while it counts: the last split's watermark is not that of the main output
+            del self.splits[split_id]
 
     def emit(self, batch: Batch, origin: SplitOutput) -> None:
         """Add a batch of one split; its watermarks are limited by the other splits' watermarks."""
@@ -198,8 +213,13 @@ class EpochReaderOutput(ReaderOutput[Any]):
         for output in self._all():
             if output.marker is not None:
                 output.marker.periodic()
-        combined = min((output.watermark for output in self._speaking()), default=MIN_WATERMARK)
+        combined = self.combined
         return combined if self._advances(combined) else None
+
+    @property
+    def combined(self) -> int:
+        """The smallest watermark of all outputs that count; it may be behind the last one that was emitted."""
+        return min((output.watermark for output in self._speaking()), default=MIN_WATERMARK)
 
     def is_idle(self) -> bool:
         """Return whether all splits are idle."""
@@ -215,16 +235,19 @@ class EpochReaderOutput(ReaderOutput[Any]):
     @property
     def undecided_ms(self) -> float:
         """The time until the last split without records in this epoch becomes idle; 0 for none."""
-        quiet = [output for output in self._in_use() if not (output.had_records or output.idle)]
+        quiet = [output for output in self._in_use() if not (output.had_records or output.idle or output.paused)]
         return max((output.marker.left_ms for output in quiet if output.marker is not None), default=0.0)
 
     def _all(self) -> tuple[SplitOutput, ...]:
         return (self.main, *self.splits.values())
 
-    def drain(self) -> list[Batch]:
-        """Return the batches since the last call."""
+    def flush(self) -> None:
+        """Make batches of single records."""
         for output in self._all():
             output.flush()
+
+    def drain(self) -> list[Batch]:
+        """Return the batches since the last call."""
         batches, self.batches = self.batches, []
         return batches
 

@@ -91,6 +91,7 @@ class UserFunctionOperator(Operator):
         return bool(self._listeners)
 
     def notify(self, epoch: EpochContext) -> None:
+        self.leave_keys()
         for listener in self._listeners:
             if epoch.notify_complete:
                 listener.notify_checkpoint_complete(epoch.notify_complete)
@@ -127,6 +128,7 @@ class UserFunctionOperator(Operator):
     def save_operator_state(self, epoch: EpochContext) -> StateHandle | None:
         """Let the functions update their state, and write it into the checkpoint."""
         self.iterate([])
+        self.leave_keys()
         for function in self._checkpointed:
             function.snapshot_state(SnapshotContext(epoch.checkpoint_id, self.context.clock()))
         return self.operator_state.save(

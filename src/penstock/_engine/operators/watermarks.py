@@ -78,6 +78,8 @@ class TimestampsAndWatermarks:
         self._greatest = MIN_WATERMARK
         #: The time of the last record, by the clock of the input.
         self._active_ms = input_clock.now_ms()
+        #: The time when the input was paused, by the same clock; None while it can be read.
+        self._paused_ms: float | None = None
         self._input_clock = input_clock
         self._generator: Any = None
         if strategy.kind is WatermarkKind.GENERATOR and strategy.generator_supplier is not None:
@@ -170,7 +172,15 @@ class TimestampsAndWatermarks:
 
     @property
     def _quiet_ms(self) -> float:
-        return self._input_clock.now_ms() - self._active_ms
+        return (self._input_clock.now_ms() if self._paused_ms is None else self._paused_ms) - self._active_ms
+
+    def pause(self) -> None:
+        """Note that the input cannot be read for now."""
+        self._paused_ms = self._input_clock.now_ms()
+
+    def resume(self) -> None:
+        """Undo `pause`: the time since then made nothing idle."""
+        self._active_ms, self._paused_ms = self._input_clock.now_ms() - self._quiet_ms, None
 
     def is_idle(self) -> bool:
         """Return whether the input had no record for the strategy's idle timeout, or its generator marked it idle."""

@@ -91,6 +91,9 @@ class SubtaskDispatch:
     max_time_ms: int = 0
     #: Source subtasks: their input ends with this epoch.
     ends: bool = False
+    #: Those in a watermark alignment group: the smallest watermark of the others in it, MAX_WATERMARK where none holds
+    #: it back, or none is known yet.
+    group_watermark: int = MAX_WATERMARK
     #: Cut the chains of this subtask's keyed state: write a snapshot in place of a delta.
     full_snapshot: bool = False
     #: Write all operator state again: the checkpoint must not name files of an earlier one.
@@ -259,6 +262,18 @@ class ChannelClosing(msgspec.Struct, frozen=True, array_like=True):
 
 
 @dataclass(frozen=True, slots=True)
+class AlignmentReport:
+    """How the reader of a source stands in its watermark alignment group."""
+
+    group: str
+    #: Its watermark; MAX_WATERMARK where it holds nothing back: it is idle, without splits, at its end, or had no
+    #: watermark yet.
+    watermark: int
+    #: The smallest watermark of the others with which it could read what it may not read now; None where nothing waits.
+    awaits: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorAck:
     """One operator's part of a subtask's ack."""
 
@@ -279,6 +294,8 @@ class OperatorAck:
     more_available: bool = False
     #: Sources: the reader wants the input of the whole job to end.
     ends_input: bool = False
+    #: Sources in a watermark alignment group.
+    alignment: AlignmentReport | UnsetType = UNSET
     #: User metrics: name -> value.
     metrics: dict[str, float] = field(default_factory=dict[str, float])
     #: Lists and broadcast maps of functions; the handle of an earlier epoch as long as nothing changes.

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias, cast
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
+from penstock._engine.protocol.control import AlignmentReport  # noqa: TC001 - msgspec evaluates it
 from penstock._engine.protocol.decoders import msgpack_decoder
 
 
@@ -52,6 +54,8 @@ class ReaderState:
     no_more_splits: bool = False
     #: Opaque: watermark generators, idleness.
     extra: bytes = b""
+    #: In a watermark alignment group: as in the ack, for the first epoch after a restart.
+    alignment: AlignmentReport | UnsetType = UNSET
 
 
 #: Any operator event.

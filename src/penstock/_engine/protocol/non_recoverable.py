@@ -40,6 +40,7 @@ from penstock.errors import (
     UnpicklableAccumulatorError,
     UnpicklableStateError,
     UnreadableOutputError,
+    UnstableKeyError,
 )
 
 _NON_RECOVERABLE: Final = (
@@ -61,6 +62,7 @@ _NON_RECOVERABLE: Final = (
     TimestampError,
     UnpicklableAccumulatorError,
     UnpicklableStateError,
+    UnstableKeyError,
 )
 
 

@@ -147,9 +147,19 @@ def result_path(job_id: str, run_id: str, subtask: tuple[int, int], token: int, 
     return f"{results_directory(job_id)}/{run_id}-{subtask[0]}-{subtask[1]}-{token & (1 << 64) - 1:016x}-{number}"
 
 
-def run_of_result(path: str) -> str:
-    """Return the run in the path of a file of `result_path`."""
+def run_of_file(path: str) -> str:
+    """Return the run in the path of a file of `result_path`, or of one whose name begins with `frames_prefix`."""
     return path.rpartition("/")[2].partition("-")[0]
+
+
+def frames_directory(job_id: str) -> str:
+    """Return the directory of the DataFrames that a job's sources read."""
+    return f"{job_id}/frames"
+
+
+def frames_prefix(job_id: str, run_id: str) -> str:
+    """Return what the paths of all files of DataFrames begin with that a run writes; a hyphen follows."""
+    return f"{frames_directory(job_id)}/{run_id}"
 
 
 def dispatches_path(job_id: str, run_id: str, checkpoint_id: int, attempt: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock._api.functions.field_key import FieldKey
-from penstock.common.columns import python_values
+from penstock.common.columns import int64_column_of, python_values
 
 if TYPE_CHECKING:
     from penstock._engine.operators.columns import ColumnBatch
@@ -29,16 +29,14 @@ def by_receiver(batch: ColumnBatch, receivers: Any) -> list[tuple[int, ColumnBat
         receivers: An array of NumPy's with the receiver of each record.
     """
     import numpy as np
-    import pyarrow as pa
 
     counts = np.bincount(receivers)
     found: list[int] = np.flatnonzero(counts).tolist()
     if len(found) == 1:
         return [(found[0], batch)]
-    places: Any = pa.array
     if len(found) <= _MOST_LOOKED_FOR:
-        return [(one, batch.take(places(np.flatnonzero(receivers == one)))) for one in found]
-    taken, start = batch.take(places(np.argsort(receivers, kind="stable"))), 0
+        return [(one, batch.take(int64_column_of(np.flatnonzero(receivers == one)))) for one in found]
+    taken, start = batch.take(int64_column_of(np.argsort(receivers, kind="stable"))), 0
     parts: list[tuple[int, ColumnBatch]] = []
     for receiver in found:
         end = start + int(counts[receiver])

@@ -55,6 +55,7 @@ class EdgeWriter:
         self.is_timed = False
         self.receivers = list(plan.receivers(edge, sender))
         target = plan.graph.vertices[edge.target]
+        self._operator = target.operators[0].name
         self.targets = [subtask_target(edge.target, receiver) for receiver in self.receivers]
         self._weights = list(map(row_weight, self.targets))
         self._outlets = [OutputBuffer() for _ in self.receivers]
@@ -126,6 +127,7 @@ class EdgeWriter:
 
     def _write_rows(self, batch: RowBatch) -> None:
         if batch.records:
+            self._router.check(batch.records[0], self._operator)
             self._take_form(stamped=batch.timestamps is not None)
             self._record_bytes = self._record_bytes or len(encode_batch(RowBatch(batch.records[:1])))
             for outlet in self._outlets:

@@ -24,6 +24,7 @@ def epoch_context(dispatch: SubtaskDispatch, task: TaskDispatch, uid: str, token
         full_snapshot=dispatch.full_snapshot,
         write_all=dispatch.write_all,
         for_savepoint=dispatch.for_savepoint,
+        group_watermark=dispatch.group_watermark,
         # Without a history the job has just started from that checkpoint: it did not complete in this run.
         notify_complete=dispatch.completed_checkpoint if dispatch.history else 0,
         notify_aborted=task.level.checkpoint_id if _runs_again(task.level) and not dispatch.is_notification else 0,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from penstock._engine.graph.job_graph import JobEdge, PartitionerKind
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.columns import ColumnBatch, joined
+from penstock._engine.operators.keyed import refuse_unstable_key
 from penstock._engine.protocol.key_groups import int_key_groups, key_group, key_groups, subtask_of_key_group
 from penstock._engine.protocol.keys import equal_as_encoded, normal_key
 from penstock._engine.runtime.column_routing import KeyColumn, by_receiver, in_turn
@@ -88,6 +89,14 @@ class Router(ABC):
     def __init__(self, outlets: list[OutputBuffer], functions: tuple[Any, ...] = ()) -> None:
         self.outlets = outlets
         self.functions = functions
+
+    def check(self, record: Any, operator: str) -> None:  # noqa: B027 - most routers have no function to check
+        """Check the function that chooses receivers with one record.
+
+        Args:
+            record: The record.
+            operator: The name of the receiving operator.
+        """
 
     @abstractmethod
     def route(self, records: list[Any], timestamps: list[int] | None) -> None:
@@ -284,6 +293,9 @@ class HashRouter(TargetRouter):
         super().__init__(outlets, lambda records: routes.of(records, select), functions)
         self._routes = routes
         self._select = select
+
+    def check(self, record: Any, operator: str) -> None:
+        refuse_unstable_key(self._select, record, operator)
 
     def route(self, records: list[Any], timestamps: list[int] | None) -> None:
         taken = self._route_alike(records, timestamps)

@@ -80,6 +80,19 @@ class JobChain:
         doomed = self.doomed
         return [entry for number, entry in self.entries.items() if number not in doomed]
 
+    def runs_with_frames(self, *, abandoned: bool) -> frozenset[str]:
+        """Return the runs whose DataFrames a start may read.
+
+        Args:
+            abandoned: Whether from checkpoints that the last run did not continue from, too.
+        """
+        last = self.newest
+        runs = [self.entries[number] for number in self.abandoned] if abandoned else []
+        continues = last is not None and (last.keeps_checkpoints or last.kind is ChainEntryKind.SUSPENDED)
+        if last is not None and last.kind not in _DONE and (continues or not last.is_terminal):
+            runs.append(last)
+        return frozenset(run for entry in runs for run in (entry.run_id, *entry.runs))
+
     @property
     def state_files(self) -> frozenset[str]:
         """The state files that its checkpoints name."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.protocol import clocks
-from penstock._engine.protocol.paths import METADATA, checkpoint_path, shared_directory
+from penstock._engine.protocol.paths import METADATA, checkpoint_path, frames_directory, run_of_file, shared_directory
 from penstock._engine.savepoints.chains import JobChain, read_chains, same_place
 from penstock._engine.savepoints.kept_leftovers import kept_leftovers, remove_kept
 from penstock._engine.savepoints.local_leftovers import dead_local_directories, remove_local_directory
@@ -158,6 +158,12 @@ class _Search:
         found += [
             (LeftoverKind.PROGRAM, file, f"{ended}, and a resumed one brings its own")
             for file in storage.files(f"{chain.job_id}/blobs")
+        ]
+        runs = chain.runs_with_frames(abandoned=not self._places.retained)
+        found += [
+            (LeftoverKind.DATA_FRAME, file, f"{ended}, and no start reads it")
+            for file in storage.files(frames_directory(chain.job_id))
+            if run_of_file(file.path) not in runs
         ]
         for kind, file, reason in found:
             if file.modified_ms <= self._oldest_ms:

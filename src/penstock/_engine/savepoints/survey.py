@@ -24,6 +24,7 @@ class LeftoverKind(StrEnum):
     UNFINISHED_SAVEPOINT = "unfinished savepoint"
     LOCAL_DIRECTORY = "local directory"
     KEPT_STREAM = "kept stream"
+    DATA_FRAME = "DataFrame"
 
 
 @dataclass(frozen=True, slots=True)

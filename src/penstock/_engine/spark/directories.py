@@ -16,7 +16,7 @@ import tempfile
 import uuid
 from pathlib import Path
 
-from penstock._engine.storage.ownership import user_path, why_not_own
+from penstock._engine.storage.ownership import user_path, why_exposed, why_not_own
 from penstock._engine.storage.scratch import DirectoryLock, ScratchDirectory, is_dead, remove_dead, remove_tree
 from penstock.errors import LocalDirectoryError
 
@@ -38,9 +38,12 @@ def private_directory(path: Path) -> Path:
 
     Raises:
         LocalDirectoryError: It cannot be created, or it belongs to another user, who could have created it first in a
-            shared temporary directory.
+            shared temporary directory, or could exchange it there.
     """
     try:
+        reason = why_exposed(path.parent)
+        if reason is not None:
+            raise LocalDirectoryError(str(path), reason)
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = path.lstat()
     except OSError as error:

@@ -5,21 +5,44 @@ They use the program's session, whose settings are not changed.
 
 from __future__ import annotations
 
+import inspect
+import io
 import pickle
+import re
+import secrets
 import sys
+from collections import Counter
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from pyspark.sql.pandas.types import from_arrow_schema
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from penstock._engine.graph.pickling import main_classes
+from penstock._engine.kept.files import read_kept
+from penstock._engine.kept.frames import FILE_BYTES, parquet_bytes
+from penstock._engine.spark.session import users_session
 from penstock._engine.spark.shipping import runs_here
+from penstock._engine.storage.local import LocalStorage
+from penstock._engine.storage.opening import open_storage
+from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
+
+    from penstock._engine.kept.files import KeptFile
+    from penstock._engine.storage.checkpoint_storage import FileStorage
+    from penstock._engine.storage.run_files import RunFiles
+
+#: The rows of a batch that Python reads for Spark.
+_ROWS: Final = 16_384
 
 
 def frame_of_parts(
@@ -46,3 +69,127 @@ def frame_of_parts(
                 yield from parts[number]()
 
     return session.range(0, len(parts), 1, len(parts)).mapInArrow(read, from_arrow_schema(schema))
+
+
+def columns_of(frame: object) -> pa.Schema:
+    """Return the columns of a DataFrame that is handed in.
+
+    Raises:
+        TypeError: It is no DataFrame of Spark.
+        UnsupportedOperationError: It is of Spark Connect, a streaming one, of a session that was stopped, or has
+            columns that Arrow cannot have.
+    """
+    operation = "from_dataframe()"
+    if type(frame).__module__.startswith("pyspark.sql.connect"):
+        reason = "Penstock runs beside a Spark driver, and this DataFrame is on a server; write it as Parquet there"
+        raise UnsupportedOperationError(f"{operation} with Spark Connect", f"{reason}, and read that by a FileSource")
+    if not isinstance(frame, DataFrame):
+        msg = f"{operation} takes a DataFrame of Spark, not {type(frame).__module__}.{type(frame).__qualname__}."
+        raise TypeError(msg)
+    if frame.sparkSession.sparkContext._jsc is None:
+        raise UnsupportedOperationError(operation, "the session of the DataFrame was stopped; make it in one that runs")
+    if frame.isStreaming:
+        raise UnsupportedOperationError(operation, "it is a streaming DataFrame, which has no end; read its source")
+    repeated = [name for name, count in Counter(frame.columns).items() if count > 1]
+    if repeated:
+        raise UnsupportedOperationError(operation, f"two columns have the name {repeated[0]!r}; rename one of them")
+    try:
+        zones = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
+        return cast("Any", to_arrow_schema)(frame.schema, **zones)
+    except PySparkException as error:
+        reason = f"a column has a type that Arrow does not have; cast it ({error})"
+        raise UnsupportedOperationError(operation, reason) from error
+
+
+class FrameWriting:
+    """Writes a DataFrame as Parquet files, by tasks.
+
+    Args:
+        frame: The DataFrame.
+    """
+
+    def __init__(self, frame: DataFrame) -> None:
+        self._frame = frame
+
+    def write(self, files: RunFiles) -> list[str]:
+        """Write it, and return the full paths in the order of its partitions."""
+
+        def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return written(batches, files)
+
+        context = self._frame.sparkSession.sparkContext
+        context.addJobTag(_tag(files))
+        try:
+            rows = self._frame.mapInArrow(write, "name string").collect()
+        finally:
+            context.removeJobTag(_tag(files))
+        storage = files.open()
+        return [storage.full_path(row.name) for row in rows]
+
+    def cancel(self, files: RunFiles) -> None:
+        """Stop writing for a run."""
+        self._frame.sparkSession.sparkContext.cancelJobsWithTag(_tag(files))
+
+
+def _tag(files: RunFiles) -> str:
+    return "penstock-" + files.prefix.replace("/", "-")
+
+
+def written(batches: Iterator[pa.RecordBatch], files: RunFiles) -> Iterator[pa.RecordBatch]:
+    """Write the batches of one task to files, and yield their names; a task that runs twice writes other files."""
+    storage, attempt = files.open(), secrets.token_hex(8)
+    waiting: list[Any] = []
+    size = count = 0
+    for batch in chain(batches, [None]):
+        if batch is not None and batch.num_rows:
+            waiting.append(batch)
+            size += batch.nbytes
+        if waiting and (batch is None or size >= FILE_BYTES):
+            name = f"{files.prefix}-{attempt}-{count}.parquet"
+            storage.put(name, parquet_bytes(cast("Any", pa.Table).from_batches(waiting)))
+            yield cast("Any", pa.RecordBatch).from_pydict({"name": [name]})
+            waiting, size, count = [], 0, count + 1
+
+
+def frame_of_files(
+    storage: FileStorage, options: Mapping[str, str], files: Sequence[KeptFile], schema: pa.Schema
+) -> DataFrame:
+    """Return a DataFrame of the Parquet files of a stream.
+
+    Spark reads them itself where they are on a disk and have the same columns; else Python does, and converts.
+
+    Args:
+        storage: Where they are.
+        options: With which tasks open it.
+        files: The files.
+        schema: The columns of all of them.
+
+    Raises:
+        UnsupportedOperationError: Spark has no type for a column.
+    """
+    session = users_session()
+    try:
+        columns = from_arrow_schema(schema)
+    except PySparkException as error:
+        reason = f"Spark has no type for one of its columns; convert it before ({error})"
+        raise UnsupportedOperationError("to_dataframe()", reason) from error
+    alike = all(cast("Any", pa.ipc).read_schema(pa.py_buffer(file.schema)).equals(schema) for file in files)
+    if files and alike and isinstance(storage, LocalStorage):
+        paths = [re.sub(r"([\\*?\[\]{}])", r"\\\1", storage.full_path(file.name)) for file in files]
+        return session.read.schema(columns).parquet(*paths)
+    if not files:
+        return session.createDataFrame([], columns)
+    parts = [partial(_rows_of, storage.url, dict(options), file, schema) for file in files]
+    return frame_of_parts(session, parts, schema)
+
+
+def _rows_of(url: str, options: dict[str, str], file: KeptFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file, with the columns of all files."""
+    data: Any = io.BytesIO(read_kept(open_storage(url, options), file))
+    table: Any = pq.read_table(data)  # pyright: ignore[reportUnknownMemberType]
+    there: dict[str, Any] = dict(zip(table.schema.names, table.columns, strict=True))
+    arrays: Any = [
+        pa.nulls(table.num_rows, column.type) if column.name not in there else there[column.name].cast(column.type)
+        for column in cast("Any", schema)
+    ]
+    yield from pa.table(arrays, schema=schema).to_batches(_ROWS)

@@ -107,6 +107,8 @@ class SparkHandle:
 
 
 _own: SparkHandle | None = None
+#: The session of `users_session`, by the handle of ours that it is beside.
+_users: dict[int, SparkSession] = {}
 
 
 def get_session(
@@ -145,6 +147,23 @@ def get_session(
             return _beside_program_session()
         _own = _start(slots or available_cores(), log_level, local_dir, archived=archived, python=python)
         return _own
+
+
+def users_session() -> SparkSession:
+    """Return the session for DataFrames that the program gets: its own, or else one beside that of our jobs."""
+    handle = get_session()
+    if not handle.owned:
+        return SparkSession.builder.getOrCreate()
+    with _lock:
+        session = _users.get(id(handle))
+        if session is None:
+            session = handle.session.newSession()
+            for key in SESSION_CONF:
+                session.conf.unset(key)
+            session.conf.set("spark.sql.adaptive.enabled", "true")
+            _users.clear()
+            _users[id(handle)] = session
+    return session
 
 
 def driver_memory_mb(total_bytes: int) -> int:

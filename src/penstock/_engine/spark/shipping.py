@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from penstock._engine.storage.scratch import temporary_directory
 from penstock.common.process import at_exit
 from penstock.errors import LocalDirectoryError
 
@@ -114,8 +115,12 @@ def _digest(content: bytes) -> str:
 
 @cache
 def process_folder() -> Path:
-    """Return a folder that lives as long as this process, from which executors fetch files at their first use."""
-    folder = tempfile.mkdtemp(prefix="penstock-modules-")
+    """Return a folder that lives as long as this process, from which executors fetch files at their first use.
+
+    Raises:
+        LocalDirectoryError: There is no temporary directory in which others cannot exchange it.
+    """
+    folder = tempfile.mkdtemp(prefix="penstock-modules-", dir=temporary_directory())
     at_exit(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder)
 

@@ -8,16 +8,15 @@ from penstock.errors import UnsupportedOperationError
 
 
 class KeyContext:
-    """The current key; the operator sets it before it calls the user's function."""
+    """The current key, at first none; the operator sets it before it calls the user's function."""
 
     __slots__ = ("key", "normal")
 
-    def __init__(self) -> None:
-        #: The key as the user's selector returned it, or as a timer kept it.
-        self.key: Any = None
-        #: The normal key. State of windows of single keys has a context of its own, where this is the `Composite` of
-        #: key and window.
-        self.normal: Any = b""
+    #: The key as the user's selector returned it, or as a timer kept it.
+    key: Any
+    #: The normal key. State of windows of single keys has a context of its own, where this is the `Composite` of key
+    #: and window.
+    normal: Any
 
     def leave(self) -> None:
         """Unset the current key: reading it raises until the next key is set."""
@@ -27,7 +26,7 @@ class KeyContext:
     def __getattr__(self, name: str) -> NoReturn:  # runs for an empty slot
         operation = "Keyed state or a timer without a current key"
         reason = (
-            "records and timers have a key, finish() and end_input() have none; in process_broadcast_element, "
-            "use the context's apply_to_keyed_state, which reaches the state of all keys"
+            "records and timers have a key; open(), snapshot_state(), finish() and end_input() have none; in "
+            "process_broadcast_element, use the context's apply_to_keyed_state, which reaches the state of all keys"
         )
         raise UnsupportedOperationError(operation, reason)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from penstock._engine.state.rows import owner_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from penstock._engine.state.rows import Address, Composite, Owner, Row
     from penstock._engine.state.table import CommittedVersion, Pane
@@ -43,6 +43,30 @@ class SubRows:
             found.add(address)
         elif found != address:
             self._under[owner] = {cast("Composite", found), address}
+
+    def discard(self, address: Composite) -> bool:
+        """Delete a row that no checkpoint has, without a trace; return False where a trace has to be left."""
+        pane = self._pane
+        if pane.stored or address in pane.pending:
+            return False
+        owner = address[0], address[1]
+        found = self._under.get(owner)
+        if type(found) is set:
+            found.discard(address)
+        elif found == address:
+            del self._under[owner]
+        pane.hot.pop(address, None)
+        pane.dirty.discard(address)
+        pane.originals.pop(address, None)
+        pane.stamps.pop(address, None)
+        return True
+
+    def in_memory(self, owner: Owner) -> Collection[Composite]:
+        """Return the addresses in memory of a key and namespace, also of deleted rows; not to be kept."""
+        found = self._under.get(owner)
+        if found is None:
+            return ()
+        return found if type(found) is set else (cast("Composite", found),)
 
     def index(self, addresses: Iterable[Address]) -> None:
         """Build the index from the rows in memory."""

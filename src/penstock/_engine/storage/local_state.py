@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from penstock._engine.storage.ownership import levels_of_user, user_path, why_not_own
+from penstock._engine.storage.ownership import levels_of_user, user_path, why_exposed, why_not_own
 from penstock._engine.storage.scratch import DirectoryLock, is_dead, remove_dead, remove_tree
 from penstock.errors import LocalStateError
 
@@ -131,12 +131,7 @@ def private_directory(path: Path) -> Path:
             open to others; or it is not on a local disk.
     """
     try:
-        for directory in reversed([path, *path.parents]):
-            if not directory.exists():
-                directory.mkdir(mode=0o700, exist_ok=True)
-        for level in levels_of_user(path)[:-1]:
-            if (reason := why_not_own(level)) is not None:
-                raise LocalStateError(str(level), reason)
+        _make(path)
         status = path.lstat()
     except OSError as error:
         raise LocalStateError(str(path), str(error)) from error
@@ -150,6 +145,19 @@ def private_directory(path: Path) -> Path:
     if disk in _NETWORK_DISKS:
         raise LocalStateError(str(path), f"it is on a network disk ({disk})")
     return path.resolve()
+
+
+def _make(path: Path) -> None:
+    """Make a directory and those above it, unless one of this user's is not safely that."""
+    levels = levels_of_user(path)
+    if (reason := why_exposed(levels[0].parent)) is not None:
+        raise LocalStateError(str(path), reason)
+    for directory in reversed([path, *path.parents]):
+        if not directory.exists():
+            directory.mkdir(mode=0o700, exist_ok=True)
+    for level in levels[:-1]:
+        if (reason := why_not_own(level)) is not None:
+            raise LocalStateError(str(level), reason)
 
 
 def _file_system(device: int, mounts: Path = Path("/proc/self/mountinfo")) -> str:

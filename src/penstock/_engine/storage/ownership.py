@@ -63,6 +63,25 @@ def why_not_trusted(path: Path) -> str | None:
     return "other users can write to it" if others_can_write(status) else None
 
 
+def why_exposed(directory: Path) -> str | None:
+    """Return why others can exchange what is made in a directory, a clause; None where they cannot.
+
+    Whoever may write to a directory may rename what is in it, whoever owns that, unless the sticky bit keeps it. A
+    group that may write has been named on purpose.
+
+    Raises:
+        OSError: It cannot be looked at.
+    """
+    if sys.platform == "win32":  # pragma: no cover - rights are not told by modes there
+        return None
+    place = directory.resolve()
+    for level in (place, *place.parents):
+        mode = stat.S_IMODE(level.stat().st_mode) if level.exists() else 0
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            return f"every user can exchange what is in {level} (mode {mode:04o}, no sticky bit): chmod +t {level}"
+    return None
+
+
 def foreign_link(path: str) -> str | None:
     """Return a clause if a path is another user's link; None for any other path."""
     if sys.platform == "win32" or not os.path.islink(path):  # noqa: PTH114 - it may be a URL

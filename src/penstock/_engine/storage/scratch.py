@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
+from penstock._engine.storage.ownership import why_exposed
 from penstock.errors import LocalDirectoryError
 
 if TYPE_CHECKING:
@@ -23,6 +24,22 @@ if TYPE_CHECKING:
 
 #: The lock file in a directory.
 LOCK: Final = "lock"
+
+
+def temporary_directory() -> Path:
+    """Return the temporary directory, in which only this user can change what this user makes.
+
+    Raises:
+        LocalDirectoryError: There is none, or others can.
+    """
+    try:
+        place = Path(tempfile.gettempdir())
+        reason = why_exposed(place)
+    except OSError as error:
+        raise LocalDirectoryError("for temporary files", error.strerror or str(error)) from error
+    if reason is not None:
+        raise LocalDirectoryError(str(place), reason)
+    return place
 
 
 class ScratchDirectory:
@@ -37,7 +54,7 @@ class ScratchDirectory:
     """
 
     def __init__(self, prefix: str, parent: Path | None = None) -> None:
-        place = parent or Path(tempfile.gettempdir())
+        place = parent or temporary_directory()
         try:
             self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
             self._lock = DirectoryLock(self.path)

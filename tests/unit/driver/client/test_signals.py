@@ -132,6 +132,41 @@ def test_signal_that_another_thread_gets_is_heard_while_the_main_thread_waits(wa
     assert exit_.value.code == 128 + signal.SIGTERM
 
 
+def test_interruption_where_a_person_types_ends_the_job_and_not_the_process(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
+    before = {number: signal.getsignal(number) for number in ENDING}
+    driver = Driver(None, checkpoint="/checkpoints/chk-7")
+    with pytest.raises(KeyboardInterrupt):
+        wait(driver, interrupt, end_cancelled)
+    first, last = capfd.readouterr().err.splitlines()
+    assert first.endswith("once more stops waiting for its end.")
+    assert last.endswith("/checkpoints/chk-7")
+    assert {number: signal.getsignal(number) for number in ENDING} == before
+    with pytest.raises(JobCancelledError):  # its result, for the next cell that asks
+        wait(driver, end_cancelled)
+    stopping = Driver("/savepoints")
+    with pytest.raises(KeyboardInterrupt):
+        wait(stopping, interrupt, lambda: stopping.stops[0].set_result("/savepoints/savepoint-1"))
+    wait(stopping)
+    assert (driver.cancelled, stopping.cancelled) == (1, 0)
+    with pytest.raises(SystemExit):  # not typed by anybody
+        wait(Driver(None), lambda: get(signal.SIGTERM), end_cancelled)
+
+
+def test_second_interruption_where_a_person_types_stops_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
+    driver = Driver(None)
+
+    def later() -> None:
+        driver.now_s += 60
+
+    with pytest.raises(KeyboardInterrupt):
+        wait(driver, interrupt, later, interrupt, lambda: pytest.fail("it still waits"))
+    assert driver.cancelled == 1
+
+
 def test_first_signal_cancels_where_no_savepoint_has_a_place_to_go(capfd: pytest.CaptureFixture[str]) -> None:
     driver = Driver(None, checkpoint="/checkpoints/chk-7")
     with pytest.raises(SystemExit):

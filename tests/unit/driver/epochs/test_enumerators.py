@@ -17,6 +17,7 @@ from penstock._engine.driver.epochs.enumerators import Enumerators
 from penstock._engine.driver.mailbox import Mailbox
 from penstock._engine.protocol.events import AddSplitsEvent, NoMoreSplitsEvent, SourceEventWrapper, decode_event
 from penstock._engine.protocol.metadata import ReaderMessages
+from penstock._engine.storage.run_files import RunFiles
 from penstock.common.job_status import JobStatus
 from penstock.datastream.connectors import base
 from penstock.errors import DriverCodeError, JobExecutionError
@@ -40,7 +41,9 @@ def opened(kind: type[NumbersEnumerator], *, readers: int = 2) -> tuple[Enumerat
     """Return enumerators that have just started, with what they decided."""
     world = World(numbers_job("unused"))
     mailbox = Mailbox(world)
-    enumerators = Enumerators({"numbers": ("Source: numbers", Scripted(kind))}, mailbox, world)
+    enumerators = Enumerators(
+        {"numbers": ("Source: numbers", Scripted(kind))}, mailbox, world, lambda: RunFiles("", "", {})
+    )
     answer = enumerators.open(do.StartEnumerators({"numbers": EnumeratorStart(readers, tuple(range(readers)))}))
     return enumerators, answer.assigned, world, mailbox
 

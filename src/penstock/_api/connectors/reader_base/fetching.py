@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from penstock._api.connectors.split import SourceSplit
 from penstock._shelf import show
 from penstock.common.option_table import READER_CLOSE_TIMEOUT, READER_QUEUE_CAPACITY
-from penstock.errors import SplitFetchError
+from penstock.errors import SplitFetchError, UnsupportedOperationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -60,7 +60,17 @@ class SplitReader(ABC, Generic[E, SplitT]):
         """Stop fetching these splits; elements that still arrive are dropped."""
 
     def pause_or_resume_splits(self, splits_to_pause: Sequence[str], splits_to_resume: Sequence[str]) -> None:
-        """Pause some splits and resume others; does nothing by default."""
+        """Pause some splits and resume others.
+
+        Raises:
+            UnsupportedOperationError: This reader cannot, as it says by default.
+        """
+        del splits_to_pause, splits_to_resume
+        raise UnsupportedOperationError(
+            f"pausing single splits of {type(self).__name__}",
+            "let each subtask read one split, leave out the watermark alignment, or set "
+            "pipeline.watermark-alignment.allow-unaligned-source-splits",
+        )
 
     @abstractmethod
     def wake_up(self) -> None:

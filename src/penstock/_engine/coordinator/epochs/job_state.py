@@ -23,6 +23,13 @@ from penstock._engine.coordinator.checkpoints.snapshots import (
 )
 from penstock._engine.coordinator.commits.commits import CommitLedger, commits_of
 from penstock._engine.coordinator.epochs.acceptance import Subtask, void_reason
+from penstock._engine.coordinator.epochs.alignment import (
+    Reports,
+    group_watermarks,
+    may_read_on,
+    reports_of,
+    restored_reports,
+)
 from penstock._engine.coordinator.epochs.budget import BudgetPlanner, epoch_cost
 from penstock._engine.coordinator.epochs.sources import EnumeratorSnapshot, SourceCoordinator
 from penstock._engine.coordinator.instructions import AccumulatorUpdate, OperatorOutput
@@ -32,6 +39,7 @@ from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.protocol.control import HISTORY, StopMode
 from penstock._engine.protocol.metadata import late_records
 from penstock._engine.protocol.paths import shared_path
+from penstock._engine.protocol.rows import MAX_WATERMARK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,6 +102,7 @@ class JobState:
         self._history: dict[Subtask, tuple[tuple[int, int], ...]] = {}
         self._started_ms = 0
         self._last: tuple[SubtaskAck, ...] = ()
+        self._alignment: Reports = {}
 
     # ------------------------------------------------------------------------------------------- start and restart
 
@@ -114,6 +123,7 @@ class JobState:
         """Go back to the last completed checkpoint; commits that were done since then stay done."""
         self._history.clear()
         self._last = ()
+        self._alignment = restored_reports(self.snapshot, self._sources_by_uid)
         self._sources = {uid: self._source(uid) for uid in self._sources_by_uid}
 
     def resume(self) -> bool:
@@ -146,6 +156,7 @@ class JobState:
 
         result = self.notifications(completed_checkpoint, going_on=True)
         ending, visible = self._ending(), visible_states(self.snapshot)
+        group_marks = group_watermarks(self._alignment)
         for subtask in unfinished(self.snapshot):
             part = dispatch(
                 self.snapshot,
@@ -164,6 +175,7 @@ class JobState:
                     max_bytes=budget.bytes,
                     max_time_ms=budget.time_ms,
                     ends=subtask in ending,
+                    group_watermark=group_marks.get(subtask, MAX_WATERMARK),
                 )
             part = replace(part, full_snapshot=True, write_all=True) if self._write_all else part
             result[subtask] = replace(part, for_savepoint=True) if for_savepoint else part
@@ -271,7 +283,7 @@ class JobState:
         self.snapshot = document
         self.ledger.add(pending.commits)
         self._write_all = False
-        self._last = pending.acks
+        self._last, self._alignment = pending.acks, reports_of(pending.acks)
         for ack in pending.acks:
             subtask = (ack.vertex, ack.subtask)
             self._history[subtask] = (*self._history.get(subtask, ())[1 - HISTORY :], (checkpoint_id, ack.token))
@@ -337,7 +349,7 @@ class JobState:
 
     def _work_at_hand(self, reading: list[SubtaskAck]) -> bool:
         more = any(part.more_available for ack in reading for part in ack.operators.values())
-        more = more or any(ack.awaits_end for ack in reading)
+        more = more or any(ack.awaits_end for ack in reading) or may_read_on(self._alignment)
         events = any(source.has_pending for source in self._sources.values())
         return not self._last or more or events or all(ack.finished for ack in reading)
 

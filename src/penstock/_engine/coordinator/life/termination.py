@@ -59,6 +59,8 @@ class JobTermination:
         self._kind = ChainEntryKind.FINISHED
         self._error: Cause | None = None
         self._savepoint: str | None = None
+        #: Whether the job has ended, and nothing is left from which it could continue.
+        self.is_over = False
 
     def close(self, kind: ChainEntryKind, error: Cause | None = None, savepoint: str | None = None) -> None:
         """Begin the end of the job.
@@ -97,6 +99,9 @@ class JobTermination:
         Args:
             is_stored: Whether the entry is stored; else another driver may have taken the job over and need the files.
         """
+        is_finished = self._kind in {ChainEntryKind.FINISHED, ChainEntryKind.DRAINED}
+        is_given_up = self._kind is not ChainEntryKind.SUSPENDED and not self._keeps_checkpoints
+        self.is_over = is_stored and (is_finished or is_given_up)
         if is_stored and not self._keeps_checkpoints:
             self._context.delete(self._context.retention.drop_all())
             self._context.sweep()

@@ -31,7 +31,7 @@ from penstock._engine.protocol.paths import (
     metadata_path,
     number_of_claim,
     results_directory,
-    run_of_result,
+    run_of_file,
     shared_directory,
 )
 from penstock._engine.savepoints.chains import last_checkpoint, read_entry, readable_entry
@@ -368,7 +368,7 @@ class CheckpointStore:
 
         def delete() -> None:
             names = self._storage.names(directory) if run else []
-            left = [f"{directory}/{name}" for name in names if run_of_result(name) != run]
+            left = [f"{directory}/{name}" for name in names if run_of_file(name) != run]
             self._storage.delete([*instruction.files, *left])
 
         self._in_background(delete)

@@ -13,6 +13,7 @@ from penstock._engine.protocol.control import StopMode
 from penstock.common.completable_future import CompletableFuture
 from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
+from penstock.common.notebook import table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,6 +103,21 @@ class DriverJobClient(JobClient):
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
         """Return the result; the future completes when the job has ended."""
         return _JobResult(self._driver)
+
+    def _repr_html_(self) -> str:
+        """Return the job as it is now as a table, for notebooks."""
+        view, progress = self._driver.view, self._driver.progress
+        rows = [
+            ("id", view.job_id or "not known yet"),
+            ("status", view.status.name),
+            ("records read", f"{progress.records:,}"),
+            ("epochs", f"{progress.epochs:,}"),
+            ("last checkpoint", str(progress.checkpoint_id or "none")),
+            ("restarts", f"{progress.restarts:,}"),
+            ("late records dropped", f"{progress.late_records:,}"),
+            ("committables given up", f"{progress.given_up:,}"),
+        ]
+        return table(f"Job {self._driver.job_name!r}", (), rows)
 
 
 class _JobResult(CompletableFuture["JobExecutionResult"]):

@@ -16,6 +16,7 @@ import time
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from penstock._engine.protocol.control import StopMode
+from penstock.common.notebook import is_interactive
 from penstock.common.process import report
 from penstock.errors import JobCancelledError
 
@@ -83,6 +84,8 @@ class Interruption:
         self.number = self.number or number
         if number == signal.SIGHUP:
             leave_closed_terminal()
+        if self._cancelled and _is_for_cell(number):
+            raise KeyboardInterrupt  # the job ends by itself; its process is to stay
         if self._cancelled or self.over:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
@@ -95,7 +98,8 @@ class Interruption:
             self._savepoint = self._job.savepoint(None, StopMode.SUSPEND)
             self._savepoint.add_done_callback(_say_failure)
         else:
-            report(f"Cancelling job {self._job_name!r}; once more ends it at once.")
+            then = "stops waiting for its end" if _is_for_cell(number) else "ends it at once"
+            report(f"Cancelling job {self._job_name!r}; once more {then}.")
             self._cancelled = True
             self._job.cancel()
 
@@ -122,7 +126,8 @@ def leave_closed_terminal() -> None:
 def ending_on_signals(driver: JobDriver) -> Generator[None]:
     """End a job if SIGINT, SIGTERM or SIGHUP arrives while the main thread waits for it.
 
-    The process then exits as if the signal had ended it, and the last line says from where the job can continue.
+    The process then exits as if the signal had ended it, and the last line says from where the job can continue. Where
+    somebody types what it runs, as in a notebook, Ctrl-C and "interrupt" end the job and what was typed, and no more.
     Ignored signals, such as SIGHUP below ``nohup``, stay ignored. On other threads than the main one it does nothing.
 
     A signal for which the program has set a handler of its own is left to that handler.
@@ -138,7 +143,7 @@ def ending_on_signals(driver: JobDriver) -> Generator[None]:
     before = {number: signal.signal(number, interruption.on_signal) for number in heard}
     try:
         yield
-        if interruption.savepoint is not None:
+        if interruption.savepoint is not None and interruption.number:
             _exit(
                 interruption,
                 f"Job {driver.job_name!r} has stopped. To continue, set execution.state-recovery.path to 'latest' or "
@@ -162,9 +167,17 @@ def _is_free(handler: object) -> bool:
     return is_ours or str(getattr(handler, "__module__", "")).startswith("pyspark.")
 
 
+def _is_for_cell(number: int) -> bool:
+    """Tell whether a signal is to end what a person has typed, and not the process."""
+    return number == signal.SIGINT and is_interactive()
+
+
 def _exit(interruption: Interruption, last_words: str) -> NoReturn:
-    interruption.over = True
     report(last_words)
+    if _is_for_cell(interruption.number):
+        interruption.number = 0  # who waits for the job once more gets its result
+        raise KeyboardInterrupt from None
+    interruption.over = True
     raise SystemExit(128 + interruption.number) from None
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from penstock._engine.driver.mailbox import Mailbox
     from penstock._engine.protocol.events import OperatorEvent
     from penstock._engine.protocol.metadata import ReturnedSplits
+    from penstock._engine.storage.run_files import RunFiles
 
 _UNASSIGNED = "unassignedSplits"
 
@@ -42,6 +43,7 @@ class EnumeratorContext:
         source: The source, for its serializers.
         parallelism: Number of its subtasks.
         run_async: Runs a callable beside the loop and its handler on it.
+        run_files: Says where this run writes the files of DataFrames.
     """
 
     def __init__(
@@ -50,7 +52,9 @@ class EnumeratorContext:
         source: Source[Any, Any, Any],
         parallelism: int,
         run_async: Callable[[EnumeratorContext, Callable[[], Any], Callable[[Any, Any], None], int, int | None], None],
+        run_files: Callable[[], RunFiles],
     ) -> None:
+        self.run_files = run_files
         self.metric_group = InMemoryMetricGroup()
         self.current_parallelism = parallelism
         self.registered_readers: dict[int, ReaderInfo] = {}
@@ -151,6 +155,7 @@ class Enumerators:
         sources: By uid: its name and the source.
         mailbox: Takes handlers and their events.
         background: Runs their asynchronous calls.
+        run_files: Says where this run writes the files of DataFrames; called once the job has its id.
     """
 
     def __init__(
@@ -158,7 +163,9 @@ class Enumerators:
         sources: Mapping[str, tuple[str, Source[Any, Any, Any]]],
         mailbox: Mailbox,
         background: BackgroundExecutor,
+        run_files: Callable[[], RunFiles],
     ) -> None:
+        self._run_files = run_files
         self._sources = sources
         self._mailbox = mailbox
         self._background = background
@@ -168,7 +175,7 @@ class Enumerators:
         """Make the enumerators at a start of the job, start them, and register the readers."""
         for uid, opening in instruction.sources.items():
             name, source = self._sources[uid]
-            context = EnumeratorContext(name, source, opening.parallelism, self._run_async)
+            context = EnumeratorContext(name, source, opening.parallelism, self._run_async, self._run_files)
             self._running[uid] = running = _RunningEnumerator(name, source, context)
             self._guard(running, partial(_open, running, opening))
         return ev.EnumeratorsCalled(self._take_decided(), self._backlog)

@@ -14,16 +14,16 @@ from heapq import heappush
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from penstock._api.windows.time_windows import checked_timestamp
 from penstock._api.windows.window import TimeWindow
 from penstock._engine.operators.windows.fired_windows import note_fired, note_new_record
 from penstock._engine.operators.windows.slices import Slices, Span
 from penstock._engine.operators.windows.window import WindowOperator, clears_at
 from penstock._engine.operators.windows.window_progress import WindowProgress
 from penstock._engine.operators.windows.windowed import WindowedOperator
+from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock._engine.state.rows import SLICED
 from penstock._engine.state.table import ABSENT, MISSING
-from penstock.common.copies import own, own_all
+from penstock.common.copies import any_may_change, own, own_all
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ class Rows(NamedTuple):
     normals: list[NormalKey]
     keys: list[Any]
     pieces: list[Span]
+    #: Whether a record could be changed in place.
+    may_change: bool
 
 
 class SlidingWindowOperator(WindowOperator):
@@ -105,7 +107,7 @@ class SlidingWindowOperator(WindowOperator):
 
     def _add(self, batch: RowBatch, start: int, stop: int, out: SideOutputs) -> None:
         records, stamps = batch.records[start:stop], batch.stamps(start, stop)
-        pieces = self._pieces(stamps)
+        pieces = self._pieces(records, stamps)
         distinct = set(pieces)
         closed = {piece for piece in distinct if not self._takers(piece)}
         if closed:
@@ -121,16 +123,21 @@ class SlidingWindowOperator(WindowOperator):
             cursor = self.iterate(records)
             for piece, normal, key, record in zip(pieces, normals, keys, cursor, strict=True):
                 self._add_one(piece, normal, key, record, out)
-        elif self._joins:
-            self._add_joining(Rows(records, normals, keys, pieces), takers)
+            return
+        rows = Rows(records, normals, keys, pieces, any_may_change(records))
+        if self._joins:
+            self._add_joining(rows, takers)
         else:
             for window in takers:
-                self._add_alone(window, range(len(records)), Rows(records, normals, keys, pieces))
+                self._add_alone(window, range(len(records)), rows)
 
-    def _pieces(self, stamps: list[int]) -> list[Span]:
+    def _pieces(self, records: list[Any], stamps: list[int]) -> list[Span]:
         """Return the slice of each record; usually all have the same, which the extremes show."""
         of = self.slices.of
-        first = of(checked_timestamp(min(stamps)))
+        oldest = min(stamps)
+        if oldest == NO_TIMESTAMP:
+            raise self.missing_timestamp(records, stamps)
+        first = of(oldest)
         if max(stamps) < first[1]:
             return [first] * len(stamps)
         return list(map(of, stamps))
@@ -163,17 +170,20 @@ class SlidingWindowOperator(WindowOperator):
 
     def _add_joining(self, rows: Rows, takers: list[Span]) -> None:
         """Add records to their slices, and to those of their windows that stand alone."""
-        records, normals, keys, pieces = rows
+        records, normals, keys, pieces, _ = rows
         late, known = self._out_of_order(normals, pieces), self._live.union(pieces)
+        late_keys = {normal: key for normal, key in zip(normals, keys, strict=True) if normal in late} if late else {}
+        all_late = late.issuperset(normals)
         for window in takers:
             inside = [piece for piece in known if window[0] <= piece[0] and piece[1] <= window[1]] if late else ()
-            alone: set[NormalKey] = late if len(inside) > 1 else set()
+            alone = late_keys if len(inside) > 1 else {}
             pane: Pane | None = self.alone.panes.get(window)
-            if alone:
-                for normal, key in zip(normals, keys, strict=True):
-                    if normal in alone and _row(pane, normal) is ABSENT:
-                        pane = self._stand_alone(window, normal, key)
-            if alone or _has_rows(pane):
+            for normal, key in alone.items():
+                if _row(pane, normal) is ABSENT:
+                    pane = self._stand_alone(window, normal, key)
+            if alone and all_late:
+                self._add_alone(window, range(len(normals)), rows)
+            elif alone or _has_rows(pane):
                 chosen = [n for n, key in enumerate(normals) if key in alone or _row(pane, key) is not ABSENT]
                 self._add_alone(window, chosen, rows)
         panes = {piece: self._slice(piece) for piece in set(pieces)}
@@ -206,18 +216,22 @@ class SlidingWindowOperator(WindowOperator):
 
     def _add_alone(self, window: Span, places: Sequence[int], rows: Rows) -> None:
         """Add the records that belong to a window to its own contents."""
-        records, normals, keys, pieces = rows
-        takes = {piece for piece in set(pieces) if window in self._takers(piece)}
-        places = [place for place in places if pieces[place] in takes]
+        records, normals, keys, pieces, _ = rows
+        distinct = set(pieces)
+        takes = {piece for piece in distinct if window in self._takers(piece)}
+        if len(takes) < len(distinct):
+            places = [place for place in places if pieces[place] in takes]
         if not places:
             return
         pane = self._window_alone(window)
         if normals is not keys:
             for place in places:
                 pane.remember(normals[place], keys[place])
+        mine = records if len(places) == len(records) else [records[place] for place in places]
         # A function may change the record that it adds, which the next window gets, too.
-        mine = own_all([records[place] for place in places])
-        self.strategy.add_all(pane, [normals[place] for place in places], self.iterate(mine))
+        mine = own_all(mine) if rows.may_change else mine
+        chosen = normals if len(places) == len(records) else [normals[place] for place in places]
+        self.strategy.add_all(pane, chosen, self.iterate(mine))
 
     def _add_one(self, piece: Span, normal: NormalKey, key: Any, record: Any, out: SideOutputs) -> None:
         """Add a single record, in its place among the earlier ones."""

@@ -71,9 +71,9 @@ class StoredMapState(MapState[Any, Any]):
     def put(self, key: Any, value: Any) -> None:
         address = self._at(key)
         self._write(address, value)
-        context, is_kept = self._key, self._keep_keys and type(address[0]) is bytes
+        is_kept = self._keep_keys and type(address[0]) is bytes
         if is_kept or type(address[2]) is bytes:
-            self._originals[address] = context.key if is_kept else None, key
+            self._originals[address] = self._key.key if is_kept else None, key
 
     def put_all(self, dict_value: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
         is_mapping = isinstance(dict_value, Mapping)
@@ -83,8 +83,9 @@ class StoredMapState(MapState[Any, Any]):
 
     def remove(self, key: Any) -> None:
         address = self._at(key)
-        self._write(address, ABSENT)
-        self._originals.pop(address, None)
+        if not self._subs.discard(address):
+            self._write(address, ABSENT)
+            self._originals.pop(address, None)
 
     def _write(self, address: Composite, value: Any) -> None:
         hot = self._hot
@@ -95,9 +96,10 @@ class StoredMapState(MapState[Any, Any]):
         self._dirty.add(address)
 
     def _at(self, key: Any) -> Composite:
-        sub: NormalKey = key if type(key) is str or type(key) is int else normal_key(key)
-        owner, namespace = owner_at(self._key.normal)
-        return owner, namespace, sub
+        kind = type(key)
+        sub: NormalKey = key if kind is str or kind is int else normal_key(key)
+        normal = self._key.normal
+        return (normal[0], normal[1], sub) if type(normal) is tuple else (normal, (), sub)
 
     # --------------------------------------------------------------------------------------------------- the whole map
 

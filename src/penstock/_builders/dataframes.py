@@ -1,0 +1,233 @@
+"""Spark DataFrames as streams, and streams as Spark DataFrames."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+
+from penstock._api.connectors.source import Boundedness, Source
+from penstock._connectors.files.discovery import FileSet
+from penstock._connectors.files.source import FileEnumerator, FileReader, FileSourceSplit
+from penstock._connectors.files.source_state import FileCheckpoint
+from penstock._engine.graph.job_graph import OperatorKind
+from penstock._engine.graph.stream_graph import with_ancestors
+from penstock._engine.kept.files import take_noted
+from penstock._engine.kept.place import kept_place
+from penstock._engine.storage.opening import storage_options
+from penstock._formats.parquet import ParquetColumnarRowInputFormat
+from penstock.common import option_table
+from penstock.errors import UnsupportedOperationError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+    from penstock._api.connectors.reader import SourceReaderContext
+    from penstock._api.connectors.source import SplitEnumeratorContext
+    from penstock._builders.stream import DataStream
+    from penstock._engine.driver.epochs.enumerators import EnumeratorContext
+    from penstock._engine.storage.run_files import RunFiles
+    from penstock.common.typeinfo import RowTypeInfo
+
+T = TypeVar("T")
+
+
+class Writing(Protocol):
+    """Writes a DataFrame."""
+
+    def write(self, files: RunFiles) -> Sequence[str]:
+        """Write it where a run may write, and return the full paths of the files."""
+        ...
+
+    def cancel(self, files: RunFiles) -> None:
+        """Stop writing for a run."""
+        ...
+
+
+#: What writes the DataFrames of this process, by the token of their source.
+_writings: dict[str, Writing] = {}
+#: The files of a DataFrame that a run has written: if it starts anew without a checkpoint, it reads the same ones.
+_written: dict[tuple[str, str], Sequence[str]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class FrameCheckpoint:
+    """The checkpoint of the enumerator: whether the files are written, and what of them is not assigned."""
+
+    written: bool
+    files: FileCheckpoint
+
+
+class FrameSource(Source[Any, FileSourceSplit, Any]):
+    """The rows of a DataFrame. Its files are written by the first run that starts without a checkpoint of them.
+
+    Where they are is in checkpoints alone, so a run that continues reads the same files, and never writes others.
+
+    Args:
+        row_type: The type of the rows.
+        writing: Writes the files; it stays in this process.
+    """
+
+    def __init__(self, row_type: RowTypeInfo, writing: Writing) -> None:
+        self._row_type = row_type
+        self._token = secrets.token_hex(8)
+        _writings[self._token] = writing
+
+    def get_boundedness(self) -> Boundedness:
+        """Return BOUNDED."""
+        return Boundedness.BOUNDED
+
+    def get_produced_type(self) -> RowTypeInfo:
+        """Return the type of the rows."""
+        return self._row_type
+
+    @property
+    def holds_produced_type(self) -> bool:
+        """True: it is the type of the columns."""
+        return True
+
+    def create_enumerator(self, enum_context: SplitEnumeratorContext[FileSourceSplit]) -> FrameEnumerator:
+        """Write the files, and assign them."""
+        return FrameEnumerator(enum_context, self._format(), self._token, FrameCheckpoint(False, FileCheckpoint()))
+
+    def restore_enumerator(
+        self, enum_context: SplitEnumeratorContext[FileSourceSplit], checkpoint: FrameCheckpoint
+    ) -> FrameEnumerator:
+        """Continue with the files of the checkpoint."""
+        return FrameEnumerator(enum_context, self._format(), self._token, checkpoint)
+
+    def create_reader(self, reader_context: SourceReaderContext) -> FileReader:
+        """Make a reader."""
+        return FileReader(reader_context, self._format())
+
+    def _format(self) -> ParquetColumnarRowInputFormat:
+        return ParquetColumnarRowInputFormat(self._row_type)
+
+
+class FrameEnumerator(FileEnumerator):
+    """Has the DataFrame written, unless a checkpoint knows its files, and assigns the files.
+
+    Args:
+        context: The enumerator's context.
+        file_format: Reads the files.
+        token: Of the source.
+        checkpoint: Where it begins.
+    """
+
+    def __init__(
+        self,
+        context: SplitEnumeratorContext[FileSourceSplit],
+        file_format: ParquetColumnarRowInputFormat,
+        token: str,
+        checkpoint: FrameCheckpoint,
+    ) -> None:
+        self._format = file_format
+        self._token = token
+        super().__init__(context, self._files_at(()), checkpoint.files)
+        self._complete = checkpoint.written
+
+    def start(self) -> None:
+        """Write the DataFrame beside the main loop."""
+        if not self._complete:
+            self._context.call_async(partial(_write_once, self._token, self._run_files()), self._written)
+
+    def close(self) -> None:
+        """Stop the writing that is under way."""
+        if not self._complete:
+            _writings[self._token].cancel(self._run_files())
+
+    def find_new_splits(self) -> None:
+        """Do nothing: a DataFrame has no rows that come later."""
+
+    def snapshot_state(self, checkpoint_id: int) -> FrameCheckpoint:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return the unassigned parts of the files."""
+        return FrameCheckpoint(self._complete, super().snapshot_state(checkpoint_id))
+
+    def _written(self, paths: Sequence[str] | None, error: Exception | None) -> None:
+        if paths is None:
+            raise error or AssertionError("neither files nor an error")
+        if paths:
+            self._files = self._files_at(tuple(paths))
+            super().find_new_splits()
+        self._complete = True
+        self._end_if_done()
+
+    def _run_files(self) -> RunFiles:
+        return cast("EnumeratorContext", self._context).run_files()
+
+    def _files_at(self, paths: tuple[str, ...]) -> FileSet:
+        return FileSet(paths, self._format, splittable=True, monitoring=None, may_grow=False)
+
+
+def _write_once(token: str, files: RunFiles) -> Sequence[str]:
+    place = token, files.prefix
+    if place not in _written:
+        _written[place] = _writings[token].write(files)
+    return _written[place]
+
+
+def frame_source(frame: DataFrame) -> FrameSource:
+    """Return the source of a DataFrame.
+
+    Raises:
+        TypeError: It is none.
+        UnsupportedOperationError: It is of Spark Connect or a streaming one, or has columns that no stream can have.
+    """
+    from penstock._engine.spark.frames import FrameWriting, columns_of
+    from penstock._formats.frame_types import declared_rows
+
+    columns = columns_of(frame)
+    return FrameSource(declared_rows(columns), FrameWriting(frame))
+
+
+class FrameOutput(Generic[T]):
+    """Makes a DataFrame of a stream."""
+
+    def to_dataframe(self, job_execution_name: str | None = None) -> DataFrame:
+        """Run what this stream needs, and return its records as a Spark DataFrame; ours.
+
+        The tasks write Parquet files below the checkpoint directory, or else to a temporary one, which Spark reads;
+        records never pass through the program. The files go with the program. Other sinks of the environment are not
+        run by this call: they wait for ``execute()``, which runs what is before them again.
+
+        Declared rows have their columns, with the declared types; tuples have ``f0``, ``f1`` and so on, and other
+        values are the column ``f0``. Without a declared type the records say which columns there are, each with a type
+        that holds all values; a column of nothing but None is text.
+
+        Args:
+            job_execution_name: The name of the job.
+
+        Raises:
+            UnsupportedOperationError: A source of the stream is unbounded, or Spark has no such columns.
+            BatchColumnsError: A column has values of several types.
+            JobExecutionError: The job failed.
+        """
+        from penstock._engine.kept.frames import FrameSink, schema_of
+        from penstock._engine.spark.frames import frame_of_files
+
+        stream = cast("DataStream[T]", self)
+        environment, declared = stream._environment, stream._declared_type()
+        sources = with_ancestors([edge.source for edge in stream._edges])
+        endless = next((node for node in sources if node.kind is OperatorKind.SOURCE and not node.bounded), None)
+        if endless is not None:
+            reason = f"{endless} never comes to an end; write the stream by a sink, and query what it has written"
+            raise UnsupportedOperationError("to_dataframe() of an unbounded stream", reason)
+        configuration = environment._configuration
+        options = storage_options(configuration)
+        place = kept_place(configuration.get(option_table.CHECKPOINT_DIRECTORY), options)
+        writing = secrets.token_hex(8)
+        sink = FrameSink(place.storage.url, writing, declared)
+        node = stream._pipeline.add_apart(OperatorKind.SINK_WRITER, "DataFrame", {"sink": sink}, stream._edges)
+        try:
+            environment._run_apart(node, job_execution_name)
+            files = take_noted(writing)
+            assert files is not None, "each writer notes its files, and the job began anew"
+            schema = schema_of([file.schema for file in files], declared)
+        except BaseException:
+            take_noted(writing)
+            place.delete(writing)
+            raise
+        return frame_of_files(place.storage, options, files, schema)

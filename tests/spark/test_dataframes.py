@@ -1,0 +1,152 @@
+"""DataFrames of Spark as streams, and streams as DataFrames."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from penstock._engine.kept import place as kept_places
+from penstock._engine.spark.session import users_session
+from penstock.common import Configuration, Row, Types, WatermarkStrategy
+from penstock.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
+from penstock.errors import BatchColumnsError, JobExecutionError, UnsupportedOperationError
+from penstock.testing.sources import ListSource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+    from penstock._engine.spark.session import SparkHandle
+
+
+@pytest.fixture
+def session(spark: SparkHandle) -> Iterator[SparkSession]:
+    """The session of a program; what it keeps goes at the end."""
+    del spark
+    yield users_session()
+    kept_places.remove_places()
+
+
+def environment(place: Path, mode: str = "STREAMING") -> StreamExecutionEnvironment:
+    # Names that a glob would read as patterns.
+    configuration = Configuration.from_dict({"execution.checkpointing.dir": str(place / "check [points]{}")})
+    env = StreamExecutionEnvironment.get_execution_environment(configuration)
+    return env.set_parallelism(2).set_runtime_mode(RuntimeExecutionMode[mode])
+
+
+@pytest.mark.parametrize("mode", ["STREAMING", "BATCH"])
+def test_frame_goes_through_a_job_and_comes_out_as_a_frame(session: SparkSession, tmp_path: Path, mode: str) -> None:
+    frame = session.range(0, 1000, 1, 3).selectExpr("id", "id % 7 AS kind", "CAST(id AS STRING) AS word")
+    env = environment(tmp_path, mode)
+    stream = env.from_dataframe(frame)
+    assert stream.get_type() == Types.ROW_NAMED(["id", "kind", "word"], [Types.LONG(), Types.LONG(), Types.STRING()])
+    result = stream.map_batches(lambda batch: batch.select(["word", "id"])).to_dataframe()
+    assert result.schema.simpleString() == "struct<word:string,id:bigint>"
+    assert sorted(result.collect()) == sorted(frame.select("word", "id").collect())
+    assert "Scan parquet" in result._jdf.queryExecution().toString()
+    assert not list(tmp_path.glob("*/*/frames/*"))
+
+
+def test_values_of_all_types_arrive_as_they_are(session: SparkSession, tmp_path: Path) -> None:
+    frame = session.sql(
+        "SELECT true AS flag, 1Y AS b, 2S AS s, 3 AS i, 4L AS l, 1.5F AS f, 2.5D AS d, 1.25BD AS dec, 'x' AS word, "
+        "X'00ff' AS bytes, DATE'2024-02-29' AS day, TIMESTAMP_NTZ'2024-02-29 01:02:03.000004' AS t, "
+        "TIMESTAMP'2024-02-29 01:02:03Z' AS moment, array(1, 2) AS list, map('a', 1) AS map, struct(1 AS x) AS inner, "
+        "CAST(null AS INT) AS nothing"
+    )
+    with environment(tmp_path).from_dataframe(frame).execute_and_collect() as records:
+        (row,) = records
+    assert row["moment"].astimezone(datetime.UTC) == datetime.datetime(2024, 2, 29, 1, 2, 3, tzinfo=datetime.UTC)
+    row["moment"] = None
+    assert row == Row(
+        flag=True,
+        b=1,
+        s=2,
+        i=3,
+        l=4,
+        f=1.5,
+        d=2.5,
+        dec=Decimal("1.25"),
+        word="x",
+        bytes=b"\x00\xff",
+        day=datetime.date(2024, 2, 29),
+        t=datetime.datetime(2024, 2, 29, 1, 2, 3, 4),  # noqa: DTZ001 - it has none
+        moment=None,
+        list=[1, 2],
+        map={"a": 1},
+        inner={"x": 1},
+        nothing=None,
+    )
+
+
+@pytest.mark.usefixtures("session")
+def test_types_of_a_frame_are_declared_or_follow_from_all_records(tmp_path: Path) -> None:
+    env = environment(tmp_path)
+    records = [[{"a": 1, "nothing": None}, {"a": 2}], [{"a": 2.5, "b": "x", "nothing": None}]]
+    inferred = env.from_source(ListSource(*records), WatermarkStrategy.no_watermarks(), "records").to_dataframe()
+    types = dict(inferred.dtypes)
+    assert types == {"a": "double", "b": "string", "nothing": "string"}
+    assert sorted(inferred.select("a", "b").collect()) == [(1.0, None), (2.0, None), (2.5, "x")]
+
+    pair = Types.TUPLE([Types.INT(), Types.STRING()])
+    declared = env.from_collection([1, 2]).map(lambda n: (n, str(n)), pair).to_dataframe()
+    assert declared.schema.simpleString() == "struct<f0:int,f1:string>"
+    assert sorted(declared.collect()) == [(1, "1"), (2, "2")]
+
+    empty = env.from_collection([1]).filter(lambda n: n > 1).map(lambda n: (n, ""), pair).to_dataframe()
+    assert empty.schema == declared.schema
+    assert empty.count() == 0
+
+    kept = list(tmp_path.glob("*/.kept/*/*/*"))
+    with pytest.raises((JobExecutionError, BatchColumnsError), match="declare the type"):
+        env.from_collection([{"a": 1}, {"a": "x"}]).to_dataframe()
+    assert list(tmp_path.glob("*/.kept/*/*/*")) == kept
+
+
+@pytest.mark.usefixtures("session")
+def test_other_sinks_wait_for_execute(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    env = environment(tmp_path, "BATCH")
+    numbers = env.from_collection([1, 2, 3])
+    numbers.print("sink")
+    assert numbers.to_dataframe().count() == 3
+    assert "sink" not in capfd.readouterr().out
+    env.execute()
+    assert capfd.readouterr().out.count("sink") == 3
+
+
+def test_what_cannot_be_is_refused_and_the_way_out_is_named(session: SparkSession, tmp_path: Path) -> None:
+    env = environment(tmp_path)
+    remote = type("DataFrame", (), {"__module__": "pyspark.sql.connect.dataframe"})()
+    for frame, told in (
+        (remote, "Spark Connect.*write it as Parquet there"),
+        (session.readStream.format("rate").load(), "no end; read its source"),
+        (session.sql("SELECT 1 AS a, 2 AS a"), "two columns have the name 'a'"),
+        (session.sql("SELECT INTERVAL 1 MONTH AS a"), "Arrow does not have; cast it"),
+    ):
+        with pytest.raises(UnsupportedOperationError, match=told):
+            env.from_dataframe(frame)
+    with pytest.raises(TypeError, match=r"takes a DataFrame of Spark, not builtins\.list"):
+        env.from_dataframe([1])  # type: ignore[arg-type]
+
+    class Endless(ListSource):
+        def get_boundedness(self) -> Any:
+            from penstock.datastream.connectors.base import Boundedness
+
+            return Boundedness.CONTINUOUS_UNBOUNDED
+
+    stream = env.from_source(Endless([1]), WatermarkStrategy.no_watermarks(), "endless")
+    with pytest.raises(UnsupportedOperationError, match=r"'Source: endless' at .* never comes to an end"):
+        stream.to_dataframe()
+
+
+@pytest.mark.usefixtures("session")
+def test_program_of_the_document_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "dataframes.md").read_text(encoding="utf-8")
+    program = text.split("```python\n")[1].split("```")[0]
+    exec(compile(program, "dataframes.md", "exec"), {})
+    assert text.split("```text\n")[1].split("```")[0].strip() in capsys.readouterr().out
