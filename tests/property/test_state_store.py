@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 KEYS = [0, 1, -1, 2**70, "a", "b" * 600, b"t\x01n"]
 NAMESPACES = [(), (0, 10), (10, 20)]
-TIMES = [0, 5, 10]
+TIMES = [-3, 0, 5, 10]
 
 keys, namespaces, times = st.sampled_from(KEYS), st.sampled_from(NAMESPACES), st.sampled_from(TIMES)
 #: Keys and namespaces of rows with sub-keys; some share a beginning, as stored keys of one pane do.

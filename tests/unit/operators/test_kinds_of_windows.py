@@ -29,7 +29,7 @@ from penstock.datastream.window import (
     Window,
     WindowAssigner,
 )
-from penstock.errors import UnsupportedOperationError, WindowResultError
+from penstock.errors import MissingTimestampError, UnsupportedOperationError, WindowResultError
 
 if TYPE_CHECKING:
     from io import BytesIO
@@ -167,17 +167,23 @@ class Gap(SessionWindowTimeGapExtractor):
 
 
 def test_gap_that_is_not_positive_is_an_error() -> None:
-    with pytest.raises(ValueError, match="The dynamic gap of a session in milliseconds must be positive, not 0"):
-        feed(windows(EventTimeSessionWindows.with_dynamic_gap(Gap())), (0, 0))
+    for gap in (0, -1, None, 1.5, "7"):
+        with pytest.raises(WindowResultError, match=r"extract\(\) of Gap .* must return a positive whole number"):
+            feed(windows(EventTimeSessionWindows.with_dynamic_gap(Gap())), (gap, 0))
 
 
 @pytest.mark.parametrize(
     "assigner",
-    [TumblingEventTimeWindows(5, 0), SLIDING, EventTimeSessionWindows(5)],
-    ids=repr,
+    [
+        TumblingEventTimeWindows(5, 0),
+        SLIDING,
+        EventTimeSessionWindows(5),
+        EventTimeSessionWindows.with_dynamic_gap(Gap()),
+    ],
+    ids=lambda assigner: type(assigner).__name__,
 )
 def test_record_without_a_timestamp_is_an_error(assigner: Any) -> None:
-    with pytest.raises(ValueError, match="assign_timestamps_and_watermarks"):
+    with pytest.raises(MissingTimestampError, match=r"Operator' .*'a', 1.* assign_timestamps_and_watermarks"):
         windows(assigner).process_element(("a", 1))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock._api.functions.basic import ReduceFunction
@@ -155,11 +156,13 @@ class _ContinuousTrigger(Trigger[Any, Any]):
         """Tell whether the end of the window is the only time left to fire."""
         return False
 
+    @abstractmethod
     def _register(self, time: int, ctx: Trigger.TriggerContext) -> None:
-        raise NotImplementedError
+        """Set a timer of the trigger's clock."""
 
+    @abstractmethod
     def _delete(self, time: int, ctx: Trigger.TriggerContext) -> None:
-        raise NotImplementedError
+        """Delete a timer of the trigger's clock."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.interval})"

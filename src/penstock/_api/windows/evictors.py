@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from penstock._api.windows.triggers import CallContext
 from penstock._api.windows.window import NO_TIMESTAMP
 from penstock._shelf import show
 
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from penstock.common.time import Time
-    from penstock.metrics.metricbase import MetricGroup
 
 __all__ = ["CountEvictor", "DeltaEvictor", "DeltaFunction", "Evictor", "TimeEvictor", "TimestampedValue"]
 
@@ -55,20 +55,8 @@ class Evictor(ABC, Generic[T, W]):
         [TimestampedValue(value='b', timestamp=2)]
     """
 
-    class EvictorContext(ABC):
+    class EvictorContext(CallContext):
         """The context of an evictor."""
-
-        @abstractmethod
-        def get_current_processing_time(self) -> int:
-            """Return the processing time in milliseconds since the epoch."""
-
-        @abstractmethod
-        def get_metric_group(self) -> MetricGroup:
-            """Return the metrics of the operator."""
-
-        @abstractmethod
-        def get_current_watermark(self) -> int:
-            """Return the watermark in milliseconds since the epoch; -2**63 before the first one."""
 
     def evict_before(
         self, elements: list[TimestampedValue[T]], size: int, window: W, ctx: Evictor.EvictorContext
@@ -117,8 +105,9 @@ class _OneTimeEvictor(Evictor[Any, Any]):
     ) -> Iterable[TimestampedValue[Any]]:
         return self._stay(elements) if self._after else elements
 
+    @abstractmethod
     def _stay(self, elements: list[TimestampedValue[Any]]) -> list[TimestampedValue[Any]]:
-        raise NotImplementedError
+        """Return the records that stay."""
 
 
 class CountEvictor(_OneTimeEvictor):

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 from penstock._api.windows.counting_triggers import check_positive
 from penstock._api.windows.time_windows import checked_timestamp
 from penstock._api.windows.window import MergingWindowAssigner, TimeWindow, WindowAssigner
 from penstock._shelf import show
+from penstock.common.short_repr import short_repr
+from penstock.errors import WindowResultError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Self
 
     from penstock.common.time import Time
 
@@ -39,17 +43,20 @@ class SessionWindowTimeGapExtractor(ABC):
         """
 
 
-class _SessionWindows(MergingWindowAssigner[Any, TimeWindow]):
+class SessionWindows(MergingWindowAssigner[Any, TimeWindow]):
+    """Windows that last as long as there are records."""
+
     def assign_windows(
         self, element: Any, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> list[TimeWindow]:
         """Return the session that a record makes by itself.
 
         Raises:
-            ValueError: The windows go by event time and the record has no timestamp, or the gap is not positive.
+            ValueError: The windows go by event time and the record has no timestamp.
+            WindowResultError: The gap is no positive number.
         """
         time = checked_timestamp(timestamp) if self.is_event_time() else context.get_current_processing_time()
-        return [TimeWindow(time, time + self._gap_of(element))]
+        return [TimeWindow(time, time + self.gap_of(element))]
 
     def merge_windows(
         self, windows: Iterable[TimeWindow], callback: MergingWindowAssigner.MergeCallback[TimeWindow]
@@ -58,22 +65,37 @@ class _SessionWindows(MergingWindowAssigner[Any, TimeWindow]):
         TimeWindow.merge_windows(windows, callback)
 
     @abstractmethod
-    def _gap_of(self, element: Any) -> int: ...
+    def gap_of(self, element: Any) -> int:
+        """Return how long a session lasts after a record, in milliseconds."""
 
 
-class _FixedGap(_SessionWindows):
+class FixedGap(SessionWindows):
+    """Sessions of one gap."""
+
     def __init__(self, session_gap: int) -> None:
         check_positive(f"The gap of {type(self).__name__} in milliseconds", session_gap)
         self.gap_ms = session_gap
 
-    def _gap_of(self, element: Any) -> int:
+    @classmethod
+    def with_gap(cls, size: Time) -> Self:
+        """Make sessions of one gap.
+
+        Args:
+            size: The gap.
+
+        Raises:
+            ValueError: It is not positive.
+        """
+        return cls(size.to_milliseconds())
+
+    def gap_of(self, element: Any) -> int:
         return self.gap_ms
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.gap_ms})"
 
 
-class _DynamicGap(_SessionWindows):
+class _DynamicGap(SessionWindows):
     def __init__(self, session_window_time_gap_extractor: SessionWindowTimeGapExtractor) -> None:
         extractor: Any = session_window_time_gap_extractor
         if not callable(getattr(extractor, "extract", None)) or isinstance(extractor, type):
@@ -81,16 +103,32 @@ class _DynamicGap(_SessionWindows):
             raise TypeError(msg)
         self._extractor = session_window_time_gap_extractor
 
-    def _gap_of(self, element: Any) -> int:
-        gap = self._extractor.extract(element)
-        check_positive("The dynamic gap of a session in milliseconds", gap)
+    @classmethod
+    def with_dynamic_gap(cls, extractor: SessionWindowTimeGapExtractor) -> Self:
+        """Make sessions whose gap depends on the record.
+
+        Args:
+            extractor: Returns the gap of a record.
+
+        Raises:
+            TypeError: It is no SessionWindowTimeGapExtractor.
+        """
+        return cls(extractor)
+
+    def gap_of(self, element: Any) -> int:
+        given: Any = self._extractor.extract(element)
+        gap = given if type(given) is int else _whole(given)
+        if gap is None or gap <= 0:
+            call = f"extract() of {type(self._extractor).__qualname__}"
+            wanted = "a positive whole number of milliseconds"
+            raise WindowResultError(call, type(self).__name__, short_repr(given), wanted)
         return gap
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._extractor!r})"
 
 
-class EventTimeSessionWindows(_FixedGap):
+class EventTimeSessionWindows(FixedGap):
     """Sessions of one gap in event time: a window ends when no record came for that long.
 
     Args:
@@ -106,18 +144,6 @@ class EventTimeSessionWindows(_FixedGap):
         >>> EventTimeSessionWindows.with_gap(Time.minutes(5)).assign_windows("a", 7, None)
         [TimeWindow(start=7, end=300007)]
     """
-
-    @staticmethod
-    def with_gap(size: Time) -> EventTimeSessionWindows:
-        """Make sessions of one gap.
-
-        Args:
-            size: The gap.
-
-        Raises:
-            ValueError: It is not positive.
-        """
-        return EventTimeSessionWindows(size.to_milliseconds())
 
     @staticmethod
     def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicEventTimeSessionWindows:
@@ -136,7 +162,7 @@ class EventTimeSessionWindows(_FixedGap):
         return True
 
 
-class ProcessingTimeSessionWindows(_FixedGap):
+class ProcessingTimeSessionWindows(FixedGap):
     """Sessions of one gap by the clock of the machine: a window ends when no record came for that long.
 
     Args:
@@ -152,18 +178,6 @@ class ProcessingTimeSessionWindows(_FixedGap):
         >>> ProcessingTimeSessionWindows.with_gap(Time.minutes(5))
         ProcessingTimeSessionWindows(300000)
     """
-
-    @staticmethod
-    def with_gap(size: Time) -> ProcessingTimeSessionWindows:
-        """Make sessions of one gap.
-
-        Args:
-            size: The gap.
-
-        Raises:
-            ValueError: It is not positive.
-        """
-        return ProcessingTimeSessionWindows(size.to_milliseconds())
 
     @staticmethod
     def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicProcessingTimeSessionWindows:
@@ -201,15 +215,6 @@ class DynamicEventTimeSessionWindows(_DynamicGap):
         [TimeWindow(start=7, end=507)]
     """
 
-    @staticmethod
-    def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicEventTimeSessionWindows:
-        """Make sessions whose gap depends on the record.
-
-        Args:
-            extractor: Returns the gap of a record.
-        """
-        return DynamicEventTimeSessionWindows(extractor)
-
     def is_event_time(self) -> bool:
         """Tell that the windows go by timestamps."""
         return True
@@ -227,18 +232,17 @@ class DynamicProcessingTimeSessionWindows(_DynamicGap):
     Source: org.apache.flink.streaming.api.windowing.assigners.DynamicProcessingTimeSessionWindows.
     """
 
-    @staticmethod
-    def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicProcessingTimeSessionWindows:
-        """Make sessions whose gap depends on the record.
-
-        Args:
-            extractor: Returns the gap of a record.
-        """
-        return DynamicProcessingTimeSessionWindows(extractor)
-
     def is_event_time(self) -> bool:
         """Tell that the windows go by the clock."""
         return False
+
+
+def _whole(gap: Any) -> int | None:
+    """Return a number as a plain int, None where it is no whole number."""
+    try:
+        return index(gap)
+    except TypeError:
+        return None
 
 
 show(

@@ -9,6 +9,8 @@ from penstock._api.windows.window import NO_TIMESTAMP, TimeWindow, WindowAssigne
 from penstock._shelf import show
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from penstock.common.time import Time
 
 __all__ = [
@@ -81,6 +83,20 @@ class _TumblingWindows(AlignedWindows):
             raise ValueError(msg)
         super().__init__(size, size, offset)
 
+    @classmethod
+    def of(cls, size: Time, offset: Time | None = None) -> Self:
+        """Make windows.
+
+        Args:
+            size: The size of a window.
+            offset: Where one window starts, counted from midnight of January 1st 1970 in UTC; there when left out.
+                Days in another time zone need one: ``Time.hours(-8)`` for UTC+8.
+
+        Raises:
+            ValueError: The offset is not smaller than the size.
+        """
+        return cls(size.to_milliseconds(), _milliseconds(offset))
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.size_ms}, {self.offset_ms})"
 
@@ -94,6 +110,20 @@ class _SlidingWindows(AlignedWindows):
             )
             raise ValueError(msg)
         super().__init__(size, slide, offset)
+
+    @classmethod
+    def of(cls, size: Time, slide: Time, offset: Time | None = None) -> Self:
+        """Make windows.
+
+        Args:
+            size: The size of a window.
+            slide: The time between the starts of two windows.
+            offset: Where one window starts, counted from midnight of January 1st 1970 in UTC; there when left out.
+
+        Raises:
+            ValueError: The size is not positive, or the offset is not smaller than the slide.
+        """
+        return cls(size.to_milliseconds(), slide.to_milliseconds(), _milliseconds(offset))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.size_ms}, {self.slide_ms}, {self.offset_ms})"
@@ -117,20 +147,6 @@ class TumblingEventTimeWindows(_TumblingWindows, _EventTimeWindows):
         TumblingEventTimeWindows(86400000, -28800000)
     """
 
-    @staticmethod
-    def of(size: Time, offset: Time | None = None) -> TumblingEventTimeWindows:
-        """Make windows.
-
-        Args:
-            size: The size of a window.
-            offset: Where one window starts, counted from midnight of January 1st 1970 in UTC; there when left out.
-                Days in another time zone need one: ``Time.hours(-8)`` for UTC+8.
-
-        Raises:
-            ValueError: The offset is not smaller than the size.
-        """
-        return TumblingEventTimeWindows(size.to_milliseconds(), _milliseconds(offset))
-
 
 class TumblingProcessingTimeWindows(_TumblingWindows, _ProcessingTimeWindows):
     """Windows of one size, side by side, by the clock of the machine.
@@ -149,19 +165,6 @@ class TumblingProcessingTimeWindows(_TumblingWindows, _ProcessingTimeWindows):
         >>> TumblingProcessingTimeWindows.of(Time.minutes(1), Time.seconds(10))
         TumblingProcessingTimeWindows(60000, 10000)
     """
-
-    @staticmethod
-    def of(size: Time, offset: Time | None = None) -> TumblingProcessingTimeWindows:
-        """Make windows.
-
-        Args:
-            size: The size of a window.
-            offset: Where one window starts, counted from midnight of January 1st 1970 in UTC; there when left out.
-
-        Raises:
-            ValueError: The offset is not smaller than the size.
-        """
-        return TumblingProcessingTimeWindows(size.to_milliseconds(), _milliseconds(offset))
 
 
 class SlidingEventTimeWindows(_SlidingWindows, _EventTimeWindows):
@@ -186,20 +189,6 @@ class SlidingEventTimeWindows(_SlidingWindows, _EventTimeWindows):
         [TimeWindow(start=5000, end=15000), TimeWindow(start=0, end=10000)]
     """
 
-    @staticmethod
-    def of(size: Time, slide: Time, offset: Time | None = None) -> SlidingEventTimeWindows:
-        """Make windows.
-
-        Args:
-            size: The size of a window.
-            slide: The time between the starts of two windows.
-            offset: Where one window starts, counted from midnight of January 1st 1970 in UTC; there when left out.
-
-        Raises:
-            ValueError: The size is not positive, or the offset is not smaller than the slide.
-        """
-        return SlidingEventTimeWindows(size.to_milliseconds(), slide.to_milliseconds(), _milliseconds(offset))
-
 
 class SlidingProcessingTimeWindows(_SlidingWindows, _ProcessingTimeWindows):
     """Windows of one size, of which one begins in each slide of time, by the clock of the machine.
@@ -219,20 +208,6 @@ class SlidingProcessingTimeWindows(_SlidingWindows, _ProcessingTimeWindows):
         >>> SlidingProcessingTimeWindows.of(Time.minutes(1), Time.seconds(10))
         SlidingProcessingTimeWindows(60000, 10000, 0)
     """
-
-    @staticmethod
-    def of(size: Time, slide: Time, offset: Time | None = None) -> SlidingProcessingTimeWindows:
-        """Make windows.
-
-        Args:
-            size: The size of a window.
-            slide: The time between the starts of two windows.
-            offset: Where one window starts, counted from midnight of January 1st 1970 in UTC; there when left out.
-
-        Raises:
-            ValueError: The size is not positive, or the offset is not smaller than the slide.
-        """
-        return SlidingProcessingTimeWindows(size.to_milliseconds(), slide.to_milliseconds(), _milliseconds(offset))
 
 
 def checked_timestamp(timestamp: int) -> int:

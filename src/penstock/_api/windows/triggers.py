@@ -1,4 +1,4 @@
-"""Triggers, which decide when windows fire (``pyflink.datastream.window``); more are in `continuous_triggers`."""
+"""Triggers, which decide when windows fire (``pyflink.datastream.window``); more are in `counting_triggers`."""
 
 from __future__ import annotations
 
@@ -44,6 +44,22 @@ class TriggerResult(Enum):
         return self.value[1]
 
 
+class CallContext(ABC):
+    """What triggers and evictors may ask of the operator that calls them."""
+
+    @abstractmethod
+    def get_current_processing_time(self) -> int:
+        """Return the processing time in milliseconds since the epoch."""
+
+    @abstractmethod
+    def get_metric_group(self) -> MetricGroup:
+        """Return the metrics of the operator."""
+
+    @abstractmethod
+    def get_current_watermark(self) -> int:
+        """Return the watermark in milliseconds since the epoch; -2**63 before the first one."""
+
+
 class Trigger(ABC, Generic[T, W]):
     """Decides when a window of a key fires; one object serves all windows, so it keeps its data in state.
 
@@ -67,20 +83,8 @@ class Trigger(ABC, Generic[T, W]):
         False
     """
 
-    class TriggerContext(ABC):
+    class TriggerContext(CallContext):
         """The context of a trigger for one window of one key."""
-
-        @abstractmethod
-        def get_current_processing_time(self) -> int:
-            """Return the processing time in milliseconds since the epoch."""
-
-        @abstractmethod
-        def get_metric_group(self) -> MetricGroup:
-            """Return the metrics of the operator."""
-
-        @abstractmethod
-        def get_current_watermark(self) -> int:
-            """Return the watermark in milliseconds since the epoch; -2**63 before the first one."""
 
         @abstractmethod
         def register_processing_time_timer(self, time: int) -> None:

@@ -153,7 +153,29 @@ class Where(Generic[IN1, IN2, V]):
         return EqualTo(first.union(second), KeyOfTagged(self._key_selector, selector), self._kind)
 
 
-class JoinedStreams(Generic[IN1, IN2]):
+class _TwoStreams(Generic[IN1, IN2, V]):
+    """Two streams whose records are brought together by key and window."""
+
+    #: The class of the windows.
+    _kind: ClassVar[type[Any]]
+
+    def __init__(self, stream1: DataStream[IN1], stream2: DataStream[IN2]) -> None:
+        self._streams = stream1, stream2
+
+    def where(
+        self, key_selector: KeySelector[IN1, Any] | Callable[[IN1], Any] | str, key_type: TypeInformation | None = None
+    ) -> Where[IN1, IN2, V]:
+        """Say what the key of a record of the first stream is.
+
+        Args:
+            key_selector: As for :meth:`DataStream.key_by`.
+            key_type: The type that the keys are converted to.
+        """
+        selector = self._streams[0].key_by(key_selector, key_type)._key_selector
+        return Where(*self._streams, selector, self._kind)
+
+
+class JoinedStreams(_TwoStreams[IN1, IN2, "JoinedWindows[IN1, IN2]"], Generic[IN1, IN2]):
     """Two streams to be joined by key and window; made by :meth:`DataStream.join`.
 
     Source: org.apache.flink.streaming.api.datastream.JoinedStreams.
@@ -170,23 +192,10 @@ class JoinedStreams(Generic[IN1, IN2]):
         'Window Join'
     """
 
-    def __init__(self, stream1: DataStream[IN1], stream2: DataStream[IN2]) -> None:
-        self._streams = stream1, stream2
-
-    def where(
-        self, key_selector: KeySelector[IN1, Any] | Callable[[IN1], Any] | str, key_type: TypeInformation | None = None
-    ) -> Where[IN1, IN2, JoinedWindows[IN1, IN2]]:
-        """Say what the key of a record of the first stream is.
-
-        Args:
-            key_selector: As for :meth:`DataStream.key_by`.
-            key_type: The type that the keys are converted to.
-        """
-        selector = self._streams[0].key_by(key_selector, key_type)._key_selector
-        return Where(*self._streams, selector, JoinedWindows[IN1, IN2])
+    _kind: ClassVar[type[Any]] = JoinedWindows
 
 
-class CoGroupedStreams(Generic[IN1, IN2]):
+class CoGroupedStreams(_TwoStreams[IN1, IN2, "CoGroupedWindows[IN1, IN2]"], Generic[IN1, IN2]):
     """Two streams to be co-grouped by key and window; made by :meth:`DataStream.co_group`.
 
     Source: org.apache.flink.streaming.api.datastream.CoGroupedStreams.
@@ -205,20 +214,7 @@ class CoGroupedStreams(Generic[IN1, IN2]):
         'Co-Group'
     """
 
-    def __init__(self, stream1: DataStream[IN1], stream2: DataStream[IN2]) -> None:
-        self._streams = stream1, stream2
-
-    def where(
-        self, key_selector: KeySelector[IN1, Any] | Callable[[IN1], Any] | str, key_type: TypeInformation | None = None
-    ) -> Where[IN1, IN2, CoGroupedWindows[IN1, IN2]]:
-        """Say what the key of a record of the first stream is.
-
-        Args:
-            key_selector: As for :meth:`DataStream.key_by`.
-            key_type: The type that the keys are converted to.
-        """
-        selector = self._streams[0].key_by(key_selector, key_type)._key_selector
-        return Where(*self._streams, selector, CoGroupedWindows[IN1, IN2])
+    _kind: ClassVar[type[Any]] = CoGroupedWindows
 
 
 def _tagged(stream: DataStream[Any], side: int) -> DataStream[Any]:

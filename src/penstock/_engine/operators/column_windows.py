@@ -11,7 +11,7 @@ from abc import abstractmethod
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock._api.windows.time_windows import AlignedWindows, TumblingEventTimeWindows, checked_timestamp
+from penstock._api.windows.time_windows import AlignedWindows, TumblingEventTimeWindows
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.column_aggregates import GROUP, STAMP
 from penstock._engine.operators.columns import ColumnBatch
@@ -25,6 +25,7 @@ from penstock._engine.operators.windows.window_strategy import AggregatePanes
 from penstock._engine.protocol.rows import MAX_WATERMARK, NO_TIMESTAMP
 from penstock._engine.state.table import ABSENT, MISSING
 from penstock.common.columns import RecordLayout, int64_column, int64_column_of, record_maker
+from penstock.errors import MissingTimestampError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -153,10 +154,10 @@ class _ColumnWindows(WindowOperator):
         import pyarrow.compute as pc
 
         functions: Any = pc
-        if batch.timestamps is None:
-            checked_timestamp(NO_TIMESTAMP)  # raises
-        extremes: Any = functions.min_max(batch.timestamps).as_py()
-        oldest, newest = checked_timestamp(extremes["min"]), extremes["max"]
+        extremes: Any = None if batch.timestamps is None else functions.min_max(batch.timestamps).as_py()
+        if extremes is None or extremes["min"] == NO_TIMESTAMP:
+            raise MissingTimestampError(self.context.operator_name, "of a batch of columns")
+        oldest, newest = extremes["min"], extremes["max"]
         reached = self._first_end(self.watermark + 1) - self.assigner.slide_ms
         if newest < reached or self._first_end(newest) - 1 > MAX_WATERMARK or not self._are_gapless:
             self._add_at_once(batch, out)

@@ -9,7 +9,7 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from penstock._engine.protocol.key_frames import may_lack_names
-from penstock._engine.protocol.key_groups import key_group, normal_key_groups
+from penstock._engine.protocol.key_groups import normal_key_groups
 from penstock._engine.protocol.key_values import key_value
 from penstock._engine.state.chunk_columns import Chunk, ChunkOperation
 from penstock._engine.state.rows import TIMERS, keys_at
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from penstock._engine.state.timers import Timers
 
 T = TypeVar("T")
+
+#: Iterates (key group, row) of a domain's stored timers that are not in memory, by ascending key group.
+TimersBelow: TypeAlias = "Callable[[Timers], Iterator[tuple[int, Row]]]"
 
 #: Iterates (key group, row) of a pane's stored rows by ascending key group, except for addresses in a container.
 Below: TypeAlias = "Callable[[Pane, Container[Address]], Iterator[tuple[int, Row]]]"
@@ -133,29 +136,54 @@ class Chunker:
         Raises:
             InternalError: The pane has a key of another subtask.
         """
+        hot = pane.hot
+
+        def columns(addresses: list[Address]) -> _Columns:
+            return _Columns(addresses, [hot[address] for address in addresses], *_beside(pane, addresses))
+
+        present = [address for address, value in hot.items() if value is not ABSENT]
+        stored = below(pane, hot) if pane.stored else iter(())
+        for some, key_groups in self._joined(self._by_group(pane.table.name, present, columns, stored)):
+            yield self._put(pane, some, key_groups)
+
+    def timer_entries(self, timers: Timers, below: TimersBelow) -> Iterator[Chunk]:
+        """Iterate all timers of a domain in such chunks."""
+
+        def columns(rows: list[Any]) -> _Columns:
+            return _Columns(rows, [], list(map(timers.original, rows)))
+
+        present: list[Address] = [row for row, _ in timers.rows_in_memory()]
+        for some, key_groups in self._joined(self._by_group(timers.name, present, columns, below(timers))):
+            yield self._timer_chunk(ChunkOperation.PUT, timers, some, key_groups)
+
+    def _joined(self, by_group: Iterator[tuple[int, _Columns]]) -> Iterator[tuple[_Columns, tuple[int, int]]]:
+        """Join rows to parts of the size that the writer asks for; iterate them with their key groups."""
         columns = _Columns([], [])
         first = last = self._key_groups.start
-        for group, some in self._by_group(pane, below):
+        for group, some in by_group:
             if columns.addresses and len(columns.addresses) + len(some.addresses) > self._writer.batch:
-                yield self._put(pane, columns, (first, last))
+                yield columns, (first, last)
                 columns = _Columns([], [])
             first, last = (first if columns.addresses else group), group
             columns.extend(some)
         if columns.addresses:
-            yield self._put(pane, columns, (first, self._key_groups.stop - 1))
+            yield columns, (first, self._key_groups.stop - 1)
 
-    def _by_group(self, pane: Pane, below: Below) -> Iterator[tuple[int, _Columns]]:
-        """Iterate the present rows of a pane by ascending key group; a large one comes in parts."""
-        hot, most = pane.hot, self._max_parallelism
+    def _by_group(
+        self,
+        name: str,
+        present: list[Address],
+        columns: Callable[[list[Any]], _Columns],
+        stored: Iterator[tuple[int, Row]],
+    ) -> Iterator[tuple[int, _Columns]]:
+        """Iterate rows in memory and stored ones by ascending key group; a large group comes in parts."""
         above: dict[int, list[Address]] = {}
-        present = [address for address, value in hot.items() if value is not ABSENT]
-        for address, group in zip(present, normal_key_groups(keys_at(present), most), strict=True):
+        for address, group in zip(present, normal_key_groups(keys_at(present), self._max_parallelism), strict=True):
             above.setdefault(group, []).append(address)
-        stored = below(pane, hot) if pane.stored else iter(())
         ahead = next(stored, None)
         for group in self._key_groups:
             for some in self._slices(above.pop(group, [])):
-                yield group, _Columns(some, [hot[address] for address in some], *_beside(pane, some))
+                yield group, columns(some)
             rows: list[Row] = []
             while ahead is not None and ahead[0] == group:
                 rows.append(ahead[1])
@@ -166,9 +194,9 @@ class Chunker:
             if rows:
                 yield group, _Columns.of(rows)
         for addresses in above.values():
-            self._check(pane.table.name, addresses)
+            self._check(name, addresses)
         if ahead is not None:
-            self._check(pane.table.name, [ahead[1][0]])
+            self._check(name, [ahead[1][0]])
 
     def _put(self, pane: Pane, columns: _Columns, key_groups: tuple[int, int]) -> Chunk:
         chunk = self._chunk(ChunkOperation.PUT, pane, columns.addresses)
@@ -188,33 +216,16 @@ class Chunker:
         """
         self._check(timers.name, [key for key, _, _ in timers.journal])
         for op, is_set in ((ChunkOperation.PUT, True), (ChunkOperation.DELETE, False)):
-            rows = [row for row, what in timers.journal.items() if what is is_set]
+            rows: list[Address] = [row for row, what in timers.journal.items() if what is is_set]
             for some in self._slices(rows):
-                yield self._timer_chunk(op, timers, some, self._range)
+                originals = [timers.original(cast("Composite", row)) for row in some] if is_set else None
+                yield self._timer_chunk(op, timers, _Columns(some, [], originals), self._range)
 
-    def timer_entries(self, timers: Timers) -> Iterator[Chunk]:
-        """Iterate all timers of a domain in chunks that end where key groups end."""
-        groups: dict[int, list[Composite]] = {}
-        for address, _ in timers.rows():
-            groups.setdefault(key_group(address[0], self._max_parallelism), []).append(address)
-        rows: list[Composite] = []
-        first = self._key_groups.start
-        for group in sorted(groups):
-            first = first if rows else group
-            rows += groups[group]
-            if len(rows) >= self._writer.batch:
-                yield self._timer_chunk(ChunkOperation.PUT, timers, rows, (first, group))
-                rows = []
-        if rows:
-            yield self._timer_chunk(ChunkOperation.PUT, timers, rows, (first, self._key_groups.stop - 1))
-
-    def _timer_chunk(
-        self, op: ChunkOperation, timers: Timers, rows: list[Composite], key_groups: tuple[int, int]
-    ) -> Chunk:
+    def _timer_chunk(self, op: ChunkOperation, timers: Timers, columns: _Columns, key_groups: tuple[int, int]) -> Chunk:
         chunk = Chunk(op, timers.name, TIMERS, False, (), key_groups, [])
-        _take_addresses(chunk, cast("list[Address]", rows))
+        _take_addresses(chunk, columns.addresses)
         if op is ChunkOperation.PUT and any(type(normal) is bytes for normal in chunk.keys):
-            chunk.originals = [timers.original(row) for row in rows]
+            chunk.originals = columns.originals
         return chunk
 
     # ---------------------------------------------------------------------------------------------------------- helpers

@@ -62,15 +62,15 @@ def locate(pane_id: int, address: Address, max_parallelism: int) -> tuple[bytes,
             pass
     head = PREFIX.pack(pane_id, key_group(key_at(address), max_parallelism))
     if type(address) is tuple:
-        owner, sub = _owner(address[0], address[1]), _sub(address[2])
-        return head + owner + sub, not (_is_narrow_owner(owner) and _is_narrow_sub(sub))
+        owner, sub = owner_encoded(address[0], address[1]), _sub(address[2])
+        return head + owner + sub, not (is_narrow_owner(owner) and _is_narrow_sub(sub))
     encoded = encode_normal(cast("NormalKey", address))
     return head + stored(encoded), _is_wide(encoded)
 
 
 def locate_owner(pane_id: int, owner: Owner, max_parallelism: int) -> bytes:
     """Return the prefix of the stored keys of all rows of a key and namespace."""
-    return PREFIX.pack(pane_id, key_group(owner[0], max_parallelism)) + _owner(*owner)
+    return PREFIX.pack(pane_id, key_group(owner[0], max_parallelism)) + owner_encoded(*owner)
 
 
 def value_of(raw: bytes, *, is_wide: bool) -> tuple[Any, Any, int | None]:
@@ -148,26 +148,18 @@ def _names(prefix: bytes, rows: list[Composite]) -> Iterator[tuple[bytes, bool]]
     for row in rows:
         if row[0] is not key or row[1] != namespace:  # rows of one key and namespace usually follow each other
             key, namespace = row[0], row[1]
-            owner = _owner(key, namespace)
-            head, is_wide = prefix + owner, not _is_narrow_owner(owner)
+            owner = owner_encoded(key, namespace)
+            head, is_wide = prefix + owner, not is_narrow_owner(owner)
         sub = _sub(row[2])
         yield head + sub, is_wide or not _is_narrow_sub(sub)
 
 
 def _raw(pane: Pane, address: Address, value: Any, *, is_wide: bool) -> bytes:
     if is_wide:
-        value = (value, pane.originals.get(address), _long_parts(address))
+        value = (value, pane.originals.get(address), long_parts(address))
     raw = pickles.dump(value)
     stamp = pane.stamps.get(address)
     return raw if stamp is None else _STAMP.pack(_STAMPED, stamp) + raw
-
-
-def timer_row(group: int, pane_id: int, address: Composite, original: Any) -> tuple[bytes, bytes]:
-    """Return the stored key and value of a timer."""
-    owner, sub = _owner(address[0], address[1]), _sub(address[2])
-    name = PREFIX.pack(pane_id, group) + owner + sub
-    is_wide = not (_is_narrow_owner(owner) and _is_narrow_sub(sub))
-    return name, pickles.dump((None, original, _long_parts(address)) if is_wide else None)
 
 
 class RowReader:
@@ -199,7 +191,7 @@ class RowReader:
         if not self._head or not encoded.startswith(self._head):
             address = _composite_of(encoded, raw)
             self._head, self._owner = encoded[: owner_bytes(encoded)], address[:2]
-            self._is_wide = not _is_narrow_owner(self._head)
+            self._is_wide = not is_narrow_owner(self._head)
         sub = encoded[len(self._head) :]
         is_wide = self._is_wide or not _is_narrow_sub(sub)
         if sub.startswith(_HASHED):
@@ -250,7 +242,8 @@ def _is_wide(encoded: bytes) -> bool:
 # ----------------------------------------------------------------------------------------------- composite addresses
 
 
-def _owner(key: NormalKey, namespace: Namespace) -> bytes:
+def owner_encoded(key: NormalKey, namespace: Namespace) -> bytes:
+    """Return the bytes of a key and a namespace in a stored address."""
     part = stored(encode_normal(key), _MAX_PART_BYTES)
     numbers = struct.pack(f">{len(namespace)}q", *namespace)
     return b"".join((_COMPOSITE, _KEY_SIZE.pack(len(part)), part, bytes((len(namespace),)), numbers))
@@ -267,7 +260,7 @@ def _sub(sub: NormalKey | None) -> bytes:
     return stored(encode_normal(sub), _MAX_PART_BYTES)
 
 
-def _is_narrow_owner(owner: bytes) -> bool:
+def is_narrow_owner(owner: bytes) -> bool:
     """Return whether the key in a stored address is a str or int of usual length, and not a hash."""
     return owner[1 + _KEY_SIZE.size] in _NARROW
 
@@ -277,7 +270,7 @@ def _is_narrow_sub(sub: bytes) -> bool:
     return not sub or sub[0] in _NARROW
 
 
-def _long_parts(address: Address) -> Any:
+def long_parts(address: Address) -> Any:
     """Return the encodings that a stored key holds as hashes; None where it holds no hash."""
     if type(address) is not tuple:
         encoded = encode_normal(cast("NormalKey", address))

@@ -7,23 +7,27 @@ epochs applies their deltas. Two processes may have one version open: the write 
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._engine.state.local_version import NOWHERE, LocalVersion, VersionMovedError, find_versions, new_version
 from penstock._engine.state.memory_store import MemoryStore, entry_bytes
-from penstock._engine.state.table import ABSENT, Pane
+from penstock._engine.state.table import ABSENT, MISSING, Pane
+from penstock._engine.state.timer_rows import place_before
+from penstock._engine.state.timers import Timers
 from penstock._engine.state.trust import ALL_CLASSES
 from penstock._engine.storage.local_state import private_directory
 from penstock.errors import StaleAttemptError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator
+    from collections.abc import Callable, Container, Generator, Iterator
     from pathlib import Path
 
     from penstock._engine.protocol.state_handle import StateHandle
     from penstock._engine.state.chunk_columns import Chunk
     from penstock._engine.state.lineage import LineageStep, Position
     from penstock._engine.state.rows import Address, Composite, Owner, Row
+    from penstock._engine.state.timers import StoredTimer
     from penstock._engine.state.trust import AllowedClasses
 
 #: Deltas that may wait in memory for the local version: a store that starts from that version has to load them all.
@@ -32,6 +36,12 @@ _MAX_PENDING_DELTAS: Final = 8
 _COMPOSITE_BYTES: Final = 250
 #: The memory that a stamp takes.
 _STAMP_BYTES: Final = 120
+#: The memory that a timer takes, and what a change of it takes until it is stored.
+_TIMER_BYTES: Final = 300
+_TIMER_CHANGE_BYTES: Final = 120
+#: The part of the memory that the earliest timers of a domain keep where memory is full, and their least number.
+_TIMERS_PART: Final = 4
+_FEWEST_TIMERS: Final = 8
 
 
 class KeyedStore(MemoryStore):
@@ -42,9 +52,9 @@ class KeyedStore(MemoryStore):
         key_groups: The key groups of this subtask.
         max_parallelism: The number of all key groups.
         read: Reads the file of a handle.
-        memory_bytes: The estimated memory that entries may take. Above it, entries that the local version has are
-            evicted between batches. Changes of the running epoch always stay in memory, and so do the entries that a
-            batch reads until the batch ends: the states of some thousand keys.
+        memory_bytes: The estimated memory that entries and timers may take. Above it, entries that the local version
+            has are evicted between batches, and timers but for the earliest. Changes of the running epoch always stay
+            in memory, and so do the entries that a batch reads until the batch ends: the states of some thousand keys.
         operator_uid: The operator, for errors.
         subtask_index: The subtask, for errors.
         run_id: The run of the job. A later run may go back to an older checkpoint, or begin without state.
@@ -96,8 +106,10 @@ class KeyedStore(MemoryStore):
             self._arrived_at(way[best].position)
             self._attach(self._local)
             try:
-                self._load_timers(self._local)
-            except VersionMovedError:  # by another process, since its position was read
+                for timers in self._timers.values():
+                    if timers.stored:
+                        timers.begin_at_stored()
+            except StaleAttemptError:  # another process moved it since its position was read
                 return self._start_over(way, places)
         return best
 
@@ -154,7 +166,7 @@ class KeyedStore(MemoryStore):
         del self._passed[:-1]
         self._absorbed = 0
         for timers in self._timers.values():
-            timers.pending.clear()
+            timers.has_moved()
         for pane in self._panes():
             pane.has_moved()
         self._attach(local)
@@ -178,8 +190,12 @@ class KeyedStore(MemoryStore):
         local.passed = self._passed
         for pane in self._panes():
             pane.stored = 0
+        for timers in self._timers.values():
+            timers.stored = 0
         for record in local.panes.values():
-            if not record.is_timers:
+            if record.is_timers:
+                self.timers(record.name).stored = record.pane_id
+            else:
                 table = self.table(record.name, kind=record.kind, keep_keys=record.keep_keys)
                 table.old_keys = table.old_keys or record.old_keys
                 table.life.since = record.since
@@ -189,14 +205,6 @@ class KeyedStore(MemoryStore):
                 if not pane.stored and ABSENT in pane.hot.values():  # then nothing is stored that ABSENT would hide
                     pane.keep([address for address, value in pane.hot.items() if value is not ABSENT])
             table.prune()
-
-    def _load_timers(self, local: LocalVersion) -> None:
-        for record in local.panes.values():
-            if record.is_timers:
-                timers = self.timers(record.name)
-                for _, (address, _, original, _) in local.scan(record.pane_id, ()):
-                    timers.apply(cast("Composite", address), original, is_set=True)
-                timers.pending.clear()
 
     def fetch(self, pane: Pane, address: Address) -> Any:
         """Read a row from the local version into memory, even when memory is full: see `make_room`."""
@@ -224,24 +232,58 @@ class KeyedStore(MemoryStore):
     def scan_groups(self, pane: Pane, known: Container[Address]) -> Iterator[tuple[int, Row]]:
         """Iterate a pane's rows in the local version by ascending key group, except for known addresses."""
         hides = None if pane.subs is None or not pane.subs.cleared else pane.subs.hides
-        try:
+        with self._moved():
             for group, row in cast("LocalVersion", self._local).scan(pane.stored, known):
                 if hides is None or not hides(row[0]):
                     yield group, row
-        except VersionMovedError as moved:
-            raise self._stale(moved.position) from moved
 
     def scan_under(self, pane: Pane, owner: Owner, known: Container[Address]) -> Iterator[Row]:
         """Iterate a pane's rows of one key and namespace in the local version, in parts."""
-        try:
+        with self._moved():
             yield from cast("LocalVersion", self._local).scan_under(pane.stored, owner, known)
-        except VersionMovedError as moved:
-            raise self._stale(moved.position) from moved
 
     def owners(self, pane: Pane) -> Iterator[Owner]:
         """Iterate the keys and namespaces that have rows of a pane in the local version, in parts."""
-        try:
+        with self._moved():
             yield from cast("LocalVersion", self._local).owners(pane.stored)
+
+    # ------------------------------------------------------------------------------------------------------- timers
+
+    def _new_timers(self, name: str) -> Timers:
+        return Timers(name, self, max(_FEWEST_TIMERS, self._memory_bytes // _TIMERS_PART // _TIMER_BYTES))
+
+    def stored_timer(self, timers: Timers, row: Composite) -> Any:
+        """Return (key, None) of a timer in the local version, see `StoredTimers`."""
+        if self._local is None or not timers.stored:
+            return MISSING
+        self._room -= _TIMER_BYTES
+        with self._moved():
+            return self._local.timer(timers.stored, row)
+
+    def timers_behind(self, timers: Timers, place: bytes) -> Iterator[StoredTimer]:
+        """Iterate the timers behind a place in the local version, in the order of time."""
+        if self._local is not None and timers.stored:
+            with self._moved():
+                yield from self._local.timers_behind(timers.stored, place)
+
+    def timers_by_group(self, timers: Timers) -> Iterator[tuple[int, Row]]:
+        """Iterate (key group, row) of the timers in the local version that are not in memory."""
+        if self._local is None or not timers.stored or timers.are_in_memory:
+            return
+        with self._moved():
+            for group, row, original in self._local.timers_by_group(timers.stored):
+                if not timers.hides(row):
+                    yield group, (row, None, original, None)
+
+    def timer_place(self, timestamp: int) -> bytes:
+        """Return the place before the stored timers of a time."""
+        return place_before(timestamp)
+
+    @contextmanager
+    def _moved(self) -> Generator[None]:
+        """Raise the error for a local version that another process has moved on."""
+        try:
+            yield
         except VersionMovedError as moved:
             raise self._stale(moved.position) from moved
 
@@ -256,10 +298,8 @@ class KeyedStore(MemoryStore):
         self, pane: Pane, start: bytes, most: int, over: Callable[[int | None], bool]
     ) -> tuple[list[Address], int, bytes | None]:
         """Look at some rows of a pane in the local version: see `CommittedVersion`."""
-        try:
+        with self._moved():
             return cast("LocalVersion", self._local).stored_over(pane.stored, start, most, over)
-        except VersionMovedError as moved:
-            raise self._stale(moved.position) from moved
 
     def release(self) -> None:
         """End the read transaction, so that old pages can be used again."""
@@ -268,7 +308,8 @@ class KeyedStore(MemoryStore):
 
     def _pending_bytes(self) -> int:
         pending = sum(self._bytes_of(pane, len(pane.pending)) for pane in self._panes())
-        return pending + self._entry_bytes * sum(len(timers.pending) for timers in self._timers.values())
+        changes = sum(len(timers.pending) for timers in self._timers.values())
+        return pending + changes * (_TIMER_BYTES + _TIMER_CHANGE_BYTES)
 
     def _bytes_of(self, pane: Pane, rows: int) -> int:
         """Estimate the memory that a number of rows of a pane takes."""
@@ -283,14 +324,26 @@ class KeyedStore(MemoryStore):
             self._evict()
 
     def _measure_room(self) -> None:
-        self._room = self._memory_bytes - sum(self._bytes_of(pane, len(pane.hot)) for pane in self._panes())
+        held = sum(self._bytes_of(pane, len(pane.hot)) for pane in self._panes())
+        self._room = self._memory_bytes - held - self._timer_bytes()
         self.make_room()
 
     def _evict(self) -> None:
         # All clean entries are evicted: the use of single entries is not tracked.
         kept = sum(self._bytes_of(pane, _evict_clean(pane)) for pane in self._panes())
+        for timers in self._timers.values():
+            timers.trim()
+        kept += self._timer_bytes()
         # Some room is left even where dirty entries fill memory, or each load would evict again.
         self._room = max(self._memory_bytes - kept, self._memory_bytes // 8)
+
+    def _timer_bytes(self) -> int:
+        """Estimate the memory of the timers, and of their changes."""
+        held = changed = 0
+        for timers in self._timers.values():
+            held += timers.held
+            changed += len(timers.pending) + len(timers.journal)
+        return held * _TIMER_BYTES + changed * _TIMER_CHANGE_BYTES
 
     def _stale(self, found: Position, wanted: Position | None = None) -> StaleAttemptError:
         uid, subtask_index = self._owner

@@ -2,7 +2,7 @@
 
     meta      "version"   the position of the contents, see `VersionMeta`
               pane id     one `PaneMeta` per pane
-    entries   pane id, key group, address   a row, see `entries`
+    entries   pane id, key group, address   a row, see `entries`; a timer, see `timer_rows`
 
 A pane is one range of keys, which is counted, iterated and dropped as a whole. A version only moves forward along its
 lineage, and the write transaction that moves it checks its position: the first process moves it, the others find it
@@ -20,7 +20,6 @@ import lmdb
 import msgspec
 
 from penstock._engine.protocol.decoders import msgpack_decoder
-from penstock._engine.protocol.key_groups import key_group
 from penstock._engine.protocol.keys import encode_normal
 from penstock._engine.state.entries import (
     GROUP,
@@ -33,12 +32,12 @@ from penstock._engine.state.entries import (
     owner_bytes,
     owner_of,
     stamp_of,
-    timer_row,
     value_of,
 )
 from penstock._engine.state.environment import LmdbEnvironment, not_usable, open_environment
 from penstock._engine.state.rows import TIMERS, Namespace, key_at
-from penstock._engine.state.table import ABSENT, Pane
+from penstock._engine.state.table import ABSENT, MISSING, Pane
+from penstock._engine.state.timer_rows import original_in, timer_name, timer_row, timers_behind, timers_by_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator
@@ -46,9 +45,9 @@ if TYPE_CHECKING:
 
     from penstock._engine.state.lineage import Position
     from penstock._engine.state.rows import Address, Composite, Owner, Row
-    from penstock._engine.state.timers import Timers
+    from penstock._engine.state.timers import StoredTimer, Timers
 
-_LAYOUT: Final = 3
+_LAYOUT: Final = 4
 _VERSION_KEY: Final = b"version"
 #: The position of a version that holds no state yet.
 NOWHERE: Final = (-1, -1)
@@ -201,6 +200,35 @@ class LocalVersion:
             yield owner_of(key[6:], raw)
             start = _behind(key[: 6 + owner_bytes(key[6:])])
 
+    def timer(self, pane_id: int, row: Composite) -> Any:
+        """Return (key, None) of a timer where the user's key is kept, else None; MISSING without a timer.
+
+        Raises:
+            VersionMovedError: The version moved to where the caller is not.
+        """
+        raw = cast("bytes | None", self._reading().get(timer_name(pane_id, row, self._max_parallelism)))
+        return MISSING if raw is None else original_in(raw)
+
+    def timers_behind(self, pane_id: int, place: bytes) -> Iterator[StoredTimer]:
+        """Iterate the timers of a pane behind a place, in the order of time.
+
+        Raises:
+            VersionMovedError: The version moved to where the caller is not.
+        """
+        with self._environment.read() as transaction:
+            self._check(transaction)
+            yield from timers_behind(transaction, pane_id, place)
+
+    def timers_by_group(self, pane_id: int) -> Iterator[tuple[int, Composite, Any]]:
+        """Iterate the timers of a pane by ascending key group, as (key group, row, original).
+
+        Raises:
+            VersionMovedError: The version moved to where the caller is not.
+        """
+        with self._environment.read() as transaction:
+            self._check(transaction)
+            yield from timers_by_group(transaction, pane_id)
+
     def stored_over(
         self, pane_id: int, start: bytes, most: int, over: Callable[[int | None], bool]
     ) -> tuple[list[Address], int, bytes | None]:
@@ -303,12 +331,11 @@ class LocalVersion:
 
     def _write_timers(self, transaction: lmdb.Transaction, domain: Timers) -> None:
         record = self._record(domain.name, (), is_timers=True)
-        most = self._max_parallelism
 
         def change(item: tuple[Composite, bool]) -> tuple[bytes, bytes | None]:
             row, is_set = item
             original = domain.original(row) if is_set else None
-            key, raw = timer_row(key_group(row[0], most), record.pane_id, row, original)
+            key, raw = timer_row(record.pane_id, row, original, self._max_parallelism)
             return key, raw if is_set else None
 
         self._write_entries(transaction, record, iter(sorted(map(change, domain.pending.items()))))

@@ -91,8 +91,11 @@ class MemoryStore:
         """Return the timers of one domain."""
         timers = self._timers.get(name)
         if timers is None:
-            timers = self._timers[name] = Timers(name)
+            timers = self._timers[name] = self._new_timers(name)
         return timers
+
+    def _new_timers(self, name: str) -> Timers:
+        return Timers(name)
 
     def make_room(self) -> None:
         """Evict entries where memory is full; entries that were read or written leave memory at no other time.
@@ -278,7 +281,7 @@ class MemoryStore:
         for pane in self._panes():
             yield from map(writer.add, chunker.pane_entries(pane, self.scan_groups))
         for timers in self._timers.values():
-            yield from map(writer.add, chunker.timer_entries(timers))
+            yield from map(writer.add, chunker.timer_entries(timers, self.timers_by_group))
         names = [] if self._has_changes() else self._names
         self._end_epoch()
         self._arrived_at((checkpoint_id, token))
@@ -335,8 +338,7 @@ class MemoryStore:
             table.life.since_is_unsaved = False
             table.prune()
         for timers in self._timers.values():
-            timers.pending.update(timers.journal)
-            timers.journal.clear()
+            timers.end_epoch()
         self._running = False
 
     def _learn_entry_size(self, raw_size: int, entries: int) -> None:
@@ -375,6 +377,10 @@ class MemoryStore:
     ) -> tuple[list[Address], int, bytes | None]:
         """Look at some stored rows of a pane: see `CommittedVersion`."""
         return [], 0, None
+
+    def timers_by_group(self, timers: Timers) -> Iterator[tuple[int, Row]]:
+        """Iterate (key group, row) of the stored timers that are not in memory, by ascending key group."""
+        return iter(())
 
     def owners(self, pane: Pane) -> Iterator[Owner]:
         """Iterate the keys and namespaces that have stored rows in a pane."""

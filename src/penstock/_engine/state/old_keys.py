@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, cast
 from penstock._engine.protocol.key_frames import NAMED, without_names
 from penstock._engine.protocol.keys import normal_key
 from penstock._engine.state.table import ABSENT, MISSING, Pane, Table
-from penstock._engine.state.timers import split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -67,8 +66,8 @@ def timer_row(timers: Timers, row: Composite, original: Any) -> Composite:
     normal, namespace, timestamp = row
     if original is not None and original[0] is not None:
         return normal_key(original[0]), namespace, timestamp
-    for entry, _ in timers.at(cast("int", timestamp)):
-        other, same = split(entry)
-        if same == namespace and type(other) is bytes and without_names(other) == normal:
-            return other, namespace, timestamp
+    for held in timers.rows_at(cast("int", timestamp)):
+        other = held[0]
+        if held[1] == namespace and type(other) is bytes and without_names(other) == normal:
+            return held
     return row

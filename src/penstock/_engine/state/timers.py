@@ -1,13 +1,17 @@
 """Timers of one domain: unique per key, namespace and time, fired in time order.
 
-A timer is a row without a value whose sub-key is its time. All timers are in memory: a bucket per timestamp and a heap
-of timestamps. Deltas are written from the journal of set and deleted timers.
+A timer is a row without a value whose sub-key is its time. Timers in memory are a bucket for each time and a heap of
+times. Deltas are written from the journal of set and deleted timers.
+
+Where memory is full, only the head stays: the earliest timers, and those that are not stored yet. Below `_until` memory
+has all timers. Later ones are looked up when they are set or deleted, and come into memory in the order of time.
 """
 
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from itertools import islice, takewhile
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
 
 from penstock._engine.state.table import MISSING
 
@@ -21,24 +25,81 @@ if TYPE_CHECKING:
 Entry: TypeAlias = "NormalKey | tuple[NormalKey, Namespace]"
 #: A timer that fires: time, normal key, namespace and key.
 DueTimer: TypeAlias = "tuple[int, NormalKey, Namespace, Any]"
+#: A stored timer: its place in the order of time, its row, and (key, None) where the user's key is kept.
+StoredTimer: TypeAlias = "tuple[bytes, Composite, Any]"
+
+#: The place before all stored timers.
+FIRST_PLACE: Final = b""
+#: The value of `_until` where memory has all timers: later than every time.
+_ALWAYS: Final = 1 << 63
+#: How many stored timers are read at once at most.
+_AHEAD: Final = 1 << 14
+
+
+class StoredTimers(Protocol):
+    """The timers of a committed version."""
+
+    def stored_timer(self, timers: Timers, row: Composite) -> Any:
+        """Return (key, None) of a stored timer where the user's key is kept, else None; MISSING without a timer."""
+        ...
+
+    def timers_behind(self, timers: Timers, place: bytes) -> Iterator[StoredTimer]:
+        """Iterate the stored timers behind a place in the order of time; those of one time in a fixed order."""
+        ...
+
+    def timer_place(self, timestamp: int) -> bytes:
+        """Return the place before the stored timers of a time."""
+        ...
 
 
 class Timers:
-    """The pending timers of one domain."""
+    """The pending timers of one domain.
 
-    __slots__ = ("_buckets", "_times", "journal", "name", "pending")
+    Args:
+        name: The domain.
+        base: The committed version; None where there is none.
+        most: How many timers stay in memory where it is full.
+    """
 
-    def __init__(self, name: str) -> None:
+    __slots__ = (
+        "_base",
+        "_buckets",
+        "_fresh",
+        "_most",
+        "_place",
+        "_times",
+        "_until",
+        "held",
+        "journal",
+        "name",
+        "pending",
+        "stored",
+    )
+
+    def __init__(self, name: str, base: StoredTimers | None = None, most: int = _AHEAD) -> None:
         self.name = name
+        self._base = base
+        self._most = most
         # A bucket maps entries to original keys, in the order of registration. A time with one timer, the usual case,
         # has the entry itself in place of a bucket: a third of the memory.
         self._buckets: dict[int, Entry | dict[Entry, Any]] = {}
         # May contain times whose bucket was removed.
         self._times: list[int] = []
+        #: All timers before this time are in memory; of this time, those that are stored up to `_place`.
+        self._until = _ALWAYS
+        self._place = FIRST_PLACE
+        #: While `pop_left` runs, the timers set meanwhile.
+        self._fresh: set[Composite] | None = None
+        #: How many timers were in memory when the running epoch began, and how many have been read since.
+        self.held = 0
+        #: The pane's id in the committed version; 0 without stored timers.
+        self.stored = 0
         #: Row -> set (True) or deleted (False) in the running epoch; changes that cancel out are not in it.
         self.journal: dict[Composite, bool] = {}
         #: The same for committed epochs that are newer than the local version.
         self.pending: dict[Composite, bool] = {}
+
+    # --------------------------------------------------------------------------------------------- setting and deleting
 
     def register(self, timestamp: int, normal: NormalKey, namespace: Namespace = (), original: Any = MISSING) -> bool:
         """Set a timer, and return whether it was not set before; setting it again has no effect.
@@ -49,67 +110,117 @@ class Timers:
             namespace: The window, or () outside windows.
             original: The user's key, returned when the timer fires; only kept where the normal key is bytes.
         """
+        row = normal, namespace, timestamp
+        if timestamp >= self._until:
+            self._look_up(row)
         entry: Entry = (normal, namespace) if namespace else normal
         if not self.insert(timestamp, entry, original if type(normal) is bytes else MISSING):
             return False
-        self._log((normal, namespace, timestamp), is_set=True)
+        # A change and its opposite cancel out: a timer set and fired within one epoch leaves no trace.
+        if self.journal.pop(row, True):
+            self.journal[row] = True
+        if self._fresh is not None:
+            self._fresh.add(row)
         return True
 
     def delete(self, timestamp: int, normal: NormalKey, namespace: Namespace = ()) -> None:
         """Delete a timer; deleting a missing one has no effect."""
-        entry: Entry = (normal, namespace) if namespace else normal
-        if self.remove(timestamp, entry):
-            self._log((normal, namespace, timestamp), is_set=False)
+        row = normal, namespace, timestamp
+        if timestamp >= self._until:
+            self._look_up(row)
+        if self.remove(timestamp, (normal, namespace) if namespace else normal) and not self.journal.pop(row, False):
+            self.journal[row] = False
+
+    # ---------------------------------------------------------------------------------------------------------- firing
 
     def next(self) -> int | None:
         """Return the earliest time of all timers; None without timers."""
         times, buckets = self._times, self._buckets
-        while times and times[0] not in buckets:
-            heappop(times)
-        return times[0] if times else None
+        while True:
+            while times and times[0] not in buckets:
+                heappop(times)
+            if times and times[0] <= self._until:
+                return times[0]
+            if self._until == _ALWAYS:
+                return None
+            self.read_on()
 
     def pop_due(self, limit: int) -> Iterator[DueTimer]:
         """Remove and yield the timers up to and including `limit` in time order, as (time, normal key, namespace, key).
 
         Timers that are set or deleted between two steps count: a timer set at or below `limit` fires in its turn, a
-        deleted one does not. Timers of one time fire in the order of registration; after a restore, in a fixed order.
+        deleted one does not. Timers of one time fire in the order of registration; where they were stored, in a fixed
+        order.
         """
         while (timestamp := self.next()) is not None and timestamp <= limit:
             yield from self._pop_at(timestamp)
 
     def pop_left(self) -> Iterator[DueTimer]:
         """Remove and yield all timers in time order at the end of input, without timers that are set meanwhile."""
-        left = {address for address, _ in self.rows()}
-        for due in self.pop_due(max((timestamp for _, _, timestamp in left), default=0)):
-            timestamp, normal, namespace, _ = due
-            if (normal, namespace, timestamp) in left:
-                yield due
+        fresh = self._fresh = set()
+        try:
+            for due in self.pop_due(_ALWAYS):
+                timestamp, normal, namespace, _ = due
+                if (normal, namespace, timestamp) not in fresh:
+                    yield due
+        finally:
+            self._fresh = None
 
     def _pop_at(self, timestamp: int) -> Iterator[DueTimer]:
-        for entry, original in list(self.at(timestamp)):
+        journal = self.journal
+        for entry, original in list(self._at(timestamp)):
             # The callback may have set earlier timers.
             while (earlier := self.next()) is not None and earlier < timestamp:
                 yield from self._pop_at(earlier)
             if self.remove(timestamp, entry):
-                normal, namespace = split(entry)
-                self._log((normal, namespace, timestamp), is_set=False)
+                normal, namespace = _split(entry)
+                row = normal, namespace, timestamp
+                if not journal.pop(row, False):
+                    journal[row] = False
                 yield timestamp, normal, namespace, normal if original is MISSING else original
 
+    # ------------------------------------------------------------------------------------------------------- all timers
+
     def __len__(self) -> int:
-        return sum(len(bucket) if type(bucket) is dict else 1 for bucket in self._buckets.values())
+        return sum(1 for _ in self.rows())
 
     def rows(self) -> Iterator[tuple[tuple[NormalKey, Namespace, int], Any]]:
         """Iterate all timers as (row, key) in no particular order; the key is MISSING where none is kept."""
+        yield from self.rows_in_memory()
+        for row, kept in self._stored_rows(FIRST_PLACE) if self._until < _ALWAYS else ():
+            yield cast("tuple[NormalKey, Namespace, int]", row), MISSING if kept is None else kept[0]
+
+    def rows_in_memory(self) -> Iterator[tuple[tuple[NormalKey, Namespace, int], Any]]:
+        """Iterate the timers in memory as (row, key)."""
         for timestamp in self._buckets:
-            for entry, original in self.at(timestamp):
-                yield (*split(entry), timestamp), original
+            for entry, original in self._at(timestamp):
+                yield (*_split(entry), timestamp), original
+
+    def rows_at(self, timestamp: int) -> Iterator[Composite]:
+        """Iterate all timers of one time."""
+        for entry, _ in self._at(timestamp):
+            yield (*_split(entry), timestamp)
+        if timestamp >= self._until and self._base is not None:
+            stored = self._stored_rows(self._base.timer_place(timestamp))
+            yield from (row for row, _ in takewhile(lambda pair: pair[0][2] == timestamp, stored))
+
+    @property
+    def are_in_memory(self) -> bool:
+        """Whether memory has all timers."""
+        return self._until == _ALWAYS
 
     def original(self, row: Composite) -> Any:
-        """Return (key, None) where the user's key is kept with a timer, else None: the form that rows have."""
+        """Return (key, None) where the user's key is kept with a timer in memory, else None: as rows have it."""
         normal, namespace, timestamp = row
         bucket = self._buckets[cast("int", timestamp)]
         kept = bucket[(normal, namespace) if namespace else normal] if type(bucket) is dict else MISSING
         return None if kept is MISSING else (kept, None)
+
+    def hides(self, row: Composite) -> bool:
+        """Return whether a timer is in memory or deleted, so that the stored row of it does not count."""
+        return self._has(row) or self._is_unsaved(row)
+
+    # ---------------------------------------------------------------------------------------------------- for the store
 
     def apply(self, row: Composite, original: Any, *, is_set: bool) -> None:
         """Apply a change from a file, without an entry in the journal.
@@ -121,14 +232,74 @@ class Timers:
         """
         normal, namespace, timestamp = row
         entry: Entry = (normal, namespace) if namespace else normal
-        if is_set:
-            self.insert(cast("int", timestamp), entry, MISSING if original is None else original[0])
+        if not is_set:
+            self.held -= self.remove(cast("int", timestamp), entry)
         else:
-            self.remove(cast("int", timestamp), entry)
+            self.held += self.insert(cast("int", timestamp), entry, MISSING if original is None else original[0])
         self.pending[row] = is_set
 
+    def end_epoch(self) -> None:
+        """Count the changes of the running epoch as committed."""
+        self.held += 2 * sum(self.journal.values()) - len(self.journal)
+        self.pending.update(self.journal)
+        self.journal.clear()
+
+    def has_moved(self) -> None:
+        """Count committed changes as stored: the local version has moved."""
+        self.pending.clear()
+
+    def forget(self) -> None:
+        """Drop all timers and the journal; stored timers are not touched."""
+        self._buckets.clear()
+        self._times.clear()
+        self.journal.clear()
+        self.pending.clear()
+        self.held = self.stored = 0
+        self._until, self._place = _ALWAYS, FIRST_PLACE
+
+    def begin_at_stored(self) -> None:
+        """Read the first stored timers, where memory has none."""
+        self._until = -_ALWAYS
+        self.read_on()
+
+    def read_on(self) -> None:
+        """Read the next stored timers into memory."""
+        assert self._base is not None
+        most = min(_AHEAD, max(1, self._most // 2))
+        found = list(islice(self._base.timers_behind(self, self._place), most))
+        for _, row, original in found:
+            if not self._is_unsaved(row):
+                self._read(row, original)
+        if len(found) < most:
+            self._until, self._place = _ALWAYS, FIRST_PLACE
+        else:
+            self._place, row, _ = found[-1]
+            self._until = cast("int", row[2])
+
+    def trim(self) -> None:
+        """Leave only the head in memory, with the timers that are not stored yet."""
+        if self._base is None or self.held - len(self.pending) <= self._most:
+            return
+        times, room, until = sorted(self._buckets), self._most // 2, self._until
+        for time in times:
+            bucket = self._buckets[time]
+            room -= len(bucket) if type(bucket) is dict else 1
+            if room < 0 and time < until:
+                self._until, self._place = time, self._base.timer_place(time)
+                break
+            if time >= until:
+                break
+        for time in times:
+            # What is in memory of the time up to which was read stays: reading goes on behind it.
+            if time > self._until or (time == self._until and time < until):
+                for entry, _ in list(self._at(time)):
+                    if not self._is_unsaved((*_split(entry), time)):
+                        self.held -= self.remove(time, entry)
+        self._times[:] = self._buckets
+        heapify(self._times)
+
     def insert(self, timestamp: int, entry: Entry, original: Any) -> bool:
-        """Set a timer without an entry in the journal; return False when it was already set."""
+        """Set a timer without an entry in the journal; return False when it was already in memory."""
         bucket = self._buckets.get(timestamp)
         if bucket is None:
             heappush(self._times, timestamp)
@@ -144,7 +315,7 @@ class Timers:
         return True
 
     def remove(self, timestamp: int, entry: Entry) -> bool:
-        """Delete a timer without an entry in the journal; return False when there was none."""
+        """Take a timer out of memory without an entry in the journal; return False when it was not there."""
         bucket = self._buckets.get(timestamp)
         if type(bucket) is dict:
             if bucket.pop(entry, self) is self:
@@ -159,15 +330,29 @@ class Timers:
             heapify(self._times)
         return True
 
-    def forget(self) -> None:
-        """Drop all timers and the journal."""
-        self._buckets.clear()
-        self._times.clear()
-        self.journal.clear()
-        self.pending.clear()
+    # ---------------------------------------------------------------------------------------------------------- helpers
 
-    def at(self, timestamp: int) -> Iterator[tuple[Entry, Any]]:
-        """Iterate the timers of one time as (entry, original), in the order of registration."""
+    def _look_up(self, row: Composite) -> None:
+        """Read a timer into memory, if it is stored and not there."""
+        if self._base is not None and not self.hides(row):
+            original = self._base.stored_timer(self, row)
+            if original is not MISSING:
+                self._read(row, original)
+
+    def _read(self, row: Composite, original: Any) -> None:
+        normal, namespace, timestamp = row
+        entry: Entry = (normal, namespace) if namespace else normal
+        self.held += self.insert(cast("int", timestamp), entry, MISSING if original is None else original[0])
+
+    def _stored_rows(self, place: bytes) -> Iterator[tuple[Composite, Any]]:
+        """Iterate the stored timers behind a place that are not in memory and not deleted."""
+        if self._base is not None:
+            for _, row, original in self._base.timers_behind(self, place):
+                if not self.hides(row):
+                    yield row, original
+
+    def _at(self, timestamp: int) -> Iterator[tuple[Entry, Any]]:
+        """Iterate the timers of one time in memory as (entry, original), in the order of registration."""
         bucket = self._buckets.get(timestamp)
         if bucket is None:
             return
@@ -176,12 +361,17 @@ class Timers:
         else:
             yield cast("Entry", bucket), MISSING
 
-    def _log(self, row: Composite, *, is_set: bool) -> None:
-        # A change and its opposite cancel out: a timer set and fired within one epoch leaves no trace.
-        if self.journal.pop(row, is_set) is is_set:
-            self.journal[row] = is_set
+    def _has(self, row: Composite) -> bool:
+        normal, namespace, timestamp = row
+        entry: Entry = (normal, namespace) if namespace else normal
+        bucket = self._buckets.get(cast("int", timestamp))
+        return entry in bucket if type(bucket) is dict else bucket is not None and bucket == entry
+
+    def _is_unsaved(self, row: Composite) -> bool:
+        """Return whether a timer was set or deleted since the committed version."""
+        return row in self.journal or row in self.pending
 
 
-def split(entry: Entry) -> tuple[NormalKey, Namespace]:
+def _split(entry: Entry) -> tuple[NormalKey, Namespace]:
     """Return the normal key and the namespace of an entry."""
     return entry if type(entry) is tuple else (cast("NormalKey", entry), ())

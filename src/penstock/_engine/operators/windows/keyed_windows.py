@@ -13,8 +13,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock._api.time_domain import TimeDomain
+from penstock._api.windows.session_windows import SessionWindows
+from penstock._api.windows.time_windows import AlignedWindows
 from penstock._api.windows.triggers import TriggerResult
-from penstock._api.windows.window import MergingWindowAssigner, Window
+from penstock._api.windows.window import MergingWindowAssigner, TimeWindow, Window
 from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.side_outputs import SideOutputs
 from penstock._engine.operators.windows.assigner_context import AssignerContext
@@ -23,7 +25,7 @@ from penstock._engine.operators.windows.merging_windows import MergingWindows
 from penstock._engine.operators.windows.trigger_context import TriggerState
 from penstock._engine.operators.windows.window_contents import CONTENTS, WindowContents
 from penstock._engine.operators.windows.windowed import WindowedOperator
-from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
+from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
 from penstock._engine.state.table import ABSENT, MISSING
 from penstock.common.copies import own
 from penstock.common.short_repr import short_repr
@@ -85,8 +87,10 @@ class KeyedWindowOperator(WindowedOperator):
         self.merges = isinstance(assigner, MergingWindowAssigner)
         self.watermark = MIN_WATERMARK
         self.is_event_time = assigner.is_event_time()
+        self._needs_stamps = self.is_event_time and isinstance(assigner, AlignedWindows | SessionWindows)
         self.event_timers: Timers
         self.processing_timers: Timers
+        self._own_timers: Timers
         self.state: TriggerState
         self._merging: Pane
 
@@ -94,6 +98,8 @@ class KeyedWindowOperator(WindowedOperator):
         super().open(context)
         self.event_timers = self.store.timers("event-time")
         self.processing_timers = self.store.timers("processing-time")
+        #: The timers of the windows' own time.
+        self._own_timers = self.event_timers if self.is_event_time else self.processing_timers
         self.state = TriggerState(context, self.store, self.event_timers, self.processing_timers, self.namespaces)
         self.contents.open(self.store.table(CONTENTS, kind=self.contents.kind, keep_keys=True).pane(), self.state)
         self._merging = self.store.table(MERGING, kind=MERGING).pane()
@@ -128,47 +134,61 @@ class KeyedWindowOperator(WindowedOperator):
     def _add_all(
         self, records: list[Any], stamps: list[int], keys: list[Any], normals: list[NormalKey], out: SideOutputs
     ) -> None:
+        self._check_stamps(records, stamps)
         for value, stamp, key, normal in zip(self.iterate(records), stamps, keys, normals, strict=True):
             self._add(value, stamp, key, normal, out)
 
+    def _check_stamps(self, records: list[Any], stamps: list[int]) -> None:
+        """Make sure that records have timestamps where their windows depend on them."""
+        if self._needs_stamps and min(stamps) == NO_TIMESTAMP:
+            raise self.missing_timestamp(records, stamps)
+
     def _add(self, value: Any, stamp: int, key: Any, normal: NormalKey, out: SideOutputs) -> None:
         """Add a record to its windows, and follow the trigger's decision."""
-        self.state.turn_to(key, normal)
-        merging = self._windows_of(normal)
+        state, contents, namespace_of = self.state, self.contents, self.namespaces.of
+        state.key, state.normal = key, normal
+        merging = self._windows_of(normal) if self.merges else None
         was_taken = False
         windows = self._assigned(value, stamp)
-        is_shared = len(windows) > 1 and self.contents.folds
+        is_shared = len(windows) > 1 and contents.folds
         for window in windows:
             if self.is_event_time and window.max_timestamp() > MAX_WATERMARK:
                 continue  # it would never fire
             actual = window if merging is None else merging.add(window, self._merge)
-            if self._is_over(actual):
+            clears = self._cleanup_time(actual)
+            if self.is_event_time and clears <= self.watermark:
                 if merging is not None:
                     merging.mapping.pop(actual, None)
                 continue
             was_taken = True
+            namespace = namespace_of(actual)
             stands = actual if merging is None else merging.mapping[actual]
+            address = normal, namespace if stands is actual else namespace_of(stands), None
             # A function may change the record that it folds, which the next window gets, too.
-            self.contents.add(self.state.address(stands), key, own(value) if is_shared else value, stamp)
-            result = self.trigger.on_element(value, stamp, actual, self.state.at(actual))
-            self._follow(result, actual, stands, out)
-            self._set_cleanup(actual)
-        self._keep(normal, merging)
+            contents.add(address, key, own(value) if is_shared else value, stamp)
+            result = self.trigger.on_element(value, stamp, actual, state.under(namespace))
+            if result is not TriggerResult.CONTINUE:
+                self._follow(result, actual, stands, out)
+            if clears < MAX_WATERMARK:  # else the window lasts as long as the job
+                self._own_timers.register(clears, normal, namespace, key)
+        if merging is not None:
+            self._keep(normal, merging)
         if not was_taken and (windows or self._is_late(stamp)):
             self._set_aside(value, stamp, out)
 
-    def _assigned(self, value: Any, stamp: int) -> list[Window]:
+    def _assigned(self, value: Any, stamp: int) -> list[Any]:
         """Return the windows of a record of the current key."""
         context = self._assigner_context
         context.key.key, context.key.normal = self.state.key, self.state.normal
-        windows = self.assigner.assign_windows(value, stamp, context)
-        if not isinstance(windows, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise self._not_windows(windows)
-        windows = list(windows)
-        for window in windows:
-            if not isinstance(window, Window):
+        windows: Any = self.assigner.assign_windows(value, stamp, context)
+        if type(windows) is not list:
+            if not isinstance(windows, Iterable):
                 raise self._not_windows(windows)
-        return windows
+            windows = list(cast("Iterable[Any]", windows))
+        for window in cast("list[Any]", windows):
+            if type(window) is not TimeWindow and not isinstance(window, Window):
+                raise self._not_windows(cast("Any", windows))
+        return cast("list[Any]", windows)
 
     def _not_windows(self, result: object) -> WindowResultError:
         call = f"assign_windows() of {type(self.assigner).__qualname__}"
@@ -205,8 +225,7 @@ class KeyedWindowOperator(WindowedOperator):
             self.state.turn_to(key, normal)
             window, merging = self.namespaces.window(namespace), self._windows_of(normal)
             if merging is not None and window not in merging.mapping:
-                if self.is_event_time:
-                    self._set_again(namespace, normal, key)
+                self._set_again(namespace, normal, key)
                 continue
             stands = window if merging is None else merging.mapping[window]
             is_event = domain is TimeDomain.EVENT_TIME
@@ -241,17 +260,9 @@ class KeyedWindowOperator(WindowedOperator):
         end = window.max_timestamp()
         return min(end + self.lateness_ms, MAX_WATERMARK) if self.is_event_time else end
 
-    def _is_over(self, window: Window) -> bool:
-        return self.is_event_time and self._cleanup_time(window) <= self.watermark
-
     def _is_late(self, stamp: int) -> bool:
         """Return whether a record that belongs to no window is late by itself, as in Flink."""
         return self.is_event_time and stamp + self.lateness_ms <= self.watermark
-
-    def _set_cleanup(self, window: Window) -> None:
-        time = self._cleanup_time(window)
-        if time < MAX_WATERMARK:  # else the window lasts as long as the job
-            self.state.at(window).register(time, is_event=self.is_event_time)
 
     def _clear(self, window: Window, stands: Window, key: Any) -> None:
         self.contents.remove(self.state.address(stands))
@@ -284,10 +295,10 @@ class KeyedWindowOperator(WindowedOperator):
         for grown, _ in self._pairs_of(normal):
             if len(grown) == len(window) == _BOUNDS and grown[0] <= window[0] and window[1] <= grown[1]:
                 last = grown[1] - 1
-                clears = min(last + self.lateness_ms, MAX_WATERMARK)
+                clears = min(last + self.lateness_ms, MAX_WATERMARK) if self.is_event_time else last
                 # A session that stays for ever has no timer that clears it.
-                if clears == MAX_WATERMARK or self.event_timers.register(clears, normal, grown, key):
-                    self.event_timers.register(last, normal, grown, key)
+                if clears == MAX_WATERMARK or self._own_timers.register(clears, normal, grown, key):
+                    self._own_timers.register(last, normal, grown, key)
                 return
 
     def _keep(self, normal: NormalKey, merging: MergingWindows | None) -> None:

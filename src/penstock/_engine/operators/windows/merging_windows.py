@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from penstock._api.windows.window import MergingWindowAssigner, Window
+from penstock._api.windows.session_windows import SessionWindows
+from penstock._api.windows.window import MergingWindowAssigner, TimeWindow, Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -29,15 +30,23 @@ class MergingWindows:
 
     def __init__(self, assigner: MergingWindowAssigner[Any, Any], mapping: dict[Window, Window]) -> None:
         self._assigner = assigner
-        self.mapping = mapping
+        self._is_of_sessions = isinstance(assigner, SessionWindows)
+        self.mapping: dict[Any, Any] = mapping
 
-    def add(self, window: Window, merge: Merge) -> Window:
+    def add(self, window: Any, merge: Merge) -> Any:
         """Add a window, and return the window that contains it after merging.
 
         Args:
             window: The window of a record.
             merge: Called for merged windows.
         """
+        if self._is_of_sessions:
+            touched = [held for held in self.mapping if held.start <= window.end and window.start <= held.end]
+            if not touched:
+                self.mapping[window] = window
+                return window
+            if len(touched) == 1:
+                return self._grown(touched[0], window, merge)
         merges = _Merges()
         self._assigner.merge_windows([*self.mapping, window], merges)
         result = window
@@ -53,6 +62,15 @@ class MergingWindows:
                 merge(made, others, stands[0], stands[1:])
         self.mapping.setdefault(result, result)
         return result
+
+    def _grown(self, held: TimeWindow, window: TimeWindow, merge: Merge) -> TimeWindow:
+        """Return a session with a record's window that touches no other session: the usual case."""
+        if held.start <= window.start and window.end <= held.end:
+            return held
+        made = held.cover(window)
+        stands = self.mapping[made] = self.mapping.pop(held)
+        merge(made, [held], stands, [])
+        return made
 
 
 class _Merges(MergingWindowAssigner.MergeCallback[Window]):

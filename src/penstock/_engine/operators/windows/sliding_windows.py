@@ -14,13 +14,13 @@ from heapq import heappush
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from penstock._api.windows.time_windows import checked_timestamp
 from penstock._api.windows.window import TimeWindow
 from penstock._engine.operators.windows.fired_windows import note_fired, note_new_record
 from penstock._engine.operators.windows.slices import Slices, Span
 from penstock._engine.operators.windows.window import WindowOperator, clears_at
 from penstock._engine.operators.windows.window_progress import WindowProgress
 from penstock._engine.operators.windows.windowed import WindowedOperator
+from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock._engine.state.rows import SLICED
 from penstock._engine.state.table import ABSENT, MISSING
 from penstock.common.copies import any_may_change, own, own_all
@@ -107,7 +107,7 @@ class SlidingWindowOperator(WindowOperator):
 
     def _add(self, batch: RowBatch, start: int, stop: int, out: SideOutputs) -> None:
         records, stamps = batch.records[start:stop], batch.stamps(start, stop)
-        pieces = self._pieces(stamps)
+        pieces = self._pieces(records, stamps)
         distinct = set(pieces)
         closed = {piece for piece in distinct if not self._takers(piece)}
         if closed:
@@ -131,10 +131,13 @@ class SlidingWindowOperator(WindowOperator):
             for window in takers:
                 self._add_alone(window, range(len(records)), rows)
 
-    def _pieces(self, stamps: list[int]) -> list[Span]:
+    def _pieces(self, records: list[Any], stamps: list[int]) -> list[Span]:
         """Return the slice of each record; usually all have the same, which the extremes show."""
         of = self.slices.of
-        first = of(checked_timestamp(min(stamps)))
+        oldest = min(stamps)
+        if oldest == NO_TIMESTAMP:
+            raise self.missing_timestamp(records, stamps)
+        first = of(oldest)
         if max(stamps) < first[1]:
             return [first] * len(stamps)
         return list(map(of, stamps))

@@ -65,8 +65,12 @@ class TriggerState(Trigger.OnMergeContext, Evictor.EvictorContext):
 
     def at(self, window: Window) -> TriggerState:
         """Make a window of the key the current one."""
-        self._namespace, self._parts = self._namespace_of(window), []
-        self._row.key, self._row.normal = self.key, (self.normal, self._namespace, None)
+        return self.under(self._namespace_of(window))
+
+    def under(self, namespace: Namespace) -> TriggerState:
+        """Make the window of a namespace the current one."""
+        self._namespace, self._parts = namespace, []
+        self._row.key, self._row.normal = self.key, (self.normal, namespace, None)
         return self
 
     def merging(self, window: Window, parts: list[Window]) -> TriggerState:

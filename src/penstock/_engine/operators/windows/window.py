@@ -10,7 +10,6 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
-from penstock._api.windows.time_windows import checked_timestamp
 from penstock._api.windows.window import TimeWindow
 from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.side_outputs import SideOutputs
@@ -113,7 +112,7 @@ class WindowOperator(WindowedOperator):
 
     def _add(self, batch: RowBatch, start: int, stop: int, out: SideOutputs) -> None:
         records, stamps = batch.records[start:stop], batch.stamps(start, stop)
-        starts = self._starts(stamps)
+        starts = self._starts(records, stamps)
         size, distinct = self.assigner.size_ms, set(starts)
         closed = {first for first in distinct if self._is_over(first + size)}
         if closed:
@@ -142,12 +141,12 @@ class WindowOperator(WindowedOperator):
         else:
             self.strategy.add_each([panes[first] for first in starts], normals, cursor)
 
-    def _starts(self, stamps: list[int]) -> list[int]:
+    def _starts(self, records: list[Any], stamps: list[int]) -> list[int]:
         """Return the start of each record's window; usually all have the same, which the extremes show."""
         size, offset = self.assigner.size_ms, self.assigner.offset_ms
         oldest, newest = min(stamps), max(stamps)
         if oldest == NO_TIMESTAMP:
-            checked_timestamp(oldest)  # raises
+            raise self.missing_timestamp(records, stamps)
         first = oldest - (oldest - offset) % size
         if newest < first + size:
             return [first] * len(stamps)

@@ -5,10 +5,22 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock._api.windows.session_windows import EventTimeSessionWindows
-from penstock._api.windows.time_windows import AlignedWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
-from penstock._api.windows.triggers import EventTimeTrigger
+from penstock._api.windows.session_windows import (
+    DynamicEventTimeSessionWindows,
+    DynamicProcessingTimeSessionWindows,
+    EventTimeSessionWindows,
+    ProcessingTimeSessionWindows,
+)
+from penstock._api.windows.time_windows import (
+    AlignedWindows,
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+)
+from penstock._api.windows.triggers import EventTimeTrigger, ProcessingTimeTrigger
 from penstock._api.windows.window import MergingWindowAssigner
+from penstock._engine.operators.windows.clock_windows import ClockWindowOperator
 from penstock._engine.operators.windows.keyed_windows import KeyedWindowOperator
 from penstock._engine.operators.windows.session_windows import SessionWindowOperator
 from penstock._engine.operators.windows.sliding_windows import SlidingWindowOperator
@@ -27,6 +39,24 @@ _ALIGNED: Final[dict[type[Any], type[WindowOperator]]] = {
     TumblingEventTimeWindows: WindowOperator,
     SlidingEventTimeWindows: SlidingWindowOperator,
 }
+
+#: The operators of windows of single keys that are filled by blocks where they fire at their end, by the assigner.
+_BY_BLOCKS: Final[dict[type[Any], type[KeyedWindowOperator]]] = {
+    EventTimeSessionWindows: SessionWindowOperator,
+    ProcessingTimeSessionWindows: SessionWindowOperator,
+    DynamicEventTimeSessionWindows: SessionWindowOperator,
+    DynamicProcessingTimeSessionWindows: SessionWindowOperator,
+    TumblingProcessingTimeWindows: ClockWindowOperator,
+    SlidingProcessingTimeWindows: ClockWindowOperator,
+}
+
+
+def _of_keys(assigner: WindowAssigner[Any, Any], trigger: Any, evictor: Any) -> type[KeyedWindowOperator]:
+    """Return the operator of windows of single keys."""
+    at_its_end = EventTimeTrigger if assigner.is_event_time() else ProcessingTimeTrigger
+    if type(trigger) is at_its_end and evictor is None:
+        return _BY_BLOCKS.get(type(assigner), KeyedWindowOperator)
+    return KeyedWindowOperator
 
 
 def window_operator(
@@ -50,8 +80,7 @@ def window_operator(
         namespaces = WindowNamespaces(assigner.get_window_serializer())
         merges = isinstance(assigner, MergingWindowAssigner)
         context = MergingWindowContext if merges else partial(KeyedWindowContext, namespaces=namespaces)
-        of_sessions = type(assigner) is EventTimeSessionWindows and fires_at_its_end
-        return (SessionWindowOperator if of_sessions else KeyedWindowOperator)(
+        return _of_keys(assigner, trigger, evictor)(
             key_selector,
             assigner,
             trigger,

@@ -50,7 +50,7 @@ class WindowContents:
 
     def add(self, address: Composite, key: Any, value: Any, stamp: int) -> None:
         """Add a record to a window."""
-        self.strategy.add_all(self.pane, cast("list[Any]", [address]), iter((value,)))
+        self.strategy.add(self.pane, address, value)
         if type(address[0]) is bytes:
             self.pane.originals[address] = key, None
 

@@ -39,6 +39,10 @@ class PaneStrategy(ABC):
         """Fold records into one pane; takes as many from the iterator as there are keys."""
 
     @abstractmethod
+    def add(self, pane: Pane, key: Any, value: Any) -> None:
+        """Fold one record into a pane."""
+
+    @abstractmethod
     def merged(self, held: Any, more: Any) -> Any:
         """Return the merged contents of two windows of a key."""
 
@@ -81,6 +85,13 @@ class ReducePanes(PaneStrategy):
         self._loops.fold(call, records, keys, (pane.hot, pane.load))
         pane.dirty.update(keys)
 
+    def add(self, pane: Pane, key: Any, value: Any) -> None:
+        before = _held(pane, key)
+        pane.hot[key] = own(
+            value if before is ABSENT else getattr(self.function, "reduce", self.function)(before, value)
+        )
+        pane.dirty.add(key)
+
     def merged(self, held: Any, more: Any) -> Any:
         return own(getattr(self.function, "reduce", self.function)(held, more))
 
@@ -108,6 +119,14 @@ class AggregatePanes(PaneStrategy):
         function, state = self.function, (pane.hot, pane.load)
         self._loops.aggregate(function.add, records, keys, state, function.create_accumulator)
         pane.dirty.update(keys)
+
+    def add(self, pane: Pane, key: Any, value: Any) -> None:
+        function, before = self.function, _held(pane, key)
+        if before is ABSENT:
+            before = own(function.create_accumulator())
+        after = function.add(value, before)
+        pane.hot[key] = after if after is before else own(after)
+        pane.dirty.add(key)
 
     def merged(self, held: Any, more: Any) -> Any:
         return own(self.function.merge(held, more))
@@ -144,6 +163,13 @@ class ElementPanes(PaneStrategy):
                 hot[key] = elements
         pane.dirty.update(keys)
 
+    def add(self, pane: Pane, key: Any, value: Any) -> None:
+        before = _held(pane, key)
+        elements: list[Any] = [] if before is ABSENT else before
+        elements.append(value)
+        pane.hot[key] = elements
+        pane.dirty.add(key)
+
     def merged(self, held: list[Any], more: list[Any]) -> list[Any]:
         return [*held, *more]
 
@@ -152,3 +178,9 @@ class ElementPanes(PaneStrategy):
 
     def folded(self, records: list[Any]) -> list[Any]:
         return records
+
+
+def _held(pane: Pane, key: Any) -> Any:
+    """Return the contents of a key, ABSENT for none."""
+    value = pane.hot.get(key, MISSING)
+    return pane.load(key) if value is MISSING else value
