@@ -101,9 +101,13 @@ def _interval_join(records: int) -> Iterable[int]:
 
 
 def _broadcast_join(records: int) -> Iterable[int]:
-    amounts = (i * (i * 7919 % 1_000 + 1) * 10 for i in range(records))
-    prices = [(item + 1) * 10 for item in range(1_000)] * 2  # each subtask emits those that it was told
-    return (x for numbers in (amounts, prices) for x in numbers if x % 3 == 0)
+    for item in range(1_000):
+        price = (item + 1) * 10
+        if price % 3 == 0:
+            yield from (price, price)  # each subtask emits the prices that it was told
+        for i in range(item * 679 % 1_000, records, 1_000):  # 679 * 7919 is 1 modulo 1,000
+            if i * price % 3 == 0:
+                yield i * price
 
 
 def _map_state(records: int) -> Iterable[int]:

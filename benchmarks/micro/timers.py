@@ -2,7 +2,7 @@
 
     python benchmarks/micro/timers.py TIMERS [state memory in MiB]
 
-Each epoch sets timers for 250,000 keys; in the end a fifth of all fire, 50,000 an epoch. Each step prints nanoseconds a
+Each epoch sets timers for 50,000 keys; in the end a fifth of all fire, 50,000 an epoch. Each step prints nanoseconds a
 timer (processor time) and private memory in MiB: RssAnon, so without the mapped pages of the local store.
 """
 
@@ -22,7 +22,7 @@ from penstock._engine.state.keyed_store import KeyedStore
 if TYPE_CHECKING:
     from penstock._engine.protocol.state_handle import Lineage, StateHandle
 
-EPOCH, FIRED = 250_000, 50_000
+EPOCH, FIRED = 50_000, 50_000
 
 
 def private_mib() -> float:

@@ -11,7 +11,7 @@ import tempfile
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -22,9 +22,14 @@ from penstock._engine.runtime import results
 from penstock.common import Configuration, Duration, Types, WatermarkStrategy
 from penstock.common.watermark_strategy import TimestampAssigner
 from penstock.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
-from penstock.datastream.functions import KeyedCoProcessFunction, KeyedProcessFunction
+from penstock.datastream.functions import (
+    AggregateFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    ProcessWindowFunction,
+)
 from penstock.datastream.state import ListStateDescriptor, ValueStateDescriptor
-from penstock.datastream.window import TumblingEventTimeWindows
+from penstock.datastream.window import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from penstock.testing.in_process import Chaos
 
 if TYPE_CHECKING:
@@ -104,6 +109,59 @@ def windowed(stream: Any) -> Any:
     )
 
 
+class Total(AggregateFunction):
+    combinable = True
+
+    def create_accumulator(self) -> Any:
+        return 0
+
+    def add(self, value: Record, accumulator: int) -> int:
+        return accumulator + value[2]
+
+    def get_result(self, accumulator: int) -> int:
+        return accumulator
+
+    def merge(self, acc_a: int, acc_b: int) -> int:
+        return acc_a + acc_b
+
+
+class Started(ProcessWindowFunction):
+    def process(self, key: Any, context: Any, elements: Any) -> Iterable[Any]:
+        yield (key, context.window().start), *elements
+
+
+SLIDING = SlidingEventTimeWindows(WINDOW_MS, 4, 1)
+GAP_MS = 4
+
+
+def sliding(stream: Any) -> Any:
+    return stream.key_by(key).window(SLIDING).aggregate(Total(), Started())
+
+
+def of_sliding(records: list[Record]) -> dict[Any, int]:
+    totals: dict[Any, int] = defaultdict(int)
+    for record in records:
+        for window in SLIDING.assign_windows(record, record[1], cast("Any", None)):
+            totals[record[0], window.start] += record[2]
+    return dict(totals)
+
+
+def sessions(stream: Any) -> Any:
+    return stream.key_by(key).window(EventTimeSessionWindows(GAP_MS)).aggregate(Total(), Started())
+
+
+def of_sessions(records: list[Record]) -> dict[Any, int]:
+    totals: dict[Any, int] = {}
+    start, end = {}, {}
+    for name, stamp, number in sorted(records):
+        if name not in end or stamp > end[name]:
+            start[name] = stamp
+        end[name] = stamp + GAP_MS
+        place = name, start[name]
+        totals[place] = totals.get(place, 0) + number
+    return totals
+
+
 def timed(stream: Any) -> Any:
     return stream.key_by(key).process(LastOfKey())
 
@@ -134,6 +192,8 @@ PROGRAMS: dict[str, tuple[Callable[[Any], Any], Callable[[list[Record]], dict[An
         windowed,
         lambda records: by_key(records, total, lambda record: (record[0], record[1] - record[1] % WINDOW_MS)),
     ),
+    "slices, combined": (sliding, of_sliding),
+    "sessions": (sessions, of_sessions),
     "timers": (timed, lambda records: by_key(records, lambda found: sorted(record[2] for record in found))),
     "two inputs": (
         connected,
@@ -188,7 +248,7 @@ def run(case: Case, mode: str) -> list[Any]:
     env = StreamExecutionEnvironment.get_execution_environment(configuration)
     env.set_parallelism(case.parallelism).set_runtime_mode(RuntimeExecutionMode[mode])
     stream: Any = env.from_collection(case.records)
-    if case.stamped or case.program in {"window", "timers", "two inputs"}:
+    if case.stamped or case.program in {"window", "slices, combined", "sessions", "timers", "two inputs"}:
         stream = stream.assign_timestamps_and_watermarks(STAMPED)
     return list(PROGRAMS[case.program][0](stream.rebalance()).execute_and_collect())
 

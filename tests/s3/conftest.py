@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,6 +20,12 @@ _numbers = itertools.count(1)
 def server() -> Iterator[S3Server]:
     with S3Server() as server:
         yield server
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _resource_tracker() -> None:
+    """Start the process in which Python's `multiprocessing` notes resources; it lives as long as this one."""
+    resource_tracker.ensure_running()
 
 
 @pytest.fixture(autouse=True)

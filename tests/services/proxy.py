@@ -34,6 +34,7 @@ class Proxy:
         self._instead = b""
         self._holds: Callable[[str], bool] = lambda _: False
         self._held_s = 0.0
+        self._closed = threading.Event()
         #: The request lines of which the answer was lost.
         self.lost: list[str] = []
         #: Those of which the answer was held back.
@@ -44,6 +45,9 @@ class Proxy:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._closed.set()
+        with contextlib.suppress(OSError):  # some systems refuse it for a listening socket, and wake `accept` anyway
+            self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
     @property
@@ -83,7 +87,7 @@ class Proxy:
             else:
                 if self._holds(text):
                     self.held.append(first.decode())
-                    threading.Event().wait(self._held_s)
+                    self._closed.wait(self._held_s)
                 _pump(server, client)
             client.shutdown(socket.SHUT_RDWR)  # though the other thread still reads from it
 

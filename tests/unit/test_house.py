@@ -24,7 +24,6 @@ TWICE = {
     ("_api/connectors/committer.py", "_api/connectors/sink.py"): "a committer is told of its place as a writer is",
     ("_api/functions/co.py", "_api/functions/process.py"): "each kind of function has contexts of its own, as in Flink",
     ("_api/windows/counting_triggers.py", "_api/windows/triggers.py"): "triggers ask each kind of time, as in Flink",
-    ("_api/windows/evictors.py", "_api/windows/triggers.py"): "the signatures of methods of windows",
     (
         "_builders/windows/windowed.py",
         "_builders/windows/windowed_all.py",
@@ -58,7 +57,6 @@ ALIKE = {
         "_engine/operators/windows/keyed_windows.py",
         "_engine/operators/windows/window.py",
     ): "each operator walks the segments of a batch itself: a call for each would cost more",
-    ("_engine/operators/windows/window_strategy.py",): "a loop over records is written out: calls would cost more",
     ("common/_typeinfo/basic.py",): "a predicate for each type, as in PyFlink",
     ("common/execution_config.py",): "settings that are enabled and disabled by methods, as in PyFlink",
     ("common/restart_strategy.py",): "each strategy lists its options",

@@ -99,9 +99,9 @@ class FakeLaunch(ModuleType):
         job_graph: JobGraph,
         configuration: Configuration,
         main_classes: bytes | None,
-        ended: Callable[..., None] | None = None,
+        on_end: Callable[..., None] | None = None,
     ) -> FakeHandle:
-        del ended  # fakes do not end by themselves
+        del on_end  # fakes do not end by themselves
         handle = FakeHandle(job_graph, configuration, main_classes, self.records, FakeClient(self.error))
         self.handles.append(handle)
         return handle

@@ -11,12 +11,14 @@ from tests.kit.program import Program
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.column_aggregates import ColumnAggregates
 from penstock._engine.operators.column_totals import ColumnPartialsOperator, ColumnTotalsOperator
+from penstock._engine.operators.column_windows import column_window_operator
 from penstock._engine.operators.columns import ColumnBatch
 from penstock.common.columns import int64_column
 from penstock.common.typeinfo import Types
 from penstock.datastream.window import (
     CountTrigger,
     EventTimeSessionWindows,
+    SlidingEventTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
@@ -124,6 +126,22 @@ def test_watermarks_wait_for_the_results_of_the_epoch() -> None:
             assert results.records == [{"k": "a", "v_sum": 4 * factor}, {"k": "b", "v_sum": 2 * factor}]
             assert results.timestamps == [start + 2, start + 1]
             assert watermark == RowBatch([], None, [(0, start + 1)])
+
+
+@pytest.mark.parametrize("assigner", [TumblingEventTimeWindows(10, 0), SlidingEventTimeWindows(10, 5, 0)])
+def test_records_that_wait_are_in_their_window_at_its_last_moment_and_not_before(assigner: Any) -> None:
+    operator: Any = column_window_operator(
+        assigner, aggregates=SUM_OF_V, input_type=None, allowed_lateness_ms=0, late_tag=None
+    )
+    with OperatorHarness(operator) as harness:
+        harness.open()
+        found: list[Any] = []
+        for watermark, stamps in ((4, [5, 12]), (8, [9, 19]), (9, [25])):
+            columns = pa.RecordBatch.from_pydict({"k": ["a"] * len(stamps), "v": [1] * len(stamps)})
+            marks = [(len(stamps), watermark)]
+            given = ColumnBatch(columns, timestamps=int64_column(stamps), watermarks=marks)
+            found.append([record for _, out in operator.process_columns(given, 0) for record in out.rows().records])
+        assert found == [[], [], [{"k": "a", "window_start": 0, "window_end": 10, "v_sum": 2}]]
 
 
 def test_a_sum_that_has_no_place_in_64_bits_is_an_error_and_does_not_wrap() -> None:

@@ -87,18 +87,12 @@ def test_a_sort_without_a_disk_is_known_before_its_first_record(tmp_path: Path) 
 
 
 def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import pathlib
+    def full(**where: Any) -> Any:
+        raise OSError(28, "No space left on device")
 
     sorter = ExternalSorter(NOTHING_FITS, tmp_path)
-    opened = pathlib.Path.open
-
-    def full(path: Path, mode: str = "r", *arguments: Any) -> Any:
-        if mode == "xb":
-            raise OSError(28, "No space left on device")
-        return opened(path, mode, *arguments)
-
     with monkeypatch.context() as patched:
-        patched.setattr(pathlib.Path, "open", full)
+        patched.setattr("tempfile.TemporaryFile", full)
         with pytest.raises(SortSpillError, match=r"No space left on device, and its disk has .* bytes left"):
             sorter.add(["a"], ["record"], None)
     sorter.close()

@@ -13,11 +13,9 @@ import shutil
 import tempfile
 from array import array
 from heapq import merge
-from itertools import count
 from operator import attrgetter
-from pathlib import Path
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock._engine.protocol.keys import NormalKey, encode_normal
 from penstock._engine.protocol.rows import NO_TIMESTAMP
@@ -26,6 +24,7 @@ from penstock.errors import SortSpillError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+    from pathlib import Path
 
 #: The records of one part of a key.
 PART_RECORDS: Final = 2048
@@ -80,18 +79,16 @@ class ExternalSorter:
         self._memory_bytes = memory_bytes
         self._frame_bytes = min(_FRAME_BYTES, memory_bytes // _FRAMES)
         self._most_runs = most_runs
-        self._parent = directory
-        self._directory: Path | None = None
+        self._directory = directory
         self._keys: dict[NormalKey, _Records] = {}
         self._bytes = 0
         self._is_stamped = False
-        self._runs: list[Path] = []
-        self._numbers = count()
+        #: Files without a name: the system frees their room however the process ends.
+        self._runs: list[IO[bytes]] = []
         with self._naming():  # a missing disk is reported before the input is read
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._directory = Path(tempfile.mkdtemp(prefix="sort-", dir=directory))
-            (self._directory / "probe").write_bytes(b"1")
-            (self._directory / "probe").unlink()
+            with tempfile.TemporaryFile(dir=directory) as probe:
+                probe.write(b"1")
 
     def add(
         self, normals: Sequence[NormalKey], records: list[Any], stamps: list[int] | None, input_index: int = 0
@@ -126,7 +123,7 @@ class ExternalSorter:
         Raises:
             SortSpillError: A run cannot be read.
         """
-        runs = [self._read(path) for path in self._runs]
+        runs = [self._read(file) for file in self._runs]
         in_order = self._merged([*runs, self._in_memory()])
         for part in in_order:
             yield part if self._is_stamped else part._replace(stamps=None)
@@ -134,10 +131,10 @@ class ExternalSorter:
     def close(self) -> None:
         """Delete the runs."""
         self._keys.clear()
-        if self._directory is not None:
-            shutil.rmtree(self._directory, ignore_errors=True)
-            with contextlib.suppress(OSError):  # other subtasks may use its parent
-                self._parent.rmdir()
+        runs, self._runs = self._runs, []
+        _close(runs)
+        with contextlib.suppress(OSError):  # others may sort there
+            self._directory.rmdir()
 
     # ------------------------------------------------------------------------------------------------------- the runs
 
@@ -155,16 +152,17 @@ class ExternalSorter:
         self._keys, self._bytes = {}, 0
         if len(self._runs) >= self._most_runs:
             merged, self._runs = self._runs, []
-            self._write(self._merged([self._read(path) for path in merged]))
-            for path in merged:
-                path.unlink()
+            try:
+                self._write(self._merged([self._read(file) for file in merged]))
+            finally:
+                _close(merged)
 
     def _write(self, parts: Iterable[Part]) -> None:
         """Write parts, which are in order, as one more run."""
-        assert self._directory is not None
-        path = self._directory / f"run-{next(self._numbers)}"
         frame, size = list[Part](), 0
-        with self._naming(), path.open("xb") as file:
+        with self._naming():
+            file = tempfile.TemporaryFile(dir=self._directory)  # noqa: SIM115 - it is read later
+            self._runs.append(file)
             for part in parts:
                 frame.append(part)
                 size += len(part.records) * _estimated(part.records)
@@ -173,10 +171,11 @@ class ExternalSorter:
                     frame, size = [], 0
             if frame:
                 _write_frame(file.write, frame)
-        self._runs.append(path)
+            file.flush()
 
-    def _read(self, path: Path) -> Iterator[Part]:
-        with self._naming(), path.open("rb") as file:
+    def _read(self, file: IO[bytes]) -> Iterator[Part]:
+        with self._naming():
+            file.seek(0)
             while head := file.read(_length.size):
                 for part in pickle.loads(file.read(*_length.unpack(head))):
                     yield Part(*part)
@@ -196,8 +195,14 @@ class ExternalSorter:
         except OSError as error:
             reason = error.strerror or str(error)
             with contextlib.suppress(OSError):
-                reason += f", and its disk has {shutil.disk_usage(self._parent).free} bytes left"
-            raise SortSpillError(str(self._parent), reason) from error
+                reason += f", and its disk has {shutil.disk_usage(self._directory).free} bytes left"
+            raise SortSpillError(str(self._directory), reason) from error
+
+
+def _close(runs: list[IO[bytes]]) -> None:
+    for file in runs:
+        with contextlib.suppress(OSError):  # what is not written yet may have no room
+            file.close()
 
 
 def _estimated(records: list[Any]) -> int:

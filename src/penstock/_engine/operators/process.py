@@ -53,12 +53,10 @@ class ProcessOperator(UserFunctionOperator):
     def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         context, call = self.record_context(input_index), self.calls[input_index]
         out = SideOutputs(with_timestamps=batch.timestamps is not None, object_reuse=self.object_reuse)
-        records = self.iterate(batch.records)
-        stamps = iter(batch.stamps())
+        records, stamps = self.iterate(batch.records), batch.stamps()
         for start, stop, watermark in batch.segments():
-            for _ in range(stop - start):
-                value = next(records)
-                context.at = next(stamps)
+            # Stamps first: at their end no record is taken that belongs behind the watermark.
+            for context.at, value in zip(stamps[start:stop], records, strict=False):
                 results = call(value, context)
                 if results is not None:
                     out.extend(results, context.at)

@@ -96,10 +96,12 @@ class StoredMapState(MapState[Any, Any]):
         self._dirty.add(address)
 
     def _at(self, key: Any) -> Composite:
-        kind = type(key)
-        sub: NormalKey = key if kind is str or kind is int else normal_key(key)
+        sub: NormalKey = key if type(key) is str or type(key) is int else normal_key(key)
         normal = self._key.normal
-        return (normal[0], normal[1], sub) if type(normal) is tuple else (normal, (), sub)
+        if type(normal) is not tuple:  # else a window's, see `owner_at`
+            return normal, (), sub
+        owner, namespace = owner_at(cast("Composite", normal))
+        return owner, namespace, sub
 
     # --------------------------------------------------------------------------------------------------- the whole map
 

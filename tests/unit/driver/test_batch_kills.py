@@ -1,0 +1,136 @@
+"""Batch jobs whose driver or worker is killed in the middle of its work: all or nothing, and nothing left behind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.kit.clock import Threads
+from tests.unit.driver.test_batch_jobs import ALL, SUMS, Killed, check, graph_of, published
+
+from penstock._connectors.files.committer import FileCommitter
+from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
+from penstock._engine.operators import external_sort
+from penstock._engine.operators.external_sort import ExternalSorter
+from penstock._engine.operators.reduce import ReduceOperator
+from penstock._engine.runtime.results import ResultReader, ResultWriter
+from penstock._engine.runtime.worker_cache import WorkerCache
+from penstock.testing.in_process import InProcessEpochRunner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+#: What is done where a process is killed, and how often it is done before that.
+POINTS: dict[str, tuple[Any, str, int]] = {
+    "while it reads a result": (ResultReader, "_section", 1),
+    "before the sort": (ExternalSorter, "add", 0),
+    "while a run is spilled": (external_sort, "_write_frame", 1),
+    "while runs are merged": (ExternalSorter, "_merged", 0),
+    "after the sort": (ReduceOperator, "finish", 0),
+    "before a result is written": (ResultWriter, "_write", 1),
+    "after a result is written": (ResultWriter, "finish", 2),
+}
+COMMITS: dict[str, tuple[Any, str, int]] = {
+    "between the last task and the commit": (FileCommitter, "commit", 0),
+    "between two commits": (FileCommitter, "commit", 1),
+}
+
+
+class Lost(BaseException):
+    """The worker's process is gone."""
+
+
+class Trap:
+    """Kills a process at a point, once; what would clean up behind an exception does nothing in a dead process."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, point: tuple[Any, str, int], death: type[BaseException]) -> None:
+        self.is_sprung = False
+        self._patch, self._point = patch, point
+        place, name, before = point
+        act, close, count = getattr(place, name), ExternalSorter.close, 0
+
+        def acting(*arguments: Any) -> Any:
+            nonlocal count
+            count += 1
+            if count == before + 1 and not self.is_sprung:
+                self.is_sprung = True
+                raise death
+            return act(*arguments)
+
+        def closing(sorter: ExternalSorter) -> None:
+            if not self.is_sprung:
+                close(sorter)
+            external_sort._close(sorter._runs)  # the system closes what a dead process had open
+
+        patch.setattr(place, name, acting)
+        patch.setattr(ExternalSorter, "close", closing)
+
+    def remove(self) -> None:
+        """Let processes live from now on."""
+        assert self.is_sprung, "the point was never reached"
+        self._patch.undo()
+
+
+class Workers(InProcessEpochRunner):
+    """Runs a task again in a new worker when that of its first attempt is killed, as Spark does."""
+
+    trap: Trap
+
+    def _attempt(self, task: Any, rows: Any) -> Any:
+        try:
+            return super()._attempt(task, rows)
+        except Lost:
+            self.trap.remove()
+            self.workers[:] = [WorkerCache(worker.clock) for worker in self.workers]
+            return super()._attempt(task, rows)
+
+
+def drive(place: Path, runner: InProcessEpochRunner, run: Callable[[Any, Any], None]) -> None:
+    graph, configuration = graph_of(place, **{"execution.sorted-inputs.memory": "1 b"})
+    threads = Threads()
+    world = RuntimeEnvironment(runner, 2, place / "state", (), threads, threads)
+    run(*assemble(graph, configuration, None, world))
+
+
+def to_its_end(driver: Any, loop: Any) -> None:
+    driver.run(loop)
+    assert driver.result.exception() is None
+
+
+def spilled(place: Path) -> list[Path]:
+    return [path for path in (place / "state").rglob("*") if path.is_file() and path.parent.name == "sorts"]
+
+
+@pytest.mark.behaviour(143)
+@pytest.mark.behaviour(153)
+@pytest.mark.parametrize("point", [*POINTS, *COMMITS])
+def test_a_driver_that_is_killed_in_the_middle_leaves_all_or_nothing(
+    point: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        trap = Trap(patch, (POINTS | COMMITS)[point], Killed)
+        with pytest.raises(Killed):
+            drive(tmp_path, InProcessEpochRunner(), lambda _, loop: loop.run())
+        trap.remove()
+    if point in POINTS:
+        assert (published(tmp_path, "all"), published(tmp_path, "sums")) == ({}, {})
+    else:
+        assert published(tmp_path, "all") in (ALL, {})
+        assert published(tmp_path, "sums") in (SUMS, {})
+    drive(tmp_path, InProcessEpochRunner(), to_its_end)
+    check(tmp_path)
+    assert spilled(tmp_path) == []
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_worker_that_is_killed_in_the_middle_changes_nothing(
+    point: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = Workers(workers=2)
+    with monkeypatch.context() as patch:
+        runner.trap = Trap(patch, POINTS[point], Lost)
+        drive(tmp_path, runner, to_its_end)
+    assert runner.trap.is_sprung
+    check(tmp_path)
+    assert spilled(tmp_path) == []
