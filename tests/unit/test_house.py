@@ -19,6 +19,7 @@ BLOCK = 6
 
 #: Pairs of modules that may have the same block, with the reason.
 TWICE = {
+    ("testing/async_harness.py",): "the parameters of ordered and of unordered calls, as AsyncDataStream has them",
     ("_api/functions/async_retry.py",): "a strategy is made by its class or by a method of PyFlink's name",
     ("_builders/async_data_stream.py",): "four methods with PyFlink's signatures",
     ("_api/connectors/committer.py", "_api/connectors/sink.py"): "a committer is told of its place as a writer is",

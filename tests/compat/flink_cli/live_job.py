@@ -93,6 +93,7 @@ class Cluster:
         driver.watch.on_named.append(self.server.job_named)
         driver.watch.on_end.append(self.server.job_ended)
         driver.watch.on_end.append(lambda _: completed.set())
+        loop.add_listener(self.server)
         loop.add_listener(_Completed(completed))
         self.server.add(driver, places(driver, configuration, {}))
         self.runners.append(runner)

@@ -15,6 +15,7 @@ from penstock._engine import launch
 from penstock._engine.rest.server import RestServer
 from penstock._engine.rest.settings import RestSettings
 from penstock.common.configuration import Configuration
+from penstock.common.job_status import JobStatus
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -38,9 +39,12 @@ def served(place: Path, more: dict[str, str]) -> Generator[tuple[RestServer, str
     server = RestServer(settings(place, more), dispose=lambda _1, _2, _3: None)
     server.add(FakeControl())
     server.start(2)
+    server.on_status(JobStatus.CREATED)
     metrics = server._metrics_socket
-    yield server, "" if metrics is None else f"http://127.0.0.1:{metrics.getsockname()[1]}"
-    server.close()
+    try:
+        yield server, "" if metrics is None else f"http://127.0.0.1:{metrics.getsockname()[1]}"
+    finally:
+        server.close()
 
 
 def test_the_port_shows_the_metrics_of_the_rest_server_and_nothing_else(

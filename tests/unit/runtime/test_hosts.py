@@ -100,7 +100,7 @@ def test_another_directory_home_and_user_give_the_same_answers(tmp_path: Path, m
 def test_two_users_on_one_host_have_directories_of_their_own() -> None:
     with tempfile.TemporaryDirectory() as name:  # below pytest's own no other user can enter
         place = Path(name)
-        place.chmod(0o777)
+        place.chmod(0o1777)
         run_on([Host(place / "tmp", place / "home", user) for user in (None, STRANGER)], place)
 
 
@@ -112,7 +112,7 @@ def run_on(hosts: Sequence[Host], place: Path) -> None:
     job.configuration["execution.checkpointing.data-inline-threshold"] = "0 b"
     with ExitStack() as stack:
         runner = job.runner = Elsewhere(hosts, stack)
-        (place / "checkpoints").chmod(0o777)
+        (place / "checkpoints").chmod(0o1777)
         while not job.finished:
             job.epoch(10)
         for host in hosts:

@@ -45,7 +45,7 @@ class UserFunctionOperator(Operator):
 
     def __init__(self) -> None:
         super().__init__()
-        self.operator_state = OperatorStateBackend()
+        self.operator_state: OperatorStateBackend = OperatorStateBackend()
         self._checkpointed: list[CheckpointedFunction] = []
         self._listeners: list[CheckpointListener] = []
         self._has_begun = False

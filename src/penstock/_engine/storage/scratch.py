@@ -56,7 +56,7 @@ class ScratchDirectory:
     def __init__(self, prefix: str, parent: Path | None = None) -> None:
         place = parent or temporary_directory()
         try:
-            self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
+            self.path: Path = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
             self._lock = DirectoryLock(self.path)
         except OSError as error:
             raise LocalDirectoryError(str(place), error.strerror or str(error)) from error
