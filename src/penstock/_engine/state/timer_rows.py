@@ -43,14 +43,17 @@ _BEHIND_KEYS: Final = b"\xff"
 def timer_row(pane_id: int, row: Composite, original: Any, max_parallelism: int) -> tuple[bytes, bytes]:
     """Return the stored key and value of a timer."""
     owner = owner_encoded(row[0], row[1])
-    name = _HEAD.pack(pane_id, key_group(row[0], max_parallelism), cast("int", row[2]) + _SHIFT) + owner
+    name = _head(pane_id, row, max_parallelism) + owner
     return name, b"" if is_narrow_owner(owner) else pickles.dump((None, original, long_parts(row)))
 
 
 def timer_name(pane_id: int, row: Composite, max_parallelism: int) -> bytes:
     """Return the stored key of a timer."""
-    head = _HEAD.pack(pane_id, key_group(row[0], max_parallelism), cast("int", row[2]) + _SHIFT)
-    return head + owner_encoded(row[0], row[1])
+    return _head(pane_id, row, max_parallelism) + owner_encoded(row[0], row[1])
+
+
+def _head(pane_id: int, row: Composite, max_parallelism: int) -> bytes:
+    return _HEAD.pack(pane_id, key_group(row[0], max_parallelism), cast("int", row[2]) + _SHIFT)
 
 
 def place_before(timestamp: int) -> bytes:

@@ -211,9 +211,8 @@ class Timers:
 
     def original(self, row: Composite) -> Any:
         """Return (key, None) where the user's key is kept with a timer in memory, else None: as rows have it."""
-        normal, namespace, timestamp = row
-        bucket = self._buckets[cast("int", timestamp)]
-        kept = bucket[(normal, namespace) if namespace else normal] if type(bucket) is dict else MISSING
+        bucket = self._buckets[cast("int", row[2])]
+        kept = bucket[_entry_of(row)] if type(bucket) is dict else MISSING
         return None if kept is MISSING else (kept, None)
 
     def hides(self, row: Composite) -> bool:
@@ -230,12 +229,10 @@ class Timers:
             original: The value that `original` returned.
             is_set: False for a deleted timer.
         """
-        normal, namespace, timestamp = row
-        entry: Entry = (normal, namespace) if namespace else normal
-        if not is_set:
-            self.held -= self.remove(cast("int", timestamp), entry)
+        if is_set:
+            self._read(row, original)
         else:
-            self.held += self.insert(cast("int", timestamp), entry, MISSING if original is None else original[0])
+            self.held -= self.remove(cast("int", row[2]), _entry_of(row))
         self.pending[row] = is_set
 
     def end_epoch(self) -> None:
@@ -340,9 +337,8 @@ class Timers:
                 self._read(row, original)
 
     def _read(self, row: Composite, original: Any) -> None:
-        normal, namespace, timestamp = row
-        entry: Entry = (normal, namespace) if namespace else normal
-        self.held += self.insert(cast("int", timestamp), entry, MISSING if original is None else original[0])
+        kept = MISSING if original is None else original[0]
+        self.held += self.insert(cast("int", row[2]), _entry_of(row), kept)
 
     def _stored_rows(self, place: bytes) -> Iterator[tuple[Composite, Any]]:
         """Iterate the stored timers behind a place that are not in memory and not deleted."""
@@ -362,14 +358,19 @@ class Timers:
             yield cast("Entry", bucket), MISSING
 
     def _has(self, row: Composite) -> bool:
-        normal, namespace, timestamp = row
-        entry: Entry = (normal, namespace) if namespace else normal
-        bucket = self._buckets.get(cast("int", timestamp))
+        entry = _entry_of(row)
+        bucket = self._buckets.get(cast("int", row[2]))
         return entry in bucket if type(bucket) is dict else bucket is not None and bucket == entry
 
     def _is_unsaved(self, row: Composite) -> bool:
         """Return whether a timer was set or deleted since the committed version."""
         return row in self.journal or row in self.pending
+
+
+def _entry_of(row: Composite) -> Entry:
+    """Return the entry of a bucket for a row; `register` and `delete` make theirs without a call."""
+    normal, namespace, _ = row
+    return (normal, namespace) if namespace else normal
 
 
 def _split(entry: Entry) -> tuple[NormalKey, Namespace]:
