@@ -145,9 +145,7 @@ def assemble(
     def clean_up() -> None:
         local_state.remove()
         if epochs.has_stored:
-            directory, runs = blobs_directory(coordinator.job_id), coordinator.chain.runs  # some may have been killed
-            names = [name for name in storage.names(directory) if name.partition("-")[0] in runs]
-            storage.delete([f"{directory}/{name}" for name in names])
+            _delete_of_runs(storage, coordinator, blobs_directory(coordinator.job_id))
         is_batch = graph.job_type is JobType.BATCH
         if is_batch:
             _delete_of_runs(storage, coordinator, results_directory(coordinator.job_id))

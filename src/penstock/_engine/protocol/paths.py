@@ -148,7 +148,7 @@ def result_path(job_id: str, run_id: str, subtask: tuple[int, int], token: int, 
 
 
 def run_of_file(path: str) -> str:
-    """Return the run in the path of a file of `result_path`, or of one whose name begins with `frames_prefix`."""
+    """Return the run that wrote a result, a blob or a file of a DataFrame: the first part of its name."""
     return path.rpartition("/")[2].partition("-")[0]
 
 
