@@ -1,6 +1,6 @@
 """Many small cases in one test: all of them run, and a failure names each case that failed.
 
-A parametrized test costs a millisecond of collecting in each of three processes, and its fixtures; where a case takes
+A parametrized test costs a millisecond of collecting in each of four processes, and its fixtures; where a case takes
 less than that, the cases are better one test.
 """
 

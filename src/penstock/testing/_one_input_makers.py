@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from penstock._builders.keyed_functions import KeyedFilter, KeyedFlatMap, KeyedMap
@@ -35,10 +36,11 @@ if TYPE_CHECKING:
 class OneInputMakers:
     """The ``for_`` methods for functions of one stream."""
 
+    @abstractmethod
     def __init__(
         self, operator: Operator, *, subtask_index: int = 0, parallelism: int = 1, max_parallelism: int = 128
     ) -> None:
-        raise NotImplementedError
+        """Make a harness of an operator."""
 
     @classmethod
     def for_map(

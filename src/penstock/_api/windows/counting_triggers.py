@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from penstock._api.functions.basic import ReduceFunction
 from penstock._api.state.descriptors import ReducingStateDescriptor
@@ -102,6 +102,15 @@ class _ContinuousTrigger(Trigger[Any, Any]):
         self.interval = interval
         self._next = ReducingStateDescriptor("fire-time", Smaller(), Types.LONG())
 
+    @classmethod
+    def of(cls, interval: Time) -> Self:
+        """Return one.
+
+        Args:
+            interval: The interval.
+        """
+        return cls(interval.to_milliseconds())
+
     def can_merge(self) -> bool:
         return True
 
@@ -185,15 +194,6 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger):
         ContinuousEventTimeTrigger(10000)
     """
 
-    @staticmethod
-    def of(interval: Time) -> ContinuousEventTimeTrigger:
-        """Return one.
-
-        Args:
-            interval: The interval.
-        """
-        return ContinuousEventTimeTrigger(interval.to_milliseconds())
-
     def on_element(
         self, element: Any, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
@@ -236,15 +236,6 @@ class ContinuousProcessingTimeTrigger(_ContinuousTrigger):
         >>> ContinuousProcessingTimeTrigger.of(Time.seconds(10))
         ContinuousProcessingTimeTrigger(10000)
     """
-
-    @staticmethod
-    def of(interval: Time) -> ContinuousProcessingTimeTrigger:
-        """Return one.
-
-        Args:
-            interval: The interval.
-        """
-        return ContinuousProcessingTimeTrigger(interval.to_milliseconds())
 
     def on_element(
         self, element: Any, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext

@@ -265,8 +265,7 @@ class TumblingColumnWindowOperator(_ColumnWindows):
     """Tumbling windows of columns."""
 
     def _takes_none(self, stamp: int) -> bool:
-        size, offset = self.assigner.size_ms, self.assigner.offset_ms
-        return self._is_over(stamp - (stamp - offset) % size + size)
+        return self._is_over(self._first_end(stamp))
 
 
 class SlidingColumnWindowOperator(_ColumnWindows, SlidingWindowOperator):
