@@ -2,7 +2,7 @@
 PYTHON ?= python3
 ARGS ?=
 
-.PHONY: help demo check test tools bench campaign behaviours changelog lock audit package clean
+.PHONY: help demo check test tools servers bench campaign behaviours changelog lock audit package clean
 
 help:
 	@$(PYTHON) dev.py help $(ARGS)
@@ -14,6 +14,8 @@ test:
 	@$(PYTHON) dev.py test $(ARGS)
 tools:
 	@$(PYTHON) dev.py tools $(ARGS)
+servers:
+	@$(PYTHON) dev.py servers $(ARGS)
 bench:
 	@$(PYTHON) dev.py bench $(ARGS)
 campaign:

@@ -6,7 +6,10 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 #: What is measured when it is named.
-FIGURES = ("epoch", "state", "savepoint", "stop", "latency", "rest", "declared_types", "endurance")
+FIGURES = (
+    *("epoch", "state", "savepoint", "stop", "latency", "rest", "declared_types", "partitions", "recovery"),
+    *("kafka", "lake", "endurance"),
+)
 
 if __name__ == "__main__":
     program = HERE / "run.py"

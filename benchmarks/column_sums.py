@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import sys
 import tempfile
-import time
 from pathlib import Path
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from figures import timed
 from pyspark.sql import SparkSession
 
 from penstock.common import WatermarkStrategy
@@ -55,15 +55,6 @@ def by_spark(folder: str) -> dict[int, int]:
     spark.conf.set("spark.sql.shuffle.partitions", str(SLOTS))
     rows = spark.read.parquet(folder).groupBy("k").sum("v").collect()
     return {row[0]: row[1] for row in rows}
-
-
-def timed(run: Callable[[str], dict[int, int]], folder: str, expected: dict[int, int]) -> float:
-    start = time.perf_counter()
-    found = run(folder)
-    seconds = time.perf_counter() - start
-    if found != expected:
-        sys.exit(f"{run.__name__} has a wrong result")
-    return seconds
 
 
 def told(seconds: list[float]) -> str:

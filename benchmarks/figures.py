@@ -3,8 +3,12 @@
 import datetime
 import os
 import platform
+import sys
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +64,13 @@ def machine() -> dict[str, str]:
 
 def _verdict(met: bool | None) -> str:
     return "" if met is None else "met" if met else "not met"
+
+
+def timed(run: Callable[[str], Any], folder: str, expected: Any) -> float:
+    """Return the seconds that a run over the files of a folder takes; a wrong result ends the program."""
+    start = time.perf_counter()
+    found = run(folder)
+    seconds = time.perf_counter() - start
+    if found != expected:
+        sys.exit(f"{run.__name__} has a wrong result: {str(found)[:200]}")
+    return seconds

@@ -55,6 +55,12 @@ EACH_MS = 10
 BAR = 5
 #: What token and TLS may add to the median.
 GUARD_BAR = 1.1
+#: What is compared with what.
+GUARDED = {
+    "a token": "none",
+    "a token and TLS": "none",
+    "nothing behind uvicorn with TLS": "nothing behind uvicorn",
+}
 TOKEN = "operate-0123456789"
 #: Of the answer of an application that does nothing: about those of REST.
 BARE_BYTES = 3_000
@@ -161,28 +167,27 @@ def guards(figures: Figures, control: JobControl, directory: Path, seconds: floa
         asked.append((address, None, None if certified is None else str(certified)))
     job_id = control.view.job_id
     paths = ("/v1/jobs/overview", f"/v1/jobs/{job_id}", f"/v1/jobs/{job_id}/checkpoints")
-    command = [sys.executable, HERE / "programs" / "guarded_client.py", seconds, 2, *paths]
-    done = subprocess.run(
-        [str(part) for part in command], input=json.dumps(asked), capture_output=True, text=True, check=True
-    )
-    answers = json.loads(done.stdout)
-    took = dict(zip((*kinds, *bare), answers["ms"], strict=True))
-    own = dict(zip((*kinds, *bare), answers["client_ms"], strict=True))
-    for name, beside in (
-        ("a token", "none"), ("a token and TLS", "none"), ("nothing behind uvicorn with TLS", "nothing behind uvicorn")
-    ):  # fmt: skip
-        usual, guarded = median(took[beside]), median(took[name])
-        ratio = guarded / usual
-        clients = median(own[name]) - median(own[beside])
-        value = (
-            f"{guarded:.2f} beside {usual:.2f} ms: {ratio:.2f} ×; "  # noqa: RUF001
-            f"{guarded - usual:+.3f} ms, of which the client {clients:+.3f}"
+    for each_ms, spacing in ((0, "back to back"), (2, "2 ms apart")):
+        command = [sys.executable, HERE / "programs" / "guarded_client.py", seconds, each_ms, *paths]
+        done = subprocess.run(
+            [str(part) for part in command], input=json.dumps(asked), capture_output=True, text=True, check=True
         )
-        what = f"p50 of {len(took[name]):,} with {name}, beside {beside}"
-        if name in bare:
-            figures.add(what, value)
-        else:
-            figures.add(what, value, f"≤ {GUARD_BAR} ×", met=ratio <= GUARD_BAR)  # noqa: RUF001
+        answers = json.loads(done.stdout)
+        took = dict(zip((*kinds, *bare), answers["ms"], strict=True))
+        own = dict(zip((*kinds, *bare), answers["client_ms"], strict=True))
+        for name, beside in GUARDED.items():
+            usual, guarded = median(took[beside]), median(took[name])
+            ratio = guarded / usual
+            clients = median(own[name]) - median(own[beside])
+            value = (
+                f"{guarded:.2f} beside {usual:.2f} ms: {ratio:.2f} ×; "  # noqa: RUF001
+                f"{guarded - usual:+.3f} ms, of which the client {clients:+.3f}"
+            )
+            what = f"p50 of {len(took[name]):,} {spacing} with {name}, beside {beside}"
+            if name in bare:
+                figures.add(what, value)
+            else:
+                figures.add(what, value, f"≤ {GUARD_BAR} ×", met=ratio <= GUARD_BAR)  # noqa: RUF001
     for server in servers:
         server.close()
     for stands in stops:

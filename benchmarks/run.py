@@ -33,6 +33,8 @@ class Bench:
         self.quick: bool = arguments.quick
         self.rounds: int = 1 if self.quick else arguments.rounds
         self.modes: list[str] = arguments.modes
+        self.layouts: list[str] = arguments.layouts
+        self.batches: list[int] = list(map(int, arguments.batches))
         self.timeout_s: float = arguments.timeout
         self.workloads = [each for each in WORKLOADS if each.letter in arguments.only]
         self.console = console
@@ -79,8 +81,8 @@ class Bench:
         sizes = workload.sizes["bytewax"]
         seconds: dict[tuple[str, ...], float] = {}
         notes: dict[str, str] = {}
-        for layout in BYTEWAX_LAYOUTS:
-            for batch in BYTEWAX_BATCHES:
+        for layout in self.layouts:
+            for batch in self.batches:
                 options = (str(batch), layout)
                 try:
                     seconds[options] = self._measure("bytewax", workload, sizes.small, options).seconds
@@ -88,7 +90,7 @@ class Bench:
                 except RunError as error:
                     notes[" ".join(options)] = str(error)
         self.report.tuning[workload.name] = notes
-        alone = {options: taken for options, taken in seconds.items() if options[1] == BYTEWAX_LAYOUTS[0]}
+        alone = {options: taken for options, taken in seconds.items() if options[1] == self.layouts[0]}
         fastest = [min(found, key=found.__getitem__) for found in (alone, seconds) if found]
         return list(dict.fromkeys(fastest)) or [DEFAULT_BYTEWAX]
 
@@ -184,6 +186,19 @@ def main() -> int:
         type=lambda text: _choice(PYFLINK_MODES, text),
         default=list(PYFLINK_MODES),
         help=f"of PyFlink: {', '.join(PYFLINK_MODES)}",
+    )
+    parser.add_argument(
+        "--layouts",
+        type=lambda text: _choice(BYTEWAX_LAYOUTS, text),
+        default=list(BYTEWAX_LAYOUTS),
+        help=f"of Bytewax: {', '.join(BYTEWAX_LAYOUTS)}",
+    )
+    batches = tuple(map(str, BYTEWAX_BATCHES))
+    parser.add_argument(
+        "--batches",
+        type=lambda text: _choice(batches, text),
+        default=list(batches),
+        help=f"of Bytewax: {', '.join(batches)}",
     )
     parser.add_argument("--rounds", type=int, default=3, help="pairs of runs for each figure (3)")
     parser.add_argument("--timeout", type=float, default=150, help="seconds before a single run is ended (150)")

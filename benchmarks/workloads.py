@@ -187,9 +187,9 @@ WORKLOADS = (
         "sliding windows of 10 slides, 1,000 keys",
         (Bar("pyflink", 30), Bar("bytewax", 3)),
         {
-            "penstock": Sizes(500_000, 3_000_000, 200_000),
-            "pyflink-process": Sizes(20_000, 60_000, 10_000),
-            "pyflink-thread": Sizes(20_000, 80_000, 10_000),
+            "penstock": Sizes(500_000, 2_500_000, 200_000),
+            "pyflink-process": Sizes(10_000, 30_000, 10_000),
+            "pyflink-thread": Sizes(10_000, 30_000, 10_000),
             "bytewax": Sizes(100_000, 500_000, 50_000),
         },
         _sliding_windows,
@@ -201,8 +201,8 @@ WORKLOADS = (
         (Bar("pyflink", 30), Bar("bytewax", 3)),
         {
             "penstock": Sizes(500_000, 4_000_000, 200_000),
-            "pyflink-process": Sizes(50_000, 150_000, 20_000),
-            "pyflink-thread": Sizes(50_000, 200_000, 20_000),
+            "pyflink-process": Sizes(20_000, 60_000, 20_000),
+            "pyflink-thread": Sizes(20_000, 60_000, 20_000),
             "bytewax": Sizes(500_000, 2_000_000, 100_000),
         },
         _session_windows,

@@ -6,9 +6,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 #: The groups of pyproject.toml that have locks, in the order in which they are made.
-GROUPS = ("build", "dev", "demo", "campaign", "flink", "flink-client", "go", "pyflink")
+GROUPS = ("build", "dev", "demo", "campaign", "flink", "flink-client", "go", "postgres-server", "pyflink")
 #: Those whose package alone is wanted, without what it depends on.
-ALONE = ("pyflink",)
+ALONE = ("postgres-server", "pyflink")
 #: Of these the environment is made, with what Penstock needs itself.
 ENVIRONMENT = ("dev", "demo")
 
@@ -16,6 +16,8 @@ ENVIRONMENT = ("dev", "demo")
 def lock(group: str, arguments: list[str]) -> int:
     """Write the lock of one group; return uv's exit code."""
     wanted = ["pyproject.toml"] if group in ENVIRONMENT else []
+    if group == "dev":  # whose tests try each connector
+        arguments = ["--all-extras", *arguments]
     if group == "demo":  # of what dev has, in the same versions
         arguments = ["--constraint", "requirements/dev.txt", *arguments]
     if group in ALONE:

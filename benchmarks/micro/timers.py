@@ -1,9 +1,10 @@
 """Timers of one subtask in one process, without Spark: what one costs, and what they hold in memory.
 
-    python benchmarks/micro/timers.py TIMERS [state memory in MiB]
+    python benchmarks/micro/timers.py TIMERS [state memory in MiB] [restore]
 
-Each epoch sets timers for 50,000 keys; in the end a fifth of all fire, 50,000 an epoch. Each step prints nanoseconds a
-timer (processor time) and private memory in MiB: RssAnon, so without the mapped pages of the local store.
+Each epoch sets timers for 50,000 keys at scattered times, sets a tenth of them once more, and deletes another tenth. In
+the end all fire in order, in one epoch. With *restore*, they fire in two subtasks without anything local, as after a
+rescaling from 1 to 2. Each step prints processor time for a timer, and the peak of private memory.
 """
 
 from __future__ import annotations
@@ -14,88 +15,81 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from penstock._engine.coordinator.checkpoints.snapshots import needs_snapshot
-from penstock._engine.state.keyed_store import KeyedStore
+from state_files import MAX_PARALLELISM, Checkpoints, Memory
 
-if TYPE_CHECKING:
-    from penstock._engine.protocol.state_handle import Lineage, StateHandle
+from penstock._engine.protocol.key_groups import key_group_range
 
-EPOCH, FIRED = 50_000, 50_000
+EPOCH, BATCH = 50_000, 2_048
 
 
-def private_mib() -> float:
-    """Return the private memory of this process: without mapped files."""
-    fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    return int(fields["RssAnon"].split()[0]) / 1024
+def main(number: str, memory: str = "64", restore: str = "") -> None:
+    count, memory_mib = int(number), int(memory)
+    tracer = Memory()
 
+    def tell(what: str, many: int, start: float) -> None:
+        tracer.look()
+        micros = (time.process_time() - start) / many * 1e6
+        print(f"{what:34} {micros:6.1f} us a timer, peak {tracer.peak:4.0f} MiB", flush=True)
+        tracer.peak = 0.0
 
-class Subtask:
-    """The store of one subtask, and its files on the disk."""
-
-    def __init__(self, directory: Path, memory_bytes: int) -> None:
-        self.directory = directory
-        self.lineage: Lineage = ()
-        self.checkpoint_id = 0
-        self.store = KeyedStore(directory / "local", range(128), 128, self._read, memory_bytes)
-        self.base = private_mib()
-        self.peak = 0.0
-
-    def _read(self, handle: StateHandle) -> bytes:
-        return (self.directory / (handle.path or "")).read_bytes()
-
-    def checkpoint(self) -> None:
-        """End the epoch, and begin the next one."""
-        self.checkpoint_id += 1
-        kind: Any = "snapshot" if needs_snapshot(self.lineage) else "delta"
-        pieces: Any = getattr(self.store, kind)(self.checkpoint_id, self.checkpoint_id)
-        data = pieces if kind == "delta" else b"".join(pieces)
-        if data is None:
-            self.store.catch_up(self.lineage)
-            return
-        name = f"{kind}-{self.checkpoint_id}"
-        (self.directory / name).write_bytes(data)
-        handle = self.store.describe(data, kind, self.checkpoint_id, self.checkpoint_id, name)
-        self.lineage = (handle,) if kind == "snapshot" else (*self.lineage, handle)
-        del data, pieces
-        self.peak = max(self.peak, private_mib())
-        self.store.catch_up(self.lineage)
-
-    def tell(self, what: str, count: int, start: float) -> None:
-        took = (time.process_time() - start) / count * 1e9
+    with tempfile.TemporaryDirectory() as place:
+        directory = Path(place)
         gc.collect()
-        held, peak = private_mib() - self.base, self.peak - self.base
-        print(f"{what:24} {took:7.0f} ns a timer   {held:6.0f} MiB, peak {peak:6.0f}")
-
-
-def main() -> None:
-    count = int(sys.argv[1])
-    memory_bytes = int(sys.argv[2] if len(sys.argv) > 2 else 256) << 20
-    with tempfile.TemporaryDirectory() as directory:
-        subtask = Subtask(Path(directory), memory_bytes)
-        store, choose = subtask.store, random.Random(7)
-        store.catch_up(())
-        timers = store.timers("event-time")
         start = time.process_time()
-        for first in range(0, count, EPOCH):
-            for number in range(first, min(first + EPOCH, count)):
-                timers.register(choose.randrange(count * 10), f"session-{number}", (number, number + 7))
-            subtask.checkpoint()
-        subtask.tell("set", count, start)
-        for _ in range(3):
-            subtask.checkpoint()
-        subtask.tell("set, some epochs later", count, start)
-        start, fired, last = time.process_time(), 0, -1
-        for timestamp, *_ in timers.pop_due(count * 10):
-            assert timestamp >= last
-            last, fired = timestamp, fired + 1
-            if fired % FIRED == 0 and fired < count // 5:
-                subtask.checkpoint()
-            if fired >= count // 5:
-                break
-        subtask.tell("fired, a fifth of them", fired, start)
+        files = Checkpoints(directory, range(MAX_PARALLELISM), memory_mib)
+        files.catch_up()
+        deleted = set_timers(files, count)
+        tell("set, a tenth twice, less a tenth", count, start)
+        stores = [files]
+        if restore:
+            stores, roots = [], [files.lineage]
+            del files
+            stores = [
+                Checkpoints(directory, key_group_range(one, 2, MAX_PARALLELISM), memory_mib, roots) for one in (0, 1)
+            ]
+        fired = 0
+        for one in stores:
+            if restore:
+                start = time.process_time()
+                one.catch_up()
+                tell("restored, one of two subtasks", count // 2, start)
+            start = time.process_time()
+            some = fire(one)
+            tell("fired in order", some, start)
+            fired += some
+    assert fired == count - deleted, (fired, count, deleted)
+
+
+def set_timers(files: Checkpoints, count: int) -> int:
+    """Set timers, and return how many of them were deleted."""
+    choose, deleted = random.Random(7), 0
+    timers = files.store.timers("event-time")
+    for first in range(0, count, EPOCH):
+        for number in range(first, min(first + EPOCH, count)):
+            if number % BATCH == 0:
+                files.store.make_room()
+            timer = choose.randrange(count * 10), f"session-{number}", (number, number + 7)
+            assert timers.register(*timer)
+            if number % 10 == 0:
+                assert not timers.register(*timer)
+            elif number % 10 == 1:
+                timers.delete(*timer)
+                deleted += 1
+        files.checkpoint()
+    return deleted
+
+
+def fire(files: Checkpoints) -> int:
+    """Fire all timers in order, and return how many there are."""
+    fired, last = 0, -1
+    for timestamp, normal, *_ in files.store.timers("event-time").pop_due(1 << 60):
+        files.store.turn_to(normal)
+        assert timestamp >= last
+        last, fired = timestamp, fired + 1
+    files.checkpoint()
+    return fired
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -10,6 +10,7 @@
     │   ├── DuplicateUidError               two operators carry the same uid
     │   ├── EmptyJobError                   nothing to execute
     │   ├── ForwardParallelismError         forward() between different parallelisms
+    │   ├── KafkaPropertyError              a client property of Kafka that cannot be used
     │   ├── KeyEncodingError                a key without a canonical encoding
     │   ├── KeyRequiredError                an operation on a stream without keys that needs keys
     │   ├── PathError                       a path or URL is invalid, or probably a mistake
@@ -20,6 +21,7 @@
     │       ├── AbsentAttributeError            an attribute of PyFlink that Penstock lacks; also an AttributeError
     │       └── AbsentImportError               a name of PyFlink that Penstock lacks; also an ImportError
     ├── RestoreError                    fix the start: the state to start from
+    │   ├── ChangedProgramError             a batch job with another program than it has begun with
     │   ├── CheckpointClaimedError          a checkpoint that another job has claimed
     │   ├── CheckpointStorageError          the checkpoint directory cannot be used
     │   ├── CorruptCheckpointError          a file of a checkpoint is damaged or gone
@@ -45,7 +47,9 @@
     │   ├── LoopbackError                   processes of this machine cannot reach each other
     │   ├── PySparkVersionError             PySpark or Spark has an unsupported version
     │   ├── SparkLaunchError                the JVM ended while it was starting
-    │   └── UnsupportedJavaError            no Java that this Spark runs on
+    │   ├── UnsuitableClusterError          hosts of a cluster lack what the job needs
+    │   ├── UnsupportedJavaError            no Java that this Spark runs on
+    │   └── WorkerPythonError               the Python of a session's tasks does not have Penstock
     ├── JobRunError                     look into the run: the job was under way
     │   ├── AccumulatorSizeError            accumulators too large for the checkpoints that hold them
     │   ├── AggregationError                a field that sum, min or max cannot take
@@ -53,19 +57,36 @@
     │   ├── CheckpointExpiredError          the tasks of a checkpoint made no progress for too long
     │   ├── CheckpointRequestError          a requested checkpoint could not be made
     │   ├── DamagedBlockError               a block from another task cannot be read
+    │   ├── DatabaseError                   a database does not answer, or refuses a statement
+    │   │   └── DatabaseConnectionError         it cannot be reached, or a connection to it was lost
     │   ├── DriverCodeError                 an enumerator or a committer failed on the driver
+    │   ├── ElasticsearchConnectorError     Elasticsearch does not answer, or refuses a request
+    │   │   └── ElasticsearchDocumentError      a record that is no document, or that its index refuses
     │   ├── EpochCancelledError             an epoch was interrupted on purpose
     │   ├── EpochInfrastructureError        Spark lost an epoch; it is run again
     │   ├── FencedError                     another driver has taken the job over
+    │   ├── FieldError                      a record without a field that the program names
+    │   ├── FunctionResultError             a function, a trigger or the like returned what it cannot return
     │   ├── JobCancelledError               the job was cancelled
+    │   ├── JobStoppedError                 the job was stopped where its whole result is needed
     │   ├── JobExecutionError               the job failed, mostly in a user's function
+    │   ├── KafkaConnectorError             Kafka does not answer, or refuses a request
+    │   │   ├── KafkaOffsetError                the position in a partition is not in its log
+    │   │   ├── KafkaRecordError                a record that cannot be deserialized, or not be written
+    │   │   ├── KafkaTopicError                 a topic or a partition does not exist, or no longer
+    │   │   └── KafkaTransactionError           a transaction cannot be made
     │   ├── KeptStreamError                 what a program kept of a stream is gone or damaged
+    │   ├── LakeTableError                  a table of Delta Lake or Iceberg cannot be read or written
+    │   │   ├── ExpiredSnapshotError            snapshots that were to be read have expired
+    │   │   └── UnsupportedTableError           it has something that its connector does not support
     │   ├── LostCommittableError            staged data of a sink is missing at its first commit
+    │   ├── LostResultError                 a stored result of a batch job is missing or damaged
     │   ├── MessageFormatError              a message that is not what its schema describes
     │   ├── MissingTimestampError           a record without a timestamp in an operator of event time
     │   ├── PartitionError                  a custom partitioner named a subtask that does not exist
     │   ├── RecordFieldError                a record has a field that its file has no column for
     │   ├── RecordValueError                a record has a value that its column cannot hold unchanged
+    │   ├── ReplicationSlotError            a replication slot lacks the changes that a source would read next
     │   ├── SavepointError                  a requested savepoint could not be written
     │   │   ├── StopIncompleteError             the savepoint was written, and the job failed after it
     │   │   └── StopTimeoutError                the job did not stop in time, and was cancelled
@@ -75,22 +96,24 @@
     │   ├── SourceFileError                 an input file is gone or cannot be read
     │   │   ├── SourceFileChangedError          the file has changed since the job found it
     │   │   └── SourceFileGoneError             the file no longer exists
+    │   ├── SortOrderError                  values of a sorted partition that cannot be compared
     │   ├── SortSpillError                  the local disk has no room for a sort of a batch job
     │   ├── SparkGoneError                  Spark's JVM has ended; only another start helps
     │   ├── SplitFetchError                 a source's reader could not fetch
     │   ├── StaleAttemptError               a task that outlived its attempt stopped itself
+    │   ├── TableError                      a table that cannot be read or written as the program asks
     │   ├── TimestampError                  a timestamp, a watermark or a timer is no integer of 64 bits
     │   ├── UnpicklableAccumulatorError     an accumulator that cannot be written to a checkpoint
     │   ├── UnpicklableStateError           a value in keyed state that cannot be written to a checkpoint
     │   ├── UnreadableOutputError           printed or collected output cannot be read back
-    │   ├── UnstableKeyError                a key selector gave two keys for one record
-    │   └── WindowResultError               a window assigner, a trigger or an evictor returned an invalid result
+    │   └── UnstableKeyError                a key selector gave two keys for one record
     ├── CommandError                    fix the call: the command penstock failed
     │   ├── CommandTimeoutError             the operation takes longer than the timeout, and continues
     │   ├── JobRestartingError        a supervised job has no process at this moment
     │   ├── JobNotFoundError                no running job, or more than one, matches
     │   ├── JobRequestError                 a running job refused the request, or failed to perform it
     │   └── JobUnreachableError             no server answers at a job's address
+    ├── MissingExtraError               install the extra: a connector's client library; also an ImportError
     ├── RetryableError                  wait: the same call may succeed later
     └── InternalError                   report: a bug in Penstock
 
@@ -108,6 +131,24 @@ from penstock._errors.command import (
     JobRequestError,
     JobRestartingError,
     JobUnreachableError,
+)
+from penstock._errors.connectors import (
+    ExpiredSnapshotError,
+    KafkaConnectorError,
+    KafkaOffsetError,
+    KafkaPropertyError,
+    KafkaRecordError,
+    KafkaTopicError,
+    KafkaTransactionError,
+    LakeTableError,
+    MissingExtraError,
+    UnsupportedTableError,
+)
+from penstock._errors.databases import (
+    DatabaseConnectionError,
+    DatabaseError,
+    ReplicationSlotError,
+    TableError,
 )
 from penstock._errors.files import (
     BucketNameError,
@@ -127,7 +168,9 @@ from penstock._errors.machine import (
     PySparkVersionError,
     SparkLaunchError,
     SparkSetupError,
+    UnsuitableClusterError,
     UnsupportedJavaError,
+    WorkerPythonError,
 )
 from penstock._errors.program import (
     AbsentAttributeError,
@@ -151,10 +194,12 @@ from penstock._errors.program import (
 )
 from penstock._errors.records import (
     AggregationError,
+    FieldError,
+    FunctionResultError,
     MessageFormatError,
     MissingTimestampError,
+    SortOrderError,
     TimestampError,
-    WindowResultError,
 )
 from penstock._errors.root import InternalError, PenstockError, RetryableError
 from penstock._errors.run import (
@@ -171,6 +216,8 @@ from penstock._errors.run import (
     JobCancelledError,
     JobExecutionError,
     JobRunError,
+    JobStoppedError,
+    LostResultError,
     PartitionError,
     SavepointError,
     SortSpillError,
@@ -184,7 +231,9 @@ from penstock._errors.run import (
     UnreadableOutputError,
     UnstableKeyError,
 )
+from penstock._errors.search import ElasticsearchConnectorError, ElasticsearchDocumentError
 from penstock._errors.start import (
+    ChangedProgramError,
     CheckpointClaimedError,
     CheckpointStorageError,
     CorruptCheckpointError,
@@ -216,6 +265,7 @@ __all__ = [
     "AggregationError",
     "BatchColumnsError",
     "BucketNameError",
+    "ChangedProgramError",
     "CheckpointClaimedError",
     "CheckpointExpiredError",
     "CheckpointRequestError",
@@ -226,17 +276,24 @@ __all__ = [
     "ConfigurationFileError",
     "CorruptCheckpointError",
     "DamagedBlockError",
+    "DatabaseConnectionError",
+    "DatabaseError",
     "DeclaredTypeError",
     "DriverCodeError",
     "DuplicateUidError",
+    "ElasticsearchConnectorError",
+    "ElasticsearchDocumentError",
     "EmptyJobError",
     "EpochCancelledError",
     "EpochInfrastructureError",
+    "ExpiredSnapshotError",
     "ExposedCheckpointError",
     "FailureLocation",
     "FencedError",
+    "FieldError",
     "FinishedOperatorError",
     "ForwardParallelismError",
+    "FunctionResultError",
     "InternalError",
     "JobCancelledError",
     "JobExecutionError",
@@ -245,16 +302,26 @@ __all__ = [
     "JobRequestError",
     "JobRestartingError",
     "JobRunError",
+    "JobStoppedError",
     "JobUnreachableError",
+    "KafkaConnectorError",
+    "KafkaOffsetError",
+    "KafkaPropertyError",
+    "KafkaRecordError",
+    "KafkaTopicError",
+    "KafkaTransactionError",
     "KeptStreamError",
     "KeyEncodingError",
     "KeyRequiredError",
+    "LakeTableError",
     "LocalDirectoryError",
     "LocalStateError",
     "LoopbackError",
     "LostCommittableError",
+    "LostResultError",
     "MaxParallelismError",
     "MessageFormatError",
+    "MissingExtraError",
     "MissingTimestampError",
     "MixedChainError",
     "MovedOperatorError",
@@ -266,12 +333,14 @@ __all__ = [
     "PySparkVersionError",
     "RecordFieldError",
     "RecordValueError",
+    "ReplicationSlotError",
     "RestoreError",
     "RetryableError",
     "SavepointChangeError",
     "SavepointError",
     "SignatureError",
     "SinkFileError",
+    "SortOrderError",
     "SortSpillError",
     "SourceFileChangedError",
     "SourceFileError",
@@ -287,6 +356,7 @@ __all__ = [
     "StopIncompleteError",
     "StopTimeoutError",
     "SupervisionNoteError",
+    "TableError",
     "TemporaryCheckpointsError",
     "TimestampError",
     "UnclaimedStateError",
@@ -298,11 +368,13 @@ __all__ = [
     "UnpicklableStateError",
     "UnreadableOutputError",
     "UnstableKeyError",
+    "UnsuitableClusterError",
     "UnsupportedFormatError",
     "UnsupportedJavaError",
     "UnsupportedOperationError",
+    "UnsupportedTableError",
     "UntrustedClassError",
-    "WindowResultError",
+    "WorkerPythonError",
 ]
 
 # Pickles and messages name the public module, so that the private ones may move.

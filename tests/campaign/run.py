@@ -23,7 +23,15 @@ ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / ".campaign" / "results.json"
 #: Random kills of one job per seed, and how many seeds; seeds of tasks that run twice, mix or are lost.
 KILL_SEEDS = 20
+#: Kills of the job that follows a table of PostgreSQL.
+POSTGRES_KILLS = 20
 CHAOS_SEEDS = 20
+#: Lives with tables, eight kills each.
+LAKE_SEEDS = 2
+#: Five kills each of a batch job with recovery.
+STAGED_SEEDS = 10
+#: Batch jobs on Spark whose workers are killed.
+BATCH_KILLS = 30
 #: The points of a driver's work are shared out to so many cases.
 PARTS = 4
 KILLS = "test_driver_kills.py::test_kill_at_any_point_leaves_the_truth_to_the_next_driver"
@@ -33,6 +41,9 @@ DRAINS = "test_driver_kills.py::test_kill_at_any_point_of_a_drain_loses_neither_
 RESTORES = "test_driver_kills.py::test_kill_of_a_driver_that_restores_a_savepoint_leaves_the_truth_to_the_next"
 SIGNALS = "test_signals.py::test_signal_leaves_no_process_and_the_next_start_goes_on_to_the_truth"
 GROUP_STOPS = "test_signals.py::test_sigterm_to_the_process_group_ends_with_a_savepoint_that_starts"
+#: Random kills of a job from Kafka to Kafka, and the seconds for which its broker is away.
+KAFKA_KILLS = 20
+KAFKA_OUTAGE_S = 30
 #: How often a stop by a signal to the process group is tried.
 SIGTERMS = 20
 #: Random jobs that are stopped and restored; random lives of jobs; random orders of events.
@@ -46,6 +57,9 @@ FUZZED = 10_000
 #: Half of them open a dozen files each.
 FUZZED_LIMIT_S = 3 * 3600
 RESTORED_JOBS_ON_SPARK = 100
+#: Lives of a job on two isolated hosts, each half a minute to a minute.
+CLUSTER_LIVES = 20
+CLUSTER_LIMIT_S = 2 * 3600
 CASE_LIMIT_S = 1800
 #: A mutant takes its tests seconds to a minute; one that they let live takes the time of the whole suite.
 MUTANTS_LIMIT_S = 6 * 3600
@@ -102,11 +116,64 @@ def cases(seed: int) -> list[Case]:
         [*pytest, f"tests/fault/{GROUP_STOPS}"],
         {"PENSTOCK_TEST_SIGTERMS": str(SIGTERMS), "PENSTOCK_TEST_SEED": str(seed)},
     )
+    kafka = [
+        Case(
+            "kafka",
+            f"SIGKILL of a job from Kafka to Kafka at {KAFKA_KILLS} random moments, and at each step of its sink: "
+            "each record once",
+            [*pytest, "tests/kafka/test_kills.py"],
+            {"PENSTOCK_TEST_KILLS": str(KAFKA_KILLS), "PENSTOCK_TEST_SEED": str(seed)},
+        ),
+        Case(
+            "kafka-faults",
+            f"a broker that stands still and one that dies, for {KAFKA_OUTAGE_S} s; topics, partitions and records "
+            "that come and go",
+            [*pytest, "-m", "endurance or not endurance", "tests/kafka/test_faults.py"],
+            {"PENSTOCK_TEST_OUTAGE_S": str(KAFKA_OUTAGE_S)},
+        ),
+    ]
     spark = Case(
         "spark-faults",
         "on Spark: a worker, an executor, the driver's process alone are killed",
         [*pytest, "tests/fault/test_spark_faults.py"],
         {"PENSTOCK_FAULT_POINTS": "1/1"},
+    )
+    cluster = Case(
+        "cluster-lives",
+        f"on two isolated hosts, with S3: {CLUSTER_LIVES} lives with kills of executors, workers, hosts and drivers",
+        [*pytest, "tests/cluster/test_lives.py"],
+        {"PENSTOCK_TEST_LIVES": str(CLUSTER_LIVES), "PENSTOCK_TEST_SEED": str(seed)},
+        CLUSTER_LIMIT_S,
+    )
+    staged = [
+        Case(
+            f"staged-kills-{seed + number}",
+            "on Spark: a batch job with recovery is killed five times at random moments: the truth, and little again",
+            [*pytest, "tests/fault/test_staged_kills_on_spark.py"],
+            {"PENSTOCK_TEST_SEED": str(seed + number)},
+        )
+        for number in range(STAGED_SEEDS)
+    ]
+    lakes = [
+        Case(
+            f"lake-kills-{seed + number}",
+            "SIGKILL of the driver at eight points of a life with a Delta and an Iceberg table: each record once",
+            [*pytest, "tests/fault/test_lake_kills.py"],
+            {"PENSTOCK_TEST_SEED": str(seed + number), "PENSTOCK_TEST_KILLS": "8"},
+        )
+        for number in range(LAKE_SEEDS)
+    ]
+    away = Case(
+        "staged-s3-away",
+        "a batch job with its results and events in S3, which is away for half a minute",
+        [*pytest, "tests/s3/test_staged.py"],
+        {"PENSTOCK_S3_AWAY_S": "30"},
+    )
+    batch_tasks = Case(
+        "batch-tasks",
+        "on Spark: workers of batch jobs are killed at random records of each step, with sorts in memory and on disk",
+        [*pytest, "tests/fault/test_batch_tasks.py"],
+        {"PENSTOCK_BATCH_KILLS": str(BATCH_KILLS), "PENSTOCK_TEST_SEED": str(seed)},
     )
     matrix = Case(
         "matrix-spark",
@@ -120,11 +187,23 @@ def cases(seed: int) -> list[Case]:
         [*pytest, "tests/compat/test_conformance.py"],
         {"PENSTOCK_CONFORMANCE": "all"},
     )
+    sums = Case(
+        "sums-killed",
+        "README's example of Kafka and Elasticsearch, killed three times at random: the index has the truth",
+        [*pytest, "tests/search/test_orders.py"],
+        {"PENSTOCK_TEST_SEED": str(seed), "PENSTOCK_TEST_KILLS": "3"},
+    )
     flights = Case(
         "flights-crash",
         "the demo, killed on the way and resumed: the flights of the whole year as DuckDB has them",
         [*pytest, "tests/examples/test_flights.py"],
         {"PENSTOCK_FLIGHTS_CRASH": "1"},
+    )
+    postgres = Case(
+        "postgres",
+        f"SIGKILL {POSTGRES_KILLS} times of a job that follows a table, and a crash of the server: its copy is right",
+        [*pytest, "tests/postgres/test_kill.py"],
+        {"PENSTOCK_TEST_SEED": str(seed), "PENSTOCK_TEST_KILLS": str(POSTGRES_KILLS), "CI": "1"},
     )
     sharing = Case(
         "sharing",
@@ -232,8 +311,27 @@ def cases(seed: int) -> list[Case]:
         and subprocess.run([python, "--version"], capture_output=True, check=False).returncode == 0
     ]
     tests = [properties, restores, restores_on_spark, lives, starved, clock_lives, expiring, orders]
-    whole = [conformance, sharing, flights, streams]  # of which make test runs a part
-    return [*points, sigterms, spark, matrix, *whole, *kills, *chaos, hostile, fuzzed, *tests, mutants, *pythons]
+    whole = [conformance, sharing, sums, flights, streams, postgres]  # of which make test runs a part
+    return [
+        *points,
+        *kafka,
+        sigterms,
+        spark,
+        cluster,
+        batch_tasks,
+        matrix,
+        *whole,
+        *kills,
+        *staged,
+        *lakes,
+        away,
+        *chaos,
+        hostile,
+        fuzzed,
+        *tests,
+        mutants,
+        *pythons,
+    ]
 
 
 def code_version() -> str:

@@ -433,3 +433,17 @@ def test_reader_stops_within_a_block_and_a_new_one_goes_on_there(
         splits = reader.snapshot_state(1)
         reader.close()
     assert read == [str(number) for number in range(1_000)]
+
+
+def test_very_many_tiny_files_are_read_once_each_in_few_epochs(tmp_path: Path) -> None:
+    many = 10_000 if "PENSTOCK_ALL_CELLS" in os.environ else 500
+    for number in range(many):
+        (tmp_path / str(number)).write_bytes(b"%d" % number)
+    run = SourceRun(FileSource.for_record_stream_format(TEXT, str(tmp_path)).build(), 4)
+    for _ in range(5):
+        checkpoint = run.epoch()
+    run.close()
+    before = list(run.records)
+    again = SourceRun(FileSource.for_record_stream_format(TEXT, str(tmp_path)).build(), 3, checkpoint)
+    assert sorted(map(int, before + again.run_to_end())) == list(range(many))
+    assert again.checkpoint_id < 20

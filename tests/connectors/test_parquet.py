@@ -18,7 +18,7 @@ from tests.kit.cells import cells
 from penstock._formats import parquet
 from penstock.common.typeinfo import Types
 from penstock.common.types import Row
-from penstock.datastream.connectors.file_system import BucketAssigner, FileSink, FileSource
+from penstock.datastream.connectors.file_system import BucketAssigner, FileSink, FileSource, OutputFileConfig
 from penstock.datastream.formats.parquet import ParquetBulkWriters, ParquetColumnarRowInputFormat, ParquetFormat
 from penstock.errors import RecordFieldError, RecordValueError, SourceFileError
 from penstock.testing.connector_contexts import TestEnumeratorContext
@@ -85,6 +85,33 @@ def test_damaged_row_group_is_named(tmp_path: Path) -> None:
         read(path, ParquetFormat())
 
 
+@pytest.mark.parametrize(
+    ("found", "declared", "fits"),
+    [
+        (pa.string(), Types.LONG(), False),
+        (pa.float64(), Types.LONG(), False),
+        (pa.int64(), Types.STRING(), False),
+        (pa.list_(pa.int64()), Types.LONG(), False),
+        (pa.int16(), Types.LONG(), True),
+        (pa.int64(), Types.DOUBLE(), True),
+        (pa.null(), Types.LONG(), True),
+        (pa.dictionary(pa.int32(), pa.string()), Types.STRING(), True),
+        (pa.timestamp("ms", "UTC"), Types.SQL_TIMESTAMP(), True),
+    ],
+)
+def test_a_column_of_another_kind_than_the_row_type_says_is_named(
+    tmp_path: Path, found: Any, declared: Any, fits: bool
+) -> None:
+    pq.write_table(pa.table({"n": pa.nulls(2, found)}), tmp_path / "changed.parquet")
+    row_format = parquet.ParquetColumnarRowInputFormat(Types.ROW_NAMED(["n"], [declared]))
+    run = FileSource.for_bulk_file_format(row_format, str(tmp_path)).build()
+    if fits:
+        run.create_enumerator(TestEnumeratorContext(1))
+        return
+    with pytest.raises(SourceFileError, match=r"changed\.parquet .*its column n is .*, and the source's row type"):
+        run.create_enumerator(TestEnumeratorContext(1))
+
+
 def test_missing_column_is_named_at_enumeration(tmp_path: Path) -> None:
     pq.write_table(table(1), tmp_path / "a.parquet")
     source = FileSource.for_bulk_file_format(ParquetFormat(["price"]), str(tmp_path)).build()
@@ -109,6 +136,29 @@ def test_sink_contract(tmp_path: Path, factory: BulkWriterFactory) -> None:
         return SinkUnderTest(sink, lambda: read(folder, ParquetFormat()), lambda: lose_staged(folder))
 
     SinkContract(make, table(900).to_pylist()).check_all()
+
+
+def test_duckdb_never_reads_what_is_unfinished(tmp_path: Path) -> None:
+    sink = FileSink.for_bulk_format(str(tmp_path), ParquetBulkWriters.for_schema(SCHEMA))
+    # Its `*` takes hidden files, too.
+    sink = sink.with_output_file_config(OutputFileConfig.builder().with_part_suffix(".parquet").build())
+    run = SinkRun(sink.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner()).build())
+
+    def seen() -> int:
+        try:
+            [(rows,)] = duckdb.sql(
+                "select count(*) from read_parquet(?)", params=[f"{tmp_path}/**/*.parquet"]
+            ).fetchall()
+        except duckdb.IOException as error:
+            assert "No files found" in str(error)  # noqa: PT017 - DuckDB has no rows without files
+            return 0
+        return rows
+
+    for epoch in range(3):
+        staged = run.epoch(table(1000).to_pylist())
+        assert seen() == epoch * 1000
+        run.commit(staged)
+        assert seen() == (epoch + 1) * 1000
 
 
 def test_rows_of_a_type_are_read_back_as_they_were(tmp_path: Path) -> None:

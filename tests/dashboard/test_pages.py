@@ -12,6 +12,7 @@ from tests.dashboard.by_hand import CONVERT, REFRESH_MS, serving, wide_job
 from tests.unit.rest.fakes import JOB, OTHER, FakeControl, at, ended, failed, job
 
 from penstock._engine.gateway.job_view import SubtaskView
+from penstock._engine.gateway.recovery_view import RecoveryView
 from penstock._engine.protocol.metadata import GivenUp
 from penstock.common.job_status import JobStatus
 
@@ -93,6 +94,15 @@ def test_late_records_that_were_dropped_are_told_with_their_operators(page: Page
         page.goto(f"{address}#/job/{JOB}")
         expect(page.get_by_text("1,234")).to_be_visible()
         expect(page.get_by_title("Sum: 1,234")).to_be_visible()
+
+
+def test_what_a_batch_job_has_recovered_is_told_with_its_operators(page: Page, tmp_path: Path) -> None:
+    known = RecoveryView(3, recovered={0: 2}, ran_again={1: 1})
+    with serving(tmp_path, FakeControl(replace(job(), stage=frozenset({1}), recovery=known))) as address:
+        page.goto(f"{address}#/job/{JOB}")
+        expect(page.get_by_title("Source: <numbers>: 2")).to_contain_text("2")
+        expect(page.get_by_title("Sum -> Sink: out: 1")).to_contain_text("1")
+        expect(page.get_by_text("created")).to_be_visible()
 
 
 def test_committables_that_were_given_up_are_told_with_their_sink_and_reason(page: Page, tmp_path: Path) -> None:

@@ -105,7 +105,12 @@ def rows(lines: list[str]) -> Counter[tuple[int, ...]]:
 
 def is_truth(directory: Path, total: int = NUMBERS) -> bool:
     """Tell whether the files hold each number once, and every key's counts from one on."""
-    found = rows(published(directory))
+    return are_truth(published(directory), total)
+
+
+def are_truth(lines: list[str], total: int) -> bool:
+    """Tell whether lines hold each number once, and every key's counts from one on."""
+    found = rows(lines)
     numbers_once = sorted(number for _, number, _ in found.elements()) == list(range(total))
     counted = Counter((key, count) for key, _, count in found.elements())
     totals = Counter(number % KEYS for number in range(total))

@@ -57,12 +57,12 @@ class Run:
 class Driver:
     """A driver in a process of its own, see ``killed_driver``; what is left of it behind a ``with`` is killed."""
 
-    def __init__(self, directory: Path, *options: str) -> None:
+    def __init__(self, directory: Path, *options: str, program: str = "tests.fault.killed_driver") -> None:
         self._log = directory / "log"
         with self._log.open("ab") as log:
             self._start = log.tell()
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.fault.killed_driver", str(directory), *options],
+                [sys.executable, "-m", program, str(directory), *options],
                 cwd=ROOT,
                 env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
                 stdin=subprocess.DEVNULL,

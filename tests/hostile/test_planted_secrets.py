@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
 import re
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx
 import pytest
 import yaml
+from tests.hostile.planted import Planted
 from tests.spark.programs import java_environment
 
 from penstock._engine.cli.main import main
@@ -23,7 +23,7 @@ from penstock._engine.plan.dispatches import _BETWEEN
 from penstock._engine.rest.app import ROUTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable
 
 pytestmark = pytest.mark.spark
 
@@ -32,33 +32,6 @@ LIMIT_S: Final = 240
 SECRETS: Final = 40
 #: The name of the job, which has one of them.
 SHOWN_NAME: Final = "smtp://******@host"
-
-
-class Planted:
-    """Makes secrets, and remembers where each was planted."""
-
-    def __init__(self) -> None:
-        self.by_place: dict[str, str] = {}
-
-    def __call__(self, place: str) -> str:
-        """Return a new secret for a place; as long as a token of REST has to be."""
-        return self.by_place.setdefault(place, f"hush-{len(self.by_place):02}-xyzzy0815")
-
-    def found_in(self, outputs: Mapping[str, str]) -> list[tuple[str, str]]:
-        """Return which secrets stand in which outputs, as they are, or in base64."""
-        return [
-            (place, name)
-            for place, secret in self.by_place.items()
-            for name, text in outputs.items()
-            if any(form in text for form in (secret, *_in_base64(secret)))
-        ]
-
-
-def _in_base64(secret: str) -> Iterator[str]:
-    """Yield what of a secret any base64 text has in which it stands, at each of three offsets."""
-    for offset in range(3):
-        whole = base64.b64encode(b"\0" * offset + secret.encode()).decode()
-        yield whole[4 if offset else 0 : -4]
 
 
 def config_file(planted: Planted, place: Path) -> dict[str, Any]:

@@ -28,15 +28,26 @@ class Tables:
         #: How often it was written.
         self.count = 0
 
-    def write(self, files: RunFiles) -> list[str]:
-        self.count += 1
+    def __call__(self, files: RunFiles) -> TablesWriting:
+        return TablesWriting(self, files)
+
+
+class TablesWriting:
+    """One writing of tables."""
+
+    def __init__(self, tables: Tables, files: RunFiles) -> None:
+        self._tables, self._files = tables, files
+
+    def run(self) -> list[str]:
+        tables, files = self._tables, self._files
+        tables.count += 1
         storage, names = files.open(), list[str]()
-        for number, rows in enumerate(self.partitions):
-            names.append(f"{files.prefix}-{self.count}-{number}.parquet")
+        for number, rows in enumerate(tables.partitions):
+            names.append(f"{files.prefix}-{tables.count}-{number}.parquet")
             storage.put(names[-1], parquet_bytes(pa.Table.from_pylist(rows)))
         return [storage.full_path(name) for name in names]
 
-    def cancel(self, files: RunFiles) -> None:
+    def cancel(self) -> None:
         """Do nothing: it is written at once."""
 
 

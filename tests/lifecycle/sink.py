@@ -11,7 +11,7 @@ from penstock.datastream.connectors.base import Committer, CommittingSinkWriter,
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock.datastream import DataStream
+    from penstock.datastream import DataStream, DataStreamSink
 
 #: What a committer needs: the name to publish under, and the records.
 Committable = tuple[str, tuple[Any, ...]]
@@ -57,9 +57,9 @@ class FolderCommitter(Committer[Committable]):
             (self.folder / name).write_bytes(pickle.dumps(records))
 
 
-def write(stream: DataStream, folder: Path, writers: int = 1) -> None:
+def write(stream: DataStream, folder: Path, writers: int = 1) -> DataStreamSink:
     """Have the records of a stream published in a folder."""
-    stream.sink_to(FolderSink(folder)).name(f"Sink: {folder.name}").set_parallelism(writers)
+    return stream.sink_to(FolderSink(folder)).name(f"Sink: {folder.name}").set_parallelism(writers)
 
 
 def published(folder: Path) -> Counter[Any]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tests.lifecycle.sink import published, write
+from tests.property.starved_parts import PARTS, STRIDE, key_of
 
 from penstock.common import Time, WatermarkStrategy
 from penstock.common.watermark_strategy import TimestampAssigner
@@ -16,26 +16,13 @@ from penstock.datastream.state import ListStateDescriptor, ValueStateDescriptor
 from penstock.datastream.window import TumblingEventTimeWindows
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from penstock.datastream import StreamExecutionEnvironment
 
-#: Prime to all numbers of keys: neighbours are far from each other.
-STRIDE = 7_919
 #: Longer than all records take.
 LONG_MS = 10**9
-
-
-@dataclass(frozen=True)
-class Place:
-    name: str
-    number: int
-
-
-def key_of(record: tuple[int, Any]) -> Any:
-    """Return the key of a record: of one type or another, by its number."""
-    number = record[0]
-    return [number, f"key {number}", ("key", number), Place("key", number)][number % 4]
 
 
 class Folded:
@@ -94,11 +81,18 @@ class OwnTime(TimestampAssigner):
         return value
 
 
-def program(env: StreamExecutionEnvironment, out: Path, keys: int, rounds: int) -> None:
-    """Add the job: each key comes once in each round."""
+def program(env: StreamExecutionEnvironment, out: Path, keys: int, rounds: int, parts: Iterable[str] = ()) -> None:
+    """Add the job: each key comes once in each round; parts are named by `starved_parts.PARTS`.
+
+    Sinks are vertices of their own at any parallelism: a start refuses a vertex of which a part has finished.
+    """
     stamps = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(OwnTime())
     source = env.from_source(NumberSequenceSource(0, keys * rounds - 1), stamps, "numbers").uid("numbers")
     records = source.map(lambda number: (number * STRIDE % keys, 1)).uid("records")
+    for part in parts:
+        PARTS[part].add(source, out / part, keys)
+    if parts:
+        return
     keyed = records.key_by(key_of)
     reduced = keyed.reduce(Folded()).uid("reduce").map(lambda pair: ("reduce", *pair)).uid("reduced")
     counted = keyed.process(Counted()).uid("process")
@@ -108,11 +102,15 @@ def program(env: StreamExecutionEnvironment, out: Path, keys: int, rounds: int) 
     fired = short.aggregate(Size(), Fired()).uid("windows")
     tagged = whole.map(lambda pair: ("whole", *pair)).uid("tagged")
     for name, stream in (("reduced", reduced), ("counted", counted), ("whole", tagged), ("windows", fired)):
-        write(stream, out / name)
+        write(stream, out / name).disable_chaining()
 
 
-def check(out: Path, keys: int, rounds: int) -> None:
+def check(out: Path, keys: int, rounds: int, parts: Iterable[str] = ()) -> None:
     """Compare what came out with what a dict would have given."""
+    for part in parts:
+        assert published(out / part) == PARTS[part].expected(keys, rounds), part
+    if parts:
+        return
     numbers, counts = range(keys), range(1, rounds + 1)
     assert published(out / "reduced") == Counter(("reduce", number, count) for number in numbers for count in counts)
     assert published(out / "counted") == Counter(

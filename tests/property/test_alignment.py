@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.kit.aligned import LOG, WAIT, AlignedJob
+from tests.kit.stories import Sheet, Story
 
+from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
+from penstock.common import Duration, WatermarkStrategy
+from penstock.common.job_status import JobStatus
+from penstock.common.watermark_strategy import TimestampAssigner
 from penstock.datastream.functions import ProcessFunction
+
+if TYPE_CHECKING:
+    from penstock._engine.spark.session import SparkHandle
 
 _IDLE_MS = 250
 _WAIT_MS = 100
@@ -163,3 +172,61 @@ def _check_drift(reader: Reader, split: int, others: int, drift_ms: int) -> None
     assert reached <= others + drift_ms
     if reader.top > MIN_WATERMARK:
         assert reached <= reader.top + drift_ms
+
+
+# ------------------------------------------------------------------------------------------------- other sizes
+
+
+class Stamped(TimestampAssigner):
+    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+        return value[-1]
+
+
+aligned_lists = st.lists(st.lists(st.integers(0, 200), max_size=12).map(sorted), min_size=1, max_size=3)
+aligned_jobs = st.lists(st.tuples(aligned_lists, st.integers(0, 40)), min_size=2, max_size=3)
+
+
+@pytest.mark.behaviour(192)
+@settings(max_examples=settings().max_examples // 5, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data(), drawn=aligned_jobs)
+def test_a_group_that_is_stopped_and_rescaled_waits_for_no_one_for_ever_and_loses_nothing(
+    data: st.DataObject, drawn: list[Any]
+) -> None:
+    check_sizes_of_groups(data, drawn)
+
+
+def told(number: int, lists: list[list[int]]) -> list[list[tuple[int, int, int, int]]]:
+    """Return records that say where they are from; their last field is their timestamp."""
+    return [[(number, split, place, time) for place, time in enumerate(one)] for split, one in enumerate(lists)]
+
+
+def check_sizes_of_groups(data: st.DataObject, drawn: list[Any], spark: SparkHandle | None = None) -> None:
+    """Run a job of sources in a group, stop it, and go on at other sizes, to its end."""
+
+    def write(sheet: Sheet) -> None:
+        sizes = data.draw(st.lists(st.integers(1, 3), min_size=len(drawn), max_size=len(drawn)))
+        for number, (lists, drift_ms) in enumerate(drawn):
+            strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Stamped())
+            strategy = strategy.with_watermark_alignment("group", Duration.of_millis(drift_ms))
+            source = sheet.source(f"source-{number}", *told(number, lists), timestamps=strategy)
+            stream = source.set_parallelism(sizes[number])
+            sheet.collect(stream, f"out-{number}")
+
+    story = Story.somewhere(records=data.draw(st.integers(1, 6)), slots=2)
+    story.spark = spark
+    try:
+        origin: dict[str, str] = {}
+        for _ in range(data.draw(st.integers(1, 2))):
+            chapter = story.run(write, asks={data.draw(st.integers(1, 6)): StopMode.SUSPEND}, **origin)
+            assert chapter.status in {JobStatus.FINISHED, JobStatus.CANCELED}, chapter.error
+            origin = {"recover": chapter.savepoint} if chapter.answers else origin
+            if chapter.status is JobStatus.FINISHED and not chapter.answers:
+                break
+        else:
+            last = story.run(write, **origin)
+            assert last.status is JobStatus.FINISHED, last.error
+        for number, (lists, _) in enumerate(drawn):
+            expected = [record for one in told(number, lists) for record in one]
+            assert sorted(story.output(f"out-{number}")) == expected
+    finally:
+        shutil.rmtree(story.place)

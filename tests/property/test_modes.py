@@ -6,10 +6,11 @@ order of records without timestamps over several senders are what modes may diff
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import tempfile
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,17 +20,38 @@ from hypothesis import strategies as st
 from tests.kit.without_spark import Cluster
 
 from penstock._engine.runtime import results
-from penstock.common import Configuration, Duration, Types, WatermarkStrategy
+from penstock.common import Configuration, Duration, Time, Types, WatermarkStrategy
 from penstock.common.watermark_strategy import TimestampAssigner
-from penstock.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
+from penstock.datastream import AsyncDataStream, AsyncFunction, RuntimeExecutionMode, StreamExecutionEnvironment
 from penstock.datastream.functions import (
     AggregateFunction,
+    BroadcastProcessFunction,
+    CoGroupFunction,
+    KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
+    ProcessAllWindowFunction,
+    ProcessJoinFunction,
     ProcessWindowFunction,
 )
-from penstock.datastream.state import ListStateDescriptor, ValueStateDescriptor
-from penstock.datastream.window import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
+from penstock.datastream.state import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateTtlConfig,
+    ValueStateDescriptor,
+)
+from penstock.datastream.window import (
+    CountTrigger,
+    EventTimeSessionWindows,
+    GlobalWindows,
+    PurgingTrigger,
+    SessionWindowTimeGapExtractor,
+    SlidingEventTimeWindows,
+    TimeEvictor,
+    TumblingEventTimeWindows,
+)
 from penstock.testing.in_process import Chaos
 
 if TYPE_CHECKING:
@@ -171,6 +193,301 @@ def connected(stream: Any) -> Any:
     return even.key_by(key).connect(odd.key_by(key)).process(Joined())
 
 
+HOUR = StateTtlConfig.new_builder(Time.hours(1)).set_update_type(StateTtlConfig.UpdateType.OnReadAndWrite).build()
+
+
+class Living(KeyedProcessFunction):
+    """Keeps all numbers of a key in states with a time to live that is longer than the job."""
+
+    def open(self, runtime_context: Any) -> None:
+        numbers = ListStateDescriptor("numbers", Types.INT())
+        times = MapStateDescriptor("times", Types.INT(), Types.INT())
+        for descriptor in (numbers, times):
+            descriptor.enable_time_to_live(HOUR)
+        self.numbers, self.times = runtime_context.get_list_state(numbers), runtime_context.get_map_state(times)
+
+    def process_element(self, value: Record, ctx: Any) -> Iterable[Any]:
+        self.numbers.add(value[2])
+        self.times.put(value[1], (self.times.get(value[1]) or 0) + 1)
+        ctx.timer_service().register_event_time_timer(5_000)
+        return ()
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterable[Any]:
+        yield ctx.get_current_key(), (sorted(self.numbers.get() or ()), sorted(self.times.items()))
+
+
+def living(stream: Any) -> Any:
+    return stream.key_by(key).process(Living())
+
+
+def of_living(records: list[Record]) -> Any:
+    times: dict[int, int] = defaultdict(int)
+    for record in records:
+        times[record[1]] += 1
+    return sorted(record[2] for record in records), sorted(times.items())
+
+
+class Kinds(KeyedProcessFunction):
+    """Keeps the numbers of a key in states of all kinds, and gives what they hold by a timer."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.INT()))
+        self.numbers = runtime_context.get_list_state(ListStateDescriptor("numbers", Types.INT()))
+        self.times = runtime_context.get_map_state(MapStateDescriptor("times", Types.INT(), Types.INT()))
+        self.greatest = runtime_context.get_reducing_state(ReducingStateDescriptor("greatest", max, Types.INT()))
+        self.total = runtime_context.get_aggregating_state(AggregatingStateDescriptor("total", Total(), Types.INT()))
+
+    def process_element(self, value: Record, ctx: Any) -> Iterable[Any]:
+        self.count.update((self.count.value() or 0) + 1)
+        self.numbers.add(value[2])
+        self.times.put(value[1], value[1])
+        self.greatest.add(value[2])
+        self.total.add(value)
+        ctx.timer_service().register_event_time_timer(5_000)
+        return ()
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterable[Any]:
+        folded = self.count.value(), self.greatest.get(), self.total.get()
+        yield ctx.get_current_key(), (*folded, sorted(self.numbers.get()), sorted(self.times.keys()))
+
+
+def of_kinds(records: list[Record]) -> Any:
+    numbers = sorted(record[2] for record in records)
+    return len(records), numbers[-1], sum(numbers), numbers, sorted({record[1] for record in records})
+
+
+def extremes(stream: Any) -> Any:
+    keyed = stream.map(lambda record: (record[0], record[2])).key_by(key)
+    found = [keyed.min(1), keyed.max(1), keyed.min_by(1), keyed.max_by(1)]
+    named = [one.map(lambda pair, name=name: ((name, pair[0]), pair[1])) for name, one in enumerate(found)]
+    return named[0].union(*named[1:])
+
+
+def of_extremes(records: list[Record]) -> dict[Any, Any]:
+    return {
+        (name, group): of(record[2] for record in records if record[0] == group)
+        for name, of in enumerate((min, max, min, max))
+        for group in {record[0] for record in records}
+    }
+
+
+class AllTold(ProcessAllWindowFunction):
+    def process(self, context: Any, elements: Any) -> Iterable[Any]:
+        yield context.window().start, sorted(elements)
+
+
+def of_all(stream: Any) -> Any:
+    return stream.window_all(SLIDING).process(AllTold())
+
+
+def in_windows(records: list[Record]) -> dict[Any, Any]:
+    found: dict[Any, list[Record]] = defaultdict(list)
+    for record in sorted(records):
+        for window in SLIDING.assign_windows(record, record[1], cast("Any", None)):
+            found[window.start].append(record)
+    return dict(found)
+
+
+def halves(stream: Any) -> tuple[Any, Any]:
+    """Return the records with an even and those with an odd number."""
+    return stream.filter(lambda record: record[2] % 2 == 0), stream.filter(lambda record: record[2] % 2)
+
+
+def pairs(records: list[Record], meet: Callable[[Record, Record], Any]) -> dict[Any, Any]:
+    """Return the pairs of an even and an odd number of one key that meet, sorted, by what `meet` returns."""
+    found: dict[Any, list[Any]] = defaultdict(list)
+    for left in records:
+        for right in records:
+            place = left[2] % 2 == 0 and right[2] % 2 and left[0] == right[0] and meet(left, right)
+            if place:
+                found[place].append((left, right))
+    return {place: sorted(both) for place, both in found.items()}
+
+
+def together(stream: Any) -> Any:
+    """Collect pairs by what is first in them; each result is the last one with all of them."""
+    return stream.map(lambda one: (one[0], [one[1]])).key_by(key).reduce(lambda a, b: (a[0], sorted(a[1] + b[1])))
+
+
+class Pair(ProcessJoinFunction):
+    def process_element(self, left: Record, right: Record, ctx: Any) -> Iterable[Any]:
+        assert (left[1], right[1]) == (ctx.get_left_timestamp(), ctx.get_right_timestamp())
+        yield left[0], (left, right)
+
+
+def interval_joined(stream: Any) -> Any:
+    left, right = halves(stream)
+    bounds = Time.milliseconds(-3), Time.milliseconds(WINDOW_MS)
+    return together(left.key_by(key).interval_join(right.key_by(key)).between(*bounds).process(Pair()))
+
+
+def of_interval_join(records: list[Record]) -> dict[Any, Any]:
+    found = pairs(records, lambda left, right: -3 <= right[1] - left[1] <= WINDOW_MS and (left[0],))
+    return {place[0]: both for place, both in found.items()}
+
+
+def start_of(record: Record) -> int:
+    return record[1] - record[1] % WINDOW_MS
+
+
+def window_joined(stream: Any) -> Any:
+    left, right = halves(stream)
+    windows = left.join(right).where(key).equal_to(key).window(TumblingEventTimeWindows(WINDOW_MS, 0))
+    return together(windows.apply(lambda one, other: ((one[0], start_of(one)), (one, other))))
+
+
+def of_window_join(records: list[Record]) -> dict[Any, Any]:
+    return pairs(records, lambda left, right: start_of(left) == start_of(right) and (left[0], start_of(left)))
+
+
+class Groups(CoGroupFunction):
+    def co_group(self, first: Any, second: Any) -> Iterable[Any]:
+        [place] = {(record[0], start_of(record)) for record in (*first, *second)}
+        yield place, (sorted(first), sorted(second))
+
+
+def co_grouped(stream: Any) -> Any:
+    left, right = halves(stream)
+    windows = left.co_group(right).where(key).equal_to(key).window(TumblingEventTimeWindows(WINDOW_MS, 0))
+    return windows.apply(Groups())
+
+
+def of_co_group(records: list[Record]) -> dict[Any, Any]:
+    return by_key(
+        records,
+        lambda found: tuple(sorted(record for record in found if record[2] % 2 == side) for side in (0, 1)),
+        lambda record: (record[0], start_of(record)),
+    )
+
+
+class Doubled(AsyncFunction):
+    async def async_invoke(self, value: Record) -> Any:
+        await asyncio.sleep(value[2] % 3 / 1_000)
+        return [(value[0], 2 * value[2])] * (value[2] % 3)
+
+
+def asked(stream: Any) -> Any:
+    return AsyncDataStream.unordered_wait(stream, Doubled(), Time.seconds(60), 7).key_by(key).sum(1)
+
+
+def of_asked(records: list[Record]) -> dict[Any, Any]:
+    answers = [(record[0], record[1], 2 * record[2]) for record in records for _ in range(record[2] % 3)]
+    return by_key(answers, total)
+
+
+RULES = MapStateDescriptor("rules", Types.INT(), Types.INT())
+
+
+class Factor(BroadcastProcessFunction):
+    """Multiplies with what was broadcast: a batch job reads that first, a stream in any order."""
+
+    def __init__(self, mode: str) -> None:
+        self.is_stream = mode == "STREAMING"
+
+    def process_element(self, value: Record, ctx: Any) -> Iterable[Any]:
+        factor = ctx.get_broadcast_state(RULES).get(value[0])
+        yield value[0], value[0], value[2] * (value[0] + 2 if self.is_stream and factor is None else factor)
+
+    def process_broadcast_element(self, value: Any, ctx: Any) -> Iterable[Any]:
+        ctx.get_broadcast_state(RULES).put(*value)
+        return ()
+
+
+class KeyedFactor(KeyedBroadcastProcessFunction):
+    """The same at the end of a key, when all was broadcast in a stream, too."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.total = runtime_context.get_state(ValueStateDescriptor("total", Types.INT()))
+
+    def process_element(self, value: Record, ctx: Any) -> Iterable[Any]:
+        self.total.update((self.total.value() or 0) + value[2])
+        ctx.timer_service().register_event_time_timer(5_000)
+        return ()
+
+    def process_broadcast_element(self, value: Any, ctx: Any) -> Iterable[Any]:
+        ctx.get_broadcast_state(RULES).put(*value)
+        return ()
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterable[Any]:
+        yield ctx.get_current_key(), self.total.value() * ctx.get_broadcast_state(RULES).get(ctx.get_current_key())
+
+
+def factors(stream: Any) -> Any:
+    rules = stream.get_execution_environment().from_collection([(number, number + 2) for number in range(6)])
+    return rules.assign_timestamps_and_watermarks(STAMPED).broadcast(RULES)
+
+
+def beside_broadcast(stream: Any) -> Any:
+    mode = stream.get_execution_environment()._configuration.get_string("execution.runtime-mode", "")
+    return summed(stream.connect(factors(stream)).process(Factor(mode)))
+
+
+def keyed_beside_broadcast(stream: Any) -> Any:
+    return stream.key_by(key).connect(factors(stream)).process(KeyedFactor())
+
+
+def of_factors(records: list[Record]) -> dict[Any, Any]:
+    return by_key(records, lambda found: total(found) * (found[0][0] + 2))
+
+
+class Gap(SessionWindowTimeGapExtractor):
+    def extract(self, element: Record) -> int:
+        return 1 + element[2] % 7
+
+
+class Whole(ProcessWindowFunction):
+    def process(self, key: Any, context: Any, elements: Any) -> Iterable[Any]:
+        window = context.window()
+        yield (key, window.start, window.end), sorted(elements)
+
+
+def dynamic_sessions(stream: Any) -> Any:
+    return stream.key_by(key).window(EventTimeSessionWindows.with_dynamic_gap(Gap())).process(Whole())
+
+
+def of_dynamic_sessions(records: list[Record]) -> dict[Any, Any]:
+    found: dict[Any, list[Record]] = {}
+    for record in records:
+        start, end, parts = record[1], record[1] + 1 + record[2] % 7, [record]
+        for other in [place for place in found if place[0] == record[0]]:
+            if other[1] <= end and start <= other[2]:
+                start, end = min(start, other[1]), max(end, other[2])
+                parts += found.pop(other)
+        found[record[0], start, end] = sorted(parts)
+    return found
+
+
+def evicted(stream: Any) -> Any:
+    windows = stream.key_by(key).window(TumblingEventTimeWindows(WINDOW_MS, 0))
+    return windows.evictor(TimeEvictor(2)).process(Whole())
+
+
+def of_evicted(records: list[Record]) -> dict[Any, Any]:
+    def newest(found: list[Record]) -> list[Record]:
+        return sorted(record for record in found if record[1] > max(one[1] for one in found) - 2)
+
+    return by_key(records, newest, lambda record: (record[0], start_of(record), start_of(record) + WINDOW_MS))
+
+
+class Sizes(ProcessWindowFunction):
+    """How many elements have fired of a key; its last result is the number of all that came in threes."""
+
+    def process(self, key: Any, context: Any, elements: Any) -> Iterable[Any]:
+        fired = context.global_state().get_state(ValueStateDescriptor("fired", Types.INT()))
+        fired.update((fired.value() or 0) + len(list(elements)))
+        yield key, fired.value()
+
+
+def by_threes(stream: Any) -> Any:
+    windows = stream.key_by(key).window(GlobalWindows.create()).trigger(PurgingTrigger(CountTrigger(3)))
+    return windows.process(Sizes()).key_by(key).reduce(max)
+
+
+def of_threes(records: list[Record]) -> dict[Any, Any]:
+    counts = by_key(records, lambda found: len(found) // 3 * 3)
+    return {name: count for name, count in counts.items() if count}
+
+
 def by_key(
     records: Iterable[Record], of: Callable[[list[Record]], Any], name: Callable[[Record], Any] = key
 ) -> dict[Any, Any]:
@@ -195,6 +512,26 @@ PROGRAMS: dict[str, tuple[Callable[[Any], Any], Callable[[list[Record]], dict[An
     "slices, combined": (sliding, of_sliding),
     "sessions": (sessions, of_sessions),
     "timers": (timed, lambda records: by_key(records, lambda found: sorted(record[2] for record in found))),
+    "time to live": (living, lambda records: by_key(records, of_living)),
+    "interval join": (interval_joined, of_interval_join),
+    "window join": (window_joined, of_window_join),
+    "co-group": (co_grouped, of_co_group),
+    "async": (asked, of_asked),
+    "broadcast": (beside_broadcast, of_factors),
+    "keyed broadcast": (keyed_beside_broadcast, of_factors),
+    "dynamic sessions": (dynamic_sessions, of_dynamic_sessions),
+    "evictor": (evicted, of_evicted),
+    "trigger": (by_threes, of_threes),
+    "states of all kinds": (
+        lambda stream: stream.key_by(key).process(Kinds()),
+        lambda records: by_key(records, of_kinds),
+    ),
+    "extremes": (extremes, of_extremes),
+    "windows of all": (of_all, in_windows),
+    "count windows": (
+        lambda stream: stream.key_by(key).count_window(3).process(Sizes()).key_by(key).reduce(max),
+        of_threes,
+    ),
     "two inputs": (
         connected,
         lambda records: by_key(
@@ -208,7 +545,6 @@ PROGRAMS: dict[str, tuple[Callable[[Any], Any], Callable[[list[Record]], dict[An
 class Case:
     """A program, its input, and the circumstances."""
 
-    program: str
     records: list[Record]
     stamped: bool
     parallelism: int
@@ -219,12 +555,12 @@ class Case:
     file_bytes: int
     retries: float
     seed: int
+    program: str = ""
 
 
 RECORD = st.tuples(st.integers(0, 5), st.integers(0, 60), st.integers(0, 99))
 CASES = st.builds(
     Case,
-    program=st.sampled_from(sorted(PROGRAMS)),
     records=st.lists(RECORD, max_size=60),
     stamped=st.booleans(),
     parallelism=st.integers(1, 3),
@@ -235,6 +571,10 @@ CASES = st.builds(
     retries=st.sampled_from([0.0, 0.3]),
     seed=st.integers(0, 99),
 )
+
+
+#: Programs that do not need timestamps.
+UNSTAMPED = {"sum", "reduce", "async", "trigger", "broadcast", "extremes", "count windows"}
 
 
 def run(case: Case, mode: str) -> list[Any]:
@@ -248,7 +588,15 @@ def run(case: Case, mode: str) -> list[Any]:
     env = StreamExecutionEnvironment.get_execution_environment(configuration)
     env.set_parallelism(case.parallelism).set_runtime_mode(RuntimeExecutionMode[mode])
     stream: Any = env.from_collection(case.records)
-    if case.stamped or case.program in {"window", "slices, combined", "sessions", "timers", "two inputs"}:
+    if case.stamped or case.program not in {
+        "sum",
+        "reduce",
+        "async",
+        "trigger",
+        "broadcast",
+        "extremes",
+        "count windows",
+    }:
         stream = stream.assign_timestamps_and_watermarks(STAMPED)
     return list(PROGRAMS[case.program][0](stream.rebalance()).execute_and_collect())
 
@@ -258,10 +606,12 @@ def final(results: list[Any]) -> dict[Any, Any]:
     return {result[0]: result[1] for result in results}
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.parametrize("program", sorted(PROGRAMS))
+@settings(max_examples=max(3, settings().max_examples // 20), deadline=None, suppress_health_check=list(HealthCheck))
 @given(case=CASES)
 @pytest.mark.behaviour(155)
-def test_both_modes_give_the_final_result_of_plain_python(case: Case) -> None:
+def test_both_modes_give_the_final_result_of_plain_python(program: str, case: Case) -> None:
+    case = replace(case, program=program)
     place = Path(tempfile.mkdtemp())
     patch = pytest.MonkeyPatch()
     try:

@@ -2,17 +2,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.state.checkpoints import ABSENT, MAX_PARALLELISM, Checkpoints, contents, write
+from tests.unit.state.checkpoints import ABSENT, MAX_PARALLELISM, Checkpoints, contents, unloading, write
 
 from penstock._engine.protocol.key_groups import key_group, key_group_range, subtask_of_key_group
 from penstock._engine.protocol.state_handle import rescale
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
-
-    import pytest
 
     from penstock._engine.protocol.state_handle import Lineage
 
@@ -29,6 +29,12 @@ epochs = st.lists(
     min_size=1,
     max_size=4,
 )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _unloads() -> Iterator[None]:
+    with unloading():
+        yield
 
 
 class Subtasks:
@@ -82,6 +88,10 @@ class Subtasks:
         for store, part in zip(self.stores, self.parts, strict=True):
             (part.cut if cut else part.end_epoch)(store)
 
+    def make_room(self) -> None:
+        for store in self.stores:
+            store.make_room()
+
     def check(self, entries: dict[Any, Any], timers: set[Any], maps: dict[Any, Any]) -> None:
         for subtask, store in enumerate(self.stores):
             assert contents(store) == {
@@ -113,8 +123,11 @@ def test_rescaled_state_is_the_same_state(tmp_path_factory: pytest.TempPathFacto
             subtasks.catch_up()
             subtasks.check(entries, timers, maps)
             subtasks.drop(drops)
+            subtasks.make_room()
             subtasks.write(writes)
+            subtasks.make_room()
             subtasks.flip(changes, timers)
+            subtasks.make_room()
             subtasks.end_epoch(cut=cut)
             entries = {place: value for place, value in entries.items() if place[1] not in drops}
             entries |= {(key, namespace): value for namespace, key, value in writes}

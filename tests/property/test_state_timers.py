@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.state.checkpoints import MAX_PARALLELISM, Checkpoints
+from tests.unit.state.checkpoints import MAX_PARALLELISM, Checkpoints, unloading
 
 from penstock._engine.protocol.key_groups import key_group, key_group_range, subtask_of_key_group
 from penstock._engine.protocol.state_handle import rescale
 from penstock._engine.state.timers import Timers
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from penstock._engine.protocol.state_handle import Lineage
     from penstock._engine.state.memory_store import MemoryStore
 
@@ -47,6 +49,12 @@ epochs = st.lists(
     min_size=2,
     max_size=5,
 )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _unloads() -> Iterator[None]:
+    with unloading():
+        yield
 
 
 def every(_: Any) -> bool:

@@ -69,12 +69,19 @@ FIRST = int(os.environ.get("PENSTOCK_TEST_SEED", "0"))
 class Entry:
     """What the model knows of one value, one entry of a map, or one item of a list."""
 
-    def __init__(self, value: Any, stamp: int | None) -> None:
+    def __init__(self, value: Any, stamp: int | None, begun: int) -> None:
         self.value, self.stamp = value, stamp
+        #: The latest time at which an epoch before it has begun. A state without entries may have been given its time
+        #: to live anew then, and the clock has gone back since.
+        self.begun = begun
         #: When a time to live was given to what was there, this among it.
         self.since = 0
         #: Its time has been over once, so it may have been removed, unless it was seen since.
         self.may_be_gone = False
+
+    def is_over_alone(self, now: int, life: Any) -> bool:
+        """Tell whether its time is over where it is forgotten when all was given a time to live."""
+        return life is not None and max(self.stamp or 0, self.since) + life[0] <= now
 
 
 class Model:
@@ -90,7 +97,7 @@ class Model:
 
     def is_over(self, entry: Entry, now: int, life: Any) -> bool:
         """Tell whether the time of an entry is over in any case."""
-        return life is not None and max(entry.stamp or 0, self.since or 0) + life[0] <= now
+        return life is not None and max(entry.stamp or 0, entry.begun, self.since or 0) + life[0] <= now
 
     def look(self, now: int, life: Any) -> None:
         """Note whose time may be over by now.
@@ -100,7 +107,7 @@ class Model:
         """
         for found in self.entries.values():
             for entry in found.values():
-                if life is not None and max(entry.stamp or 0, entry.since) + life[0] <= now:
+                if entry.is_over_alone(now, life):
                     entry.may_be_gone = True
 
     def settle(self, now: int, life: Any) -> None:
@@ -123,6 +130,7 @@ class Job:
         self.checkpoint_id = 0
         self.committed, self.model = Model(), Model()
         self.life: Any = None
+        self.begun = 0
         self.start(self.choose.randint(1, 3), [], self.some_life())
 
     def some_life(self) -> Any:
@@ -173,6 +181,7 @@ class Job:
         self.counted += number
 
     def begin_epoch(self) -> None:
+        self.begun = self.begun if self.life is None else max(self.begun, self.now)
         self.subtasks.catch_up()
         self.model = deepcopy(self.committed)
         self.model.settle(self.now, self.life)
@@ -198,10 +207,10 @@ class Job:
         stamp = None if self.life is None else self.now
         if kind == "value":
             state.update(self.number)
-            entries["it"] = Entry(self.number, stamp)
+            entries["it"] = Entry(self.number, stamp, self.begun)
         elif kind == "map":
             state.put(sub, self.number)
-            entries[sub] = Entry(self.number, stamp)
+            entries[sub] = Entry(self.number, stamp, self.begun)
         elif kind == "list":
             self.add_to_list(state, entries, 60 * sub + 1, stamp)
         else:
@@ -210,7 +219,7 @@ class Job:
     def add_to_list(self, state: Any, entries: dict[Any, Entry], count: int, stamp: int | None) -> None:
         values = [(self.number, place) for place in range(count)]
         state.add_all(values)
-        entries |= {value: Entry(value, stamp) for value in values}
+        entries |= {value: Entry(value, stamp, self.begun) for value in values}
 
     def add(self, kind: str, state: Any, entries: dict[Any, Entry], stamp: int | None) -> None:
         value = (self.number,) if kind == "reducing" else self.number
@@ -221,7 +230,7 @@ class Job:
             longer = (*before.value, self.number)
             wanted = {longer, *wanted} if before.may_be_gone else {longer}
         assert found in wanted
-        entries["it"] = Entry(found, stamp)
+        entries["it"] = Entry(found, stamp, self.begun)
 
     def read(self, kind: str, key: Any, sub: int) -> None:
         self.look()
@@ -258,7 +267,8 @@ class Job:
                 assert self.life[2]  # expired, and still to be seen, once
                 del entries[name]
             else:
-                entry.may_be_gone = False
+                # It may have been seen for the last time.
+                entry.may_be_gone &= entry.is_over_alone(self.now, self.life) and self.life[2]
                 if self.life is not None and self.life[1]:
                     entry.stamp = self.now
 

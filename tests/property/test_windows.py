@@ -1,6 +1,6 @@
 """Records, watermarks, the clock, checkpoints, restores and rescalings in any order give windows as a model has them.
 
-The store has room for almost nothing: what is not being changed is read from the disk.
+Most jobs have a store with room for almost nothing: what is not being changed is read from the disk.
 """
 
 from __future__ import annotations
@@ -9,17 +9,21 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import pytest
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import HealthCheck, example, given, note, settings
 from hypothesis import strategies as st
 from tests.property.window_model import FIRST, LAST, WindowModel
 from tests.unit.operators.starved import OperatorHarness, starved
 
 from penstock._engine.operators.batch import RowBatch
+from penstock._engine.operators.factory import create_operator
 from penstock._engine.protocol.key_groups import key_group, subtask_of_key_group
 from penstock._engine.protocol.keys import normal_key
+from penstock.common import Types
 from penstock.datastream import OutputTag
 from penstock.datastream.functions import AggregateFunction, ProcessWindowFunction, ReduceFunction
+from penstock.datastream.state import ReducingStateDescriptor, ValueStateDescriptor
 from penstock.datastream.window import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
@@ -28,17 +32,23 @@ from penstock.datastream.window import (
     CountTrigger,
     CountTumblingWindowAssigner,
     DeltaEvictor,
+    EndOfStreamTrigger,
     EndOfStreamWindows,
     EventTimeSessionWindows,
     EventTimeTrigger,
     GlobalWindows,
+    MergingWindowAssigner,
     NeverTrigger,
     ProcessingTimeSessionWindows,
+    ProcessingTimeTrigger,
     PurgingTrigger,
     SessionWindowTimeGapExtractor,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
+    Smaller,
     TimeEvictor,
+    Trigger,
+    TriggerResult,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
@@ -57,6 +67,79 @@ class Told(ProcessWindowFunction):
 
     def process(self, key: Any, context: Any, elements: Any) -> Any:
         yield key, context.window(), "".join(value for _, value in elements)
+
+
+class Counting(Told):
+    """Tells as well how often the window has fired, and how often its key has, from the states of both."""
+
+    firings = ValueStateDescriptor("firings", Types.LONG())
+
+    def __init__(self, *, of_windows: bool) -> None:
+        self.of_windows = of_windows
+
+    def process(self, key: Any, context: Any, elements: Any) -> Any:
+        [(_, window, text)] = super().process(key, context, elements)
+        in_window = self._count(context.window_state) if self.of_windows else 0
+        yield key, window, text, in_window, self._count(context.global_state)
+
+    def _count(self, store: Any) -> int:
+        state = store().get_state(self.firings)
+        state.update((state.value() or 0) + 1)
+        return state.value()
+
+    def clear(self, context: Any) -> None:
+        if self.of_windows:
+            context.window_state().get_state(self.firings).clear()
+
+
+class Added(ReduceFunction):
+    def reduce(self, value1: int, value2: int) -> int:
+        return value1 + value2
+
+
+class OwnTrigger(Trigger):
+    """Fires at each third record, and a while after a window's first one; with a count and a time as its state."""
+
+    count = ReducingStateDescriptor("count", Added(), Types.LONG())
+    due = ReducingStateDescriptor("due", Smaller(), Types.LONG())
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Any) -> TriggerResult:
+        count, due = ctx.get_partitioned_state(self.count), ctx.get_partitioned_state(self.due)
+        count.add(1)
+        if due.get() is None and window.max_timestamp() > ctx.get_current_watermark():
+            due.add(min(window.max_timestamp(), max(timestamp + 3, ctx.get_current_watermark() + 1)))
+            ctx.register_event_time_timer(due.get())
+        if count.get() < 3:
+            return TriggerResult.CONTINUE
+        count.clear()
+        return TriggerResult.FIRE
+
+    def on_event_time(self, time: int, window: Any, ctx: Any) -> TriggerResult:
+        due = ctx.get_partitioned_state(self.due)
+        if due.get() != time:
+            return TriggerResult.CONTINUE
+        due.clear()
+        return TriggerResult.FIRE_AND_PURGE
+
+    def on_processing_time(self, time: int, window: Any, ctx: Any) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def can_merge(self) -> bool:
+        return True
+
+    def on_merge(self, window: Any, ctx: Any) -> None:
+        ctx.merge_partitioned_state(self.count)
+        ctx.merge_partitioned_state(self.due)
+        due = ctx.get_partitioned_state(self.due).get()
+        if due is not None:
+            ctx.register_event_time_timer(due)
+
+    def clear(self, window: Any, ctx: Any) -> None:
+        due = ctx.get_partitioned_state(self.due)
+        if due.get() is not None:
+            ctx.delete_event_time_timer(due.get())
+        due.clear()
+        ctx.get_partitioned_state(self.count).clear()
 
 
 class Together(ReduceFunction):
@@ -108,6 +191,7 @@ BY_CLOCK = (
     TumblingProcessingTimeWindows(10, 0),
     SlidingProcessingTimeWindows(10, 4, 0),
     ProcessingTimeSessionWindows(4),
+    ProcessingTimeSessionWindows.with_dynamic_gap(OwnGap()),
 )
 OTHERS = (
     CountTumblingWindowAssigner(3),
@@ -126,9 +210,24 @@ TRIGGERS: dict[Any, tuple[Any, ...]] = {
         ContinuousEventTimeTrigger(7),
         CountTrigger(2),
         PurgingTrigger(CountTrigger(2)),
+        OwnTrigger(),
     ),
-    BY_CLOCK: (None, ContinuousProcessingTimeTrigger(3), PurgingTrigger(CountTrigger(2))),
-    OTHERS: (None, CountTrigger(2), PurgingTrigger(CountTrigger(3)), NeverTrigger()),
+    BY_CLOCK: (
+        None,
+        ProcessingTimeTrigger(),
+        ContinuousProcessingTimeTrigger(3),
+        PurgingTrigger(CountTrigger(2)),
+    ),
+    OTHERS: (
+        None,
+        CountTrigger(2),
+        PurgingTrigger(CountTrigger(3)),
+        NeverTrigger(),
+        ContinuousEventTimeTrigger(7),
+        ContinuousProcessingTimeTrigger(3),
+        EndOfStreamTrigger(),
+        OwnTrigger(),
+    ),
 }
 EVICTORS = (
     CountEvictor.of(2),
@@ -153,6 +252,9 @@ STEPS = st.one_of(
     st.tuples(st.just("rescale"), st.integers(1, 3)),
 )
 
+#: A record of a key, which begins a session or makes it longer.
+GROWING = ("records", [("a", 0)])
+
 
 @st.composite
 def jobs(draw: Any) -> Any:
@@ -164,14 +266,21 @@ def jobs(draw: Any) -> Any:
         None if assigners in (ALIGNED, SESSIONS) else draw(st.one_of(st.none(), st.none(), st.sampled_from(EVICTORS)))
     )
     functions = {} if evictor else draw(st.sampled_from(FUNCTIONS))
+    if draw(st.booleans()):
+        functions = {**functions, "function": Counting(of_windows=not isinstance(assigner, MergingWindowAssigner))}
     return assigner, trigger, lateness, evictor, functions
 
 
 class Job:
     """The subtasks of one operator, whose state a restore carries to others."""
 
-    def __init__(self, directory: Path, job: Any) -> None:
-        self._harness = starved(OperatorHarness, directory)
+    #: What the operator calls with the contents of a window, how it finds a record's key, and what a record is.
+    function: Any = Told()
+    select: Any = staticmethod(lambda pair: pair[0])
+    record: Any = staticmethod(lambda pair: pair)
+
+    def __init__(self, directory: Path, job: Any, *, is_starved: bool = True) -> None:
+        self._harness: Any = starved(OperatorHarness, directory) if is_starved else OperatorHarness
         self._job = job
         self.parts: list[Any] = []
         self.fired: list[Any] = []
@@ -188,10 +297,9 @@ class Job:
         self.parts = []
         for index in range(parallelism):
             part = self._harness.for_window(
-                lambda pair: pair[0],
+                self.select,
                 assigner,
-                **functions,
-                function=Told(),
+                **{"function": self.function, **functions},
                 allowed_lateness_ms=lateness,
                 side_output_late_data=LATE,
                 trigger=trigger,
@@ -227,6 +335,11 @@ class Job:
         self.restore(parallelism)
         model.tick(self.clock)
 
+    def drain(self, _: None, model: WindowModel) -> None:
+        model.fire_left()
+        for part in self.parts:
+            part._take(part._operator.fire_left_timers())
+
     def records(self, rows: list[tuple[Any, int]], model: WindowModel) -> None:
         stamped = [(key, next(self.values), stamp) for key, stamp in rows]
         for row in stamped:  # the subtasks run one after the other, and keys do not see each other
@@ -237,7 +350,8 @@ class Job:
         for index, part in enumerate(self.parts):
             mine = [row for row in rows if self._owner(row[0]) == index]
             if mine:
-                batch = RowBatch([(key, value) for key, value, _ in mine], [stamp for *_, stamp in mine])
+                records = [self.record((key, value)) for key, value, _ in mine]
+                batch = RowBatch(records, [stamp for *_, stamp in mine])
                 part._take(part._operator.process(batch, 0))
 
     def _owner(self, key: Any) -> int:
@@ -246,30 +360,97 @@ class Job:
     def collect(self) -> None:
         for part in self.parts:
             self.fired += part.values()
-            self.late += [record.value[1] for record in part.side_output(LATE)]
+            self.late += [record.value[-1] for record in part.side_output(LATE)]
             part.clear_output()
 
 
 def sequences(fired: list[Any], *, ordered: bool) -> dict[Any, list[str]]:
     """Return what each window of each key gave, in order; of merged windows the order of the records is open."""
     found: dict[Any, list[str]] = {}
-    for key, window, text in fired:
+    for key, window, text, *_ in fired:
         found.setdefault((key, window), []).append(text if ordered else "".join(sorted(text)))
     return found
 
 
+def check_counts(fired: list[Any], model: list[Any], *, of_windows: bool) -> None:
+    """Compare what windows and keys have counted of their firings: of a key, the order of its windows is open."""
+    of_keys: dict[Any, list[int]] = {}
+    of_each: dict[Any, list[int]] = {}
+    for key, window, _, in_window, in_all in fired:
+        of_keys.setdefault(key, []).append(in_all)
+        of_each.setdefault((key, window), []).append(in_window)
+    for counts in of_keys.values():
+        assert counts == list(range(1, len(counts) + 1))
+    if of_windows:
+        expected: dict[Any, list[int]] = {}
+        for key, window, _, in_window in model:
+            expected.setdefault((key, window), []).append(in_window)
+        assert of_each == expected
+
+
 @pytest.mark.behaviour(186)
-@given(jobs(), st.lists(STEPS, max_size=14))
+@given(jobs(), st.sampled_from([True, True, False]), st.lists(STEPS, max_size=14), st.booleans())
+@example((BY_CLOCK[2], None, 0, None, {}), False, [GROWING, ("tick", 2), GROWING], True)
 @settings(suppress_health_check=[HealthCheck.too_slow])
-def test_windows_are_those_of_a_plain_model(job: Any, steps: list[Any]) -> None:
+def test_windows_are_those_of_a_plain_model(job: Any, is_starved: bool, steps: list[Any], drains: bool) -> None:
     note(f"{job}")
-    assigner, trigger, lateness, evictor, _ = job
+    ends = [("watermark", LAST), ("drain", None)] if drains else [("tick", 100), ("watermark", LAST)]
+    assigner, trigger, lateness, evictor, functions = job
     model = WindowModel(assigner, trigger or assigner.get_default_trigger(None), lateness, evictor)
     with tempfile.TemporaryDirectory() as directory:
-        real = Job(Path(directory), job)
-        for kind, what in [*steps, ("tick", 100), ("watermark", LAST)]:
+        real = Job(Path(directory), job, is_starved=is_starved)
+        for kind, what in [*steps, *ends]:
             getattr(real, kind)(what, model)
             real.collect()
             ordered = not model.merges
             assert sequences(real.fired, ordered=ordered) == sequences(model.fired, ordered=ordered), (kind, what)
             assert sorted(real.late) == sorted(model.late), (kind, what)
+            if "function" in functions:
+                check_counts(real.fired, model.fired, of_windows=functions["function"].of_windows)
+
+
+@pytest.mark.behaviour(186)
+@given(jobs(), st.booleans(), st.lists(st.tuples(st.sampled_from(KEYS), TIMES), max_size=30), st.integers(1, 30))
+@example((BY_CLOCK[3], None, 0, None, {}), False, [("a", 0), ("a", 0)], 1)
+@settings(suppress_health_check=[HealthCheck.too_slow])
+def test_windows_of_a_batch_are_those_of_a_plain_model(job: Any, stamped: bool, rows: list[Any], block: int) -> None:
+    note(f"{job}")
+    assigner, trigger, lateness, evictor, functions = job
+    needs_stamps = assigner.is_event_time() or isinstance(trigger, (OwnTrigger, ContinuousEventTimeTrigger))
+    stamped = stamped or needs_stamps or evictor is not None
+    trigger = trigger or assigner.get_default_trigger(None)
+    members = {
+        "key_selector": Job.select,
+        "assigner": assigner,
+        "allowed_lateness_ms": lateness,
+        "late_tag": LATE.tag_id,
+        "strategy": next((name for name in ("reduce", "aggregate") if name in functions), "elements"),
+        "function": functions.get("reduce", functions.get("aggregate")),
+        "window_function": functions.get("function", Job.function),
+        "trigger": trigger,
+        "evictor": evictor,
+    }
+    values = [(key, chr(65 + number), stamp) for number, (key, stamp) in enumerate(rows)]
+    harness = OperatorHarness(create_operator("window", cloudpickle.dumps(members), batch=True))
+    harness.open()
+    for start in range(0, len(values), block):
+        part = values[start : start + block]
+        stamps = [stamp for *_, stamp in part] if stamped else None
+        harness._take(harness._operator.process(RowBatch([Job.record(row[:2]) for row in part], stamps), 0))
+    harness.end_input()
+    fired: list[Any] = []
+    for key in dict.fromkeys(key for key, *_ in values):
+        model = WindowModel(assigner, trigger, lateness, evictor)
+        mine = [row for row in values if row[0] == key]
+        for _, value, stamp in sorted(mine, key=lambda row: row[2]) if stamped else mine:
+            model.record(key, value, stamp if stamped else FIRST)
+        model.advance(LAST)
+        model.fire_left()
+        fired += model.fired
+        assert not model.late
+    assert not harness.side_output(LATE)
+    ordered = not isinstance(assigner, MergingWindowAssigner)
+    assert sequences(harness.values(), ordered=ordered) == sequences(fired, ordered=ordered)
+    if "function" in functions:
+        check_counts(harness.values(), fired, of_windows=functions["function"].of_windows)
+    harness.close()

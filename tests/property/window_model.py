@@ -79,6 +79,10 @@ class Context(Trigger.OnMergeContext, WindowAssigner.WindowAssignerContext):
         self._model.timers.discard((True, time, self._key, self._window))
 
 
+def _order(timer: tuple[bool, int, Any, Any]) -> tuple[int, str]:
+    return timer[1], str(timer[2:])
+
+
 class WindowModel:
     """All keys of one window operator."""
 
@@ -90,8 +94,10 @@ class WindowModel:
         self.windows: dict[Any, set[Any]] = {}
         self.states: dict[Any, Any] = {}
         self.timers: set[tuple[bool, int, Any, Any]] = set()
-        #: (key, window, the records' values in one text) and the late values.
-        self.fired: list[tuple[Any, Any, str]] = []
+        #: How often windows have fired that are not over yet.
+        self.firings: dict[Any, int] = {}
+        #: (key, window, the records' values in one text, how often the window has fired) and the late values.
+        self.fired: list[tuple[Any, Any, str, int]] = []
         self.late: list[str] = []
 
     def record(self, key: Any, value: str, stamp: int) -> None:
@@ -123,23 +129,33 @@ class WindowModel:
 
     def _fire(self, limit: int, *, is_event: bool) -> None:
         while due := [timer for timer in self.timers if timer[0] is is_event and timer[1] <= limit]:
-            timer = min(due, key=lambda one: (one[1], str(one[2:])))
-            self.timers.discard(timer)
-            _, time, key, window = timer
-            if self.merges and window not in self.windows.get(key, ()):
-                continue
-            call = self.trigger.on_event_time if is_event else self.trigger.on_processing_time
-            self._follow(call(time, window, Context(self, key, window)), key, window)
-            if is_event is self.assigner.is_event_time() and time == self._end(window):
-                self.contents.pop((key, window), None)
-                self.trigger.clear(window, Context(self, key, window))
-                self.windows.get(key, set()).discard(window)
+            self._fire_one(min(due, key=_order))
+
+    def fire_left(self) -> None:
+        """Fire the timers of the clock that are left at the end of a batch, without those that are set meanwhile."""
+        for timer in sorted((timer for timer in self.timers if not timer[0]), key=_order):
+            if timer in self.timers:
+                self._fire_one(timer)
+
+    def _fire_one(self, timer: tuple[bool, int, Any, Any]) -> None:
+        self.timers.discard(timer)
+        is_event, time, key, window = timer
+        if self.merges and window not in self.windows.get(key, ()):
+            return
+        call = self.trigger.on_event_time if is_event else self.trigger.on_processing_time
+        self._follow(call(time, window, Context(self, key, window)), key, window)
+        if is_event is self.assigner.is_event_time() and time == self._end(window):
+            self.contents.pop((key, window), None)
+            self.firings.pop((key, window), None)
+            self.trigger.clear(window, Context(self, key, window))
+            self.windows.get(key, set()).discard(window)
 
     def _follow(self, result: Any, key: Any, window: Any) -> None:
         held = self.contents.get((key, window))
         if result.is_fire() and held:
             self.contents[key, window] = held = self._evicted("evict_before", held, window, key)
-            self.fired.append((key, window, "".join(value for value, _ in held)))
+            self.firings[key, window] = self.firings.get((key, window), 0) + 1
+            self.fired.append((key, window, "".join(value for value, _ in held), self.firings[key, window]))
             self.contents[key, window] = self._evicted("evict_after", held, window, key)
         if result.is_purge():
             self.contents.pop((key, window), None)

@@ -23,14 +23,15 @@ class ServiceError(Exception):
     """A server for tests cannot be had, or does not come up."""
 
 
-def kept(name: str, fill: Callable[[Path], None]) -> Path:
+def kept(name: str, fill: Callable[[Path], None], root: Path | None = None) -> Path:
     """Return a directory that is filled at its first use, beside its place: one that is there is whole.
 
     Args:
         name: Its name, with the version of what is in it.
         fill: Fills an empty directory.
+        root: Where it is; by default where all of them are.
     """
-    root = Path(os.environ.get(VARIABLE) or Path.home() / ".cache" / "penstock-services")
+    root = root or Path(os.environ.get(VARIABLE) or Path.home() / ".cache" / "penstock-services")
     root.mkdir(parents=True, exist_ok=True)
     place = root / name
     with (root / f".{name}.lock").open("w") as lock:

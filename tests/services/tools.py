@@ -1,4 +1,4 @@
-"""What tests need from the system: a browser, Flink's jars, a client of its REST, and an S3 server.
+"""What tests need from the system: a browser, Flink's jars, a client of its REST, and servers of many kinds.
 
 Each step says what it does, and a step that cannot be done stops nothing: the tests that need it are skipped, or say
 why they fail. ``make test`` runs this first.
@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from tests.services import s3
+from tests.services import kafka, postgres, s3, search
 from tests.services.cache import ServiceError
 
 ROOT: Final = Path(__file__).parents[2]
@@ -92,9 +92,45 @@ def install_s3() -> None:
         say(f"The S3 server of the tests cannot be built; the tests that need it fail. {error}")
 
 
+def install_postgres() -> None:
+    """Get PostgreSQL."""
+    try:
+        postgres.programs()
+    except ServiceError as error:
+        say(f"PostgreSQL cannot be had for the tests of its connector; without CI they are skipped. {error}")
+
+
+def install_kafka() -> None:
+    """Get the jars of the Kafka server."""
+    reason = kafka.why_missing()
+    if reason is not None:
+        say(f"{reason}; the tests that need it are skipped.")
+        return
+    try:
+        kafka.jars()
+    except ServiceError as error:
+        say(f"Kafka's jars cannot be had; the tests that need them fail. {error}")
+
+
+def install_search() -> None:
+    """Get the jars of the search servers."""
+    reason = search.why_missing()
+    if reason is not None:
+        say(f"{reason}; the tests that need them are skipped.")
+        return
+    for engine in (search.ELASTICSEARCH, search.OPENSEARCH):
+        try:
+            search.classes(engine)
+        except ServiceError as error:
+            say(f"The jars of {engine.name} cannot be had; the tests that need them fail. {error}")
+
+
 if __name__ == "__main__":
     install_browser()
     install_flink()
     install_flink_client()
     install_pyflink()
     install_s3()
+    install_postgres()
+    install_kafka()
+    install_search()

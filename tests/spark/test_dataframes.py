@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import os
+import time
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +15,7 @@ from penstock._engine.kept import place as kept_places
 from penstock._engine.spark.session import users_session
 from penstock.common import Configuration, Row, Types, WatermarkStrategy
 from penstock.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
-from penstock.errors import BatchColumnsError, JobExecutionError, UnsupportedOperationError
+from penstock.errors import BatchColumnsError, JobCancelledError, JobExecutionError, UnsupportedOperationError
 from penstock.testing.sources import ListSource
 
 if TYPE_CHECKING:
@@ -57,10 +59,17 @@ def test_values_of_all_types_arrive_as_they_are(session: SparkSession, tmp_path:
         "SELECT true AS flag, 1Y AS b, 2S AS s, 3 AS i, 4L AS l, 1.5F AS f, 2.5D AS d, 1.25BD AS dec, 'x' AS word, "
         "X'00ff' AS bytes, DATE'2024-02-29' AS day, TIMESTAMP_NTZ'2024-02-29 01:02:03.000004' AS t, "
         "TIMESTAMP'2024-02-29 01:02:03Z' AS moment, array(1, 2) AS list, map('a', 1) AS map, struct(1 AS x) AS inner, "
-        "CAST(null AS INT) AS nothing"
+        "CAST(null AS INT) AS nothing, 1 AS `a.b`, 2 AS ``, CAST('1e36' AS DECIMAL(38, 0)) AS long, 3 AS FLAG"
     )
-    with environment(tmp_path).from_dataframe(frame).execute_and_collect() as records:
+    stream = environment(tmp_path).from_dataframe(frame)
+    # Spark itself does not tell FLAG from `flag`.
+    back = stream.map_batches(lambda batch: batch.drop_columns(["FLAG"])).to_dataframe()
+    assert [tuple(row) for row in back.collect()] == [tuple(row)[:-1] for row in frame.collect()]
+    with stream.execute_and_collect() as records:
         (row,) = records
+    others = {"a.b": 1, "": 2, "long": Decimal(10**36), "FLAG": 3}
+    assert {name: row[name] for name in others} == others
+    row = Row(**{name: value for name, value in row.as_dict().items() if name not in others})
     assert row["moment"].astimezone(datetime.UTC) == datetime.datetime(2024, 2, 29, 1, 2, 3, tzinfo=datetime.UTC)
     row["moment"] = None
     assert row == Row(
@@ -126,12 +135,19 @@ def test_what_cannot_be_is_refused_and_the_way_out_is_named(session: SparkSessio
         (remote, "Spark Connect.*write it as Parquet there"),
         (session.readStream.format("rate").load(), "no end; read its source"),
         (session.sql("SELECT 1 AS a, 2 AS a"), "two columns have the name 'a'"),
+        (session.sql("SELECT array(named_struct('a', 1, 'a', 2)) AS x"), "two columns have the name 'a'"),
+        (session.range(1).select(), "it has no columns; select one"),
         (session.sql("SELECT INTERVAL 1 MONTH AS a"), "Arrow does not have; cast it"),
     ):
         with pytest.raises(UnsupportedOperationError, match=told):
             env.from_dataframe(frame)
     with pytest.raises(TypeError, match=r"takes a DataFrame of Spark, not builtins\.list"):
         env.from_dataframe([1])  # type: ignore[arg-type]
+
+    for records in ([{"a": 1, "A": 2}], [datetime.time(1)]):
+        with pytest.raises(UnsupportedOperationError, match="Spark cannot have such columns"):
+            env.from_collection(records).to_dataframe()
+    assert not list(tmp_path.glob("*/.kept/*/*/*"))
 
     class Endless(ListSource):
         def get_boundedness(self) -> Any:
@@ -142,6 +158,32 @@ def test_what_cannot_be_is_refused_and_the_way_out_is_named(session: SparkSessio
     stream = env.from_source(Endless([1]), WatermarkStrategy.no_watermarks(), "endless")
     with pytest.raises(UnsupportedOperationError, match=r"'Source: endless' at .* never comes to an end"):
         stream.to_dataframe()
+
+
+def test_job_that_is_cancelled_while_spark_writes_waits_for_the_tasks(session: SparkSession, tmp_path: Path) -> None:
+    def slow(batches: Iterator[Any]) -> Iterator[Any]:
+        (tmp_path / f"task {os.getpid()}").touch()
+        while not (tmp_path / "go on").exists():
+            time.sleep(0.01)
+        (tmp_path / "was told to go on").touch()
+        yield from batches
+
+    env = environment(tmp_path)
+    env.from_dataframe(session.range(0, 4, 1, 2).mapInArrow(slow, "id long")).print()
+    client = env.execute_async()
+    while not (tasks := list(tmp_path.glob("task *"))):
+        time.sleep(0.01)
+    client.cancel()
+    with pytest.raises(JobCancelledError):
+        client.get_job_execution_result().result()
+    (tmp_path / "go on").touch()
+    for task in tasks:
+        process = int(task.name.removeprefix("task "))
+        while Path(f"/proc/{process}").exists() and not (tmp_path / "was told to go on").exists():
+            time.sleep(0.01)
+    assert not (tmp_path / "was told to go on").exists()
+    assert not list(tmp_path.glob("*/*/frames/*"))
+    assert session.range(3).count() == 3
 
 
 @pytest.mark.usefixtures("session")

@@ -14,11 +14,13 @@ from penstock._engine.protocol.clocks import Moment
 SOURCES = Path(__file__).parents[2] / "src" / "penstock"
 #: Where the time of day is read, how often, and what for.
 READERS = {
+    "_connectors/lake/delta_sink.py": (1, "when a file was added, in the log of the table"),
     "_connectors/datagen.py": (1, "the due time of a split's next record, which is in snapshots"),
     "_connectors/files/writer.py": (1, "processing time: buckets, and the ages of parts that live on in snapshots"),
     "_engine/cli/detached.py": (1, "the name of a log"),
     "_engine/protocol/clocks.py": (1, "processing time, records, what people are shown, ages of files"),
     "_engine/spark/archive_maker.py": (2, "the ages of files"),
+    "_engine/spark/preflight.py": (1, "the clock of a host, which may have no Penstock, beside the driver's"),
     "_engine/spark/class_data.py": (1, "the age of a file"),
     "_engine/rest/handlers/cluster.py": (1, "the time zone, of which the dashboard has to know"),
 }

@@ -29,6 +29,10 @@ TWICE = {
         "_builders/windows/windowed.py",
         "_builders/windows/windowed_all.py",
     ): "the same calls with other classes of functions, as in Flink",
+    (
+        "_connectors/postgres/sink.py",
+        "_connectors/postgres/source.py",
+    ): "the builders of a source and of a sink are told of a table alike",
     ("_builders/stream.py",): "a keyed stream has the signatures of a stream",
     ("_builders/pipeline.py",): "the arguments of an operator, declared and handed on",
     ("_engine/coordinator/checkpoints/snapshots.py",): "a record's fields, while a job runs and when it ends",
@@ -39,6 +43,10 @@ TWICE = {
     ("_engine/driver/client/job_client.py", "common/job_client.py"): "an interface and its implementation",
     ("_engine/rest/handlers/checkpoints.py",): "Flink's answers have the same fields in several places",
     ("common/_typeinfo/composite.py",): "rows and tuples, which are read in one way and written in another",
+    (
+        "_connectors/hybrid/enumerator.py",
+        "testing/connector_contexts.py",
+    ): "two contexts of enumerators",
     ("datastream/__init__.py", "datastream/connectors/__init__.py"): "packages that load what is asked for",
     ("datastream/__init__.py", "testing/__init__.py"): "packages that load what is asked for",
 }
@@ -51,7 +59,16 @@ ALIKE = {
     ("_api/windows/triggers.py",): "as in Flink, there is a trigger for each kind of time; each sees the other's calls",
     ("_api/windows/triggers.py", "_api/windows/unaligned_windows.py"): "triggers ask each kind of time, as in Flink",
     ("_builders/environment_settings.py",): "objects of settings, each checked and taken by a method of its own",
+    ("_connectors/files/file_sink.py", "_connectors/kafka/sink.py"): "connectors do not know each other",
+    ("_connectors/kafka/serializing.py", "_connectors/kafka/source.py"): "builders with a method for each setting",
     ("_connectors/files/local.py", "_engine/storage/local.py"): "a connector does not import the engine",
+    ("_api/slot_sharing_group.py", "_connectors/postgres/jdbc.py"): "methods that give a field, as in PyFlink",
+    ("_connectors/postgres/jdbc.py",): "builders with a method for each setting, as in PyFlink",
+    ("_connectors/postgres/jdbc.py", "_engine/operators/interval_join.py"): "methods that give a field",
+    (
+        "_connectors/postgres/change_source.py",
+        "_connectors/postgres/source.py",
+    ): "builders with a method for each setting",
     ("_engine/cli/porting.py", "_engine/rest/guard.py"): "a predicate that tries",
     ("_engine/operators/broadcast.py", "_engine/state/kinds/typed.py"): "maps that hand calls on",
     (

@@ -13,6 +13,7 @@ from penstock._api.checkpointing_mode import CheckpointingMode
 from penstock._api.externalized_checkpoint_retention import ExternalizedCheckpointRetention
 from penstock._shelf import show
 from penstock.common import option_table
+from penstock.common.arguments import whole_number
 from penstock.common.config_check import say_if_without_effect
 from penstock.common.configuration import Configuration
 from penstock.common.time import Duration
@@ -59,7 +60,8 @@ class CheckpointConfig:
 
     def set_checkpoint_interval(self, checkpoint_interval: int) -> CheckpointConfig:
         """Set the time between checkpoints in milliseconds, at least 10."""
-        return self._set(option_table.CHECKPOINTING_INTERVAL, Duration.of_millis(checkpoint_interval))
+        interval_ms = whole_number("checkpoint_interval in milliseconds", checkpoint_interval)
+        return self._set(option_table.CHECKPOINTING_INTERVAL, Duration.of_millis(interval_ms))
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
         """Return the mode that was set; every checkpoint is exactly once."""

@@ -6,9 +6,10 @@ from decimal import Decimal
 from typing import Any, ClassVar, cast
 
 from penstock._api.functions.basic import ReduceFunction
+from penstock.common.record_fields import missing_field
 from penstock.common.short_repr import short_repr
 from penstock.common.types import Row, field_names, make_row
-from penstock.errors import AggregationError
+from penstock.errors import AggregationError, FieldError
 
 
 class _FieldAggregate(ReduceFunction[Any]):
@@ -24,14 +25,17 @@ class _FieldAggregate(ReduceFunction[Any]):
         """Return the field of a record.
 
         Raises:
-            TypeError: The record has no such kind of field.
+            FieldError: The record does not have it.
         """
+        record: Any = value
         if isinstance(value, Row) or (isinstance(value, (tuple, list)) and isinstance(self._position, int)):
-            return cast("Any", value)[self._position]
+            try:
+                return record[self._position]
+            except (LookupError, AttributeError, ValueError):
+                raise self._missing(record) from None
         if isinstance(value, (tuple, list)) or self._position != 0:
-            msg = f"The field {self._position!r} was asked of {value!r}, which has no such field."
-            raise TypeError(msg)
-        return value
+            raise self._missing(record)
+        return record
 
     def with_field(self, value: Any, field: Any) -> Any:
         """Return a record like this one with another value in the field."""
@@ -49,6 +53,9 @@ class _FieldAggregate(ReduceFunction[Any]):
     def refusal(self, one: Any, other: Any) -> AggregationError:
         """Return the error for two values that this aggregation cannot combine."""
         return AggregationError(self.call, repr(self._position), (short_repr(one), short_repr(other)))
+
+    def _missing(self, value: object) -> FieldError:
+        return missing_field(f"{self.call}({self._position!r})", self._position, value)
 
     def _index(self, names: list[str] | None) -> int:
         return self._position if isinstance(self._position, int) else (names or []).index(self._position)

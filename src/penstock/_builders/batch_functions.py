@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeV
 
 from penstock._api.functions.basic import MapFunction
 from penstock._api.functions.field_key import FieldKey
-from penstock._builders.checks import check_function
+from penstock._builders.checks import check_function, check_type
 from penstock._engine.graph.job_graph import OperatorKind, PartitionerKind
 from penstock._engine.graph.pickling import dumps_members
 from penstock._engine.graph.stream_graph import Partitioning
@@ -67,13 +67,9 @@ class BatchFunctions(Generic[T]):
             >>> orders.map_batches(lambda b: b.append_column("sum", pc.multiply(b["price"], b["count"]))).get_name()
             'MapBatches'
         """
-        check_function("func", func, MapFunction)
-        if batch_format not in _FORMATS:
-            msg = f"batch_format must be one of {', '.join(_FORMATS)}, not {batch_format!r}."
-            raise ValueError(msg)
-        if batch_format == "polars" and find_spec("polars") is None:
-            operation = 'map_batches(..., batch_format="polars")'
-            raise UnsupportedOperationError(operation, "polars is not installed; install it where the job runs, too")
+        check_function("func", func, MapFunction, may_yield=True)
+        check_type("output_type", output_type)
+        check_format("map_batches", batch_format)
         stream = cast("DataStream[T]", self)
         members = {
             "function": func,
@@ -84,6 +80,21 @@ class BatchFunctions(Generic[T]):
         declared = DeclaredColumns.of(output_type)
         conform = declared is None or not declared.are_complete
         return stream._transform(OperatorKind.MAP_BATCHES, "MapBatches", members, output_type, conform=conform)
+
+
+def check_format(method: str, batch_format: str) -> None:
+    """Raise unless a method can give its function batches in a format.
+
+    Raises:
+        ValueError: The format is unknown.
+        UnsupportedOperationError: Its package is not installed.
+    """
+    if batch_format not in _FORMATS:
+        msg = f"batch_format must be one of {', '.join(_FORMATS)}, not {batch_format!r}."
+        raise ValueError(msg)
+    if batch_format == "polars" and find_spec("polars") is None:
+        operation = f'{method}(..., batch_format="polars")'
+        raise UnsupportedOperationError(operation, "polars is not installed; install it where the job runs, too")
 
 
 class KeyedBatchAggregates(Generic[T]):

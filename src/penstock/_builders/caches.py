@@ -19,7 +19,6 @@ from penstock._engine.kept.place import kept_place
 from penstock._engine.kept.streams import CacheSource, StreamSink
 from penstock._engine.storage.opening import storage_options
 from penstock.common import option_table
-from penstock.common.job_status import JobStatus
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.errors import CheckpointStorageError
 
@@ -83,7 +82,7 @@ class CachedStream:
 
     def _ended(self, place: KeptPlace, writing: str, job: JobView | None) -> None:
         files = take_noted(writing)
-        if job is not None and job.status is JobStatus.FINISHED and files is not None:
+        if job is not None and job.is_complete and files is not None:
             with self._lock:
                 if self._kept is None:
                     self._kept = place, writing, files

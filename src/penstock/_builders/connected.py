@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penstock._api.functions.broadcast import BroadcastProcessFunction, KeyedBroadcastProcessFunction
 from penstock._api.functions.co import CoFlatMapFunction, CoMapFunction, CoProcessFunction, KeyedCoProcessFunction
-from penstock._builders.checks import check_function
+from penstock._builders.checks import check_function, check_type
 from penstock._builders.keyed_functions import KeyedCoFlatMap, KeyedCoMap, KeyedCoProcess
 from penstock._engine.graph.job_graph import OperatorKind
 from penstock._shelf import show
@@ -232,6 +232,7 @@ def add_two_input_operator(
     output_type: TypeInformation | None,
 ) -> DataStream[Any]:
     """Add an operator that reads two streams and return its main output."""
+    check_type("output_type", output_type)
     edges = (*stream1._edges, *(replace(edge, input_index=1) for edge in stream2._edges))
     return stream1._output_of(stream1._pipeline.add_operator(kind, name, members, edges), output_type)
 

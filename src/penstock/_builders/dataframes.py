@@ -18,10 +18,10 @@ from penstock._engine.kept.place import kept_place
 from penstock._engine.storage.opening import storage_options
 from penstock._formats.parquet import ParquetColumnarRowInputFormat
 from penstock.common import option_table
-from penstock.errors import UnsupportedOperationError
+from penstock.errors import SourceFileError, UnsupportedOperationError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -36,21 +36,19 @@ T = TypeVar("T")
 
 
 class Writing(Protocol):
-    """Writes a DataFrame."""
+    """Writes a DataFrame once."""
 
-    def write(self, files: RunFiles) -> Sequence[str]:
-        """Write it where a run may write, and return the full paths of the files."""
+    def run(self) -> Sequence[str]:
+        """Write it, and return the full paths of the files; after an error or `cancel` no task writes any more."""
         ...
 
-    def cancel(self, files: RunFiles) -> None:
-        """Stop writing for a run."""
+    def cancel(self) -> None:
+        """Stop the writing, from another thread; one that has not begun does not begin."""
         ...
 
 
-#: What writes the DataFrames of this process, by the token of their source.
-_writings: dict[str, Writing] = {}
-#: The files of a DataFrame that a run has written: if it starts anew without a checkpoint, it reads the same ones.
-_written: dict[tuple[str, str], Sequence[str]] = {}
+#: What begins to write the DataFrames of this process where a run may write, by the token of their source.
+_frames: dict[str, Callable[[RunFiles], Writing]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +66,13 @@ class FrameSource(Source[Any, FileSourceSplit, Any]):
 
     Args:
         row_type: The type of the rows.
-        writing: Writes the files; it stays in this process.
+        begin: Begins to write the files; it stays in this process.
     """
 
-    def __init__(self, row_type: RowTypeInfo, writing: Writing) -> None:
+    def __init__(self, row_type: RowTypeInfo, begin: Callable[[RunFiles], Writing]) -> None:
         self._row_type = row_type
         self._token = secrets.token_hex(8)
-        _writings[self._token] = writing
+        _frames[self._token] = begin
 
     def get_boundedness(self) -> Boundedness:
         """Return BOUNDED."""
@@ -126,18 +124,21 @@ class FrameEnumerator(FileEnumerator):
     ) -> None:
         self._format = file_format
         self._token = token
+        self._writing: Writing | None = None
         super().__init__(context, self._files_at(()), checkpoint.files)
         self._complete = checkpoint.written
 
     def start(self) -> None:
-        """Write the DataFrame beside the main loop."""
+        """Write the DataFrame beside the main loop, unless an earlier start within this run has done so."""
         if not self._complete:
-            self._context.call_async(partial(_write_once, self._token, self._run_files()), self._written)
+            files = cast("EnumeratorContext", self._context).run_files()
+            self._writing = _frames[self._token](files)
+            self._context.call_async(partial(_write_once, self._token, files, self._writing), self._written)
 
     def close(self) -> None:
         """Stop the writing that is under way."""
-        if not self._complete:
-            _writings[self._token].cancel(self._run_files())
+        if self._writing is not None and not self._complete:
+            self._writing.cancel()
 
     def find_new_splits(self) -> None:
         """Do nothing: a DataFrame has no rows that come later."""
@@ -155,18 +156,18 @@ class FrameEnumerator(FileEnumerator):
         self._complete = True
         self._end_if_done()
 
-    def _run_files(self) -> RunFiles:
-        return cast("EnumeratorContext", self._context).run_files()
+    def _skip(self, path: str, reason: str) -> None:
+        """Fail: each file has rows of the DataFrame."""
+        raise SourceFileError(path, f"it has rows of a DataFrame, and is no file to read any more: {reason}")
 
     def _files_at(self, paths: tuple[str, ...]) -> FileSet:
         return FileSet(paths, self._format, splittable=True, monitoring=None, may_grow=False)
 
 
-def _write_once(token: str, files: RunFiles) -> Sequence[str]:
-    place = token, files.prefix
-    if place not in _written:
-        _written[place] = _writings[token].write(files)
-    return _written[place]
+def _write_once(token: str, files: RunFiles, writing: Writing) -> Sequence[str]:
+    if token not in files.frames:
+        files.frames[token] = tuple(writing.run())
+    return files.frames[token]
 
 
 def frame_source(frame: DataFrame) -> FrameSource:
@@ -180,7 +181,7 @@ def frame_source(frame: DataFrame) -> FrameSource:
     from penstock._formats.frame_types import declared_rows
 
     columns = columns_of(frame)
-    return FrameSource(declared_rows(columns), FrameWriting(frame))
+    return FrameSource(declared_rows(columns), partial(FrameWriting, frame))
 
 
 class FrameOutput(Generic[T]):
@@ -204,6 +205,7 @@ class FrameOutput(Generic[T]):
             UnsupportedOperationError: A source of the stream is unbounded, or Spark has no such columns.
             BatchColumnsError: A column has values of several types.
             JobExecutionError: The job failed.
+            JobStoppedError: The job was stopped before it had read all of its input.
         """
         from penstock._engine.kept.frames import FrameSink, schema_of
         from penstock._engine.spark.frames import frame_of_files
@@ -226,8 +228,8 @@ class FrameOutput(Generic[T]):
             files = take_noted(writing)
             assert files is not None, "each writer notes its files, and the job began anew"
             schema = schema_of([file.schema for file in files], declared)
+            return frame_of_files(place.storage, options, files, schema)
         except BaseException:
             take_noted(writing)
             place.delete(writing)
             raise
-        return frame_of_files(place.storage, options, files, schema)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from penstock._api.connectors.source import Boundedness, Source
 from penstock._api.execution_mode import RuntimeExecutionMode
 from penstock._builders.caches import Caches
-from penstock._builders.checks import check_watermark_strategy
+from penstock._builders.checks import check_type, check_watermark_strategy
 from penstock._builders.dataframes import frame_source
 from penstock._builders.dependencies import Dependencies
 from penstock._builders.environment_settings import EnvironmentSettings
@@ -29,6 +29,7 @@ from penstock._formats.file_format import StreamFormat
 from penstock._formats.input_format import InputFormat
 from penstock._shelf import show
 from penstock.common import option_table
+from penstock.common.arguments import text
 from penstock.common.batch_options import BATCH_COMBINE
 from penstock.common.config_loading import effective_configuration
 from penstock.common.configuration import Configuration
@@ -122,10 +123,17 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
             type_info: The type of the records, to which they are converted now.
 
         Raises:
+            TypeError: It is no collection.
             DeclaredTypeError: A record does not fit the type.
             UnpicklableFunctionError: A record cannot be pickled.
         """
-        records = list(collection)
+        try:
+            rest = iter(collection)
+        except TypeError:
+            msg = f"collection must be a list of records or another iterable, not {collection!r}."
+            raise TypeError(msg) from None
+        records = list(rest)
+        check_type("type_info", type_info)
         held = conversion(type_info, "The collection of from_collection()")
         if held is not None:
             records = held.block(records)
@@ -307,8 +315,7 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
     def _run_apart(self, node: StreamNode, job_name: str | None) -> None:
         """Run a job of one node and what it reads from, to its end; it never continues an earlier one."""
         graph = self._stream_graph(_FRAME_JOB_NAME if job_name is None else job_name, [node])
-        handle = self._submit(graph, continues=False)
-        handle.client.get_job_execution_result().result()
+        self._submit(graph, continues=False).finish()
 
     def _stream_graph(self, job_name: str | None, apart: list[StreamNode] | None = None) -> StreamGraph:
         config = self._configuration
@@ -320,7 +327,7 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
         if not nodes:
             raise EmptyJobError(job_name)
         return StreamGraph(
-            job_name=shown_name(job_name),
+            job_name=shown_name(text("job_name", job_name)),
             nodes=nodes,
             parallelism=config.get(option_table.PARALLELISM),
             max_parallelism=config.get(option_table.MAX_PARALLELISM),
@@ -342,6 +349,8 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
             if graph.job_type is JobType.BATCH:
                 _check_batch(configuration, graph)
                 job_graph = with_combiners(job_graph) if self._configuration.get(BATCH_COMBINE) else job_graph
+            else:
+                _check_streaming(graph)
             self._pipeline.execute(graph.nodes)
             handle = launch.submit(job_graph, configuration, main_classes(), ended)
         except Exception as error:
@@ -361,6 +370,7 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
         *,
         conform: bool,
     ) -> DataStream[Any]:
+        check_type("type_info", type_info)
         bounded = source.get_boundedness() is Boundedness.BOUNDED
         members = {"source": source, "watermark_strategy": watermark_strategy}
         node = self._pipeline.add_source(shown_name(f"Source: {name}"), members, bounded=bounded)
@@ -379,6 +389,22 @@ def _job_type(mode: str, nodes: Iterable[StreamNode]) -> JobType:
         return JobType(mode)
     bounded = all(node.bounded for node in nodes if node.kind is OperatorKind.SOURCE)
     return JobType.BATCH if bounded else JobType.STREAMING
+
+
+def _check_streaming(graph: StreamGraph) -> None:
+    """Raise for a streaming job that could not run.
+
+    Raises:
+        UnsupportedOperationError: It has a full window partition, which needs the end of its input.
+    """
+    key = option_table.RUNTIME_MODE.key
+    operator = next((node for node in graph.nodes if node.full_window), None)
+    if operator is not None:
+        unbounded = next((source for source in graph.sources() if not source.bounded), None)
+        way_out = f"set {key} to BATCH, or to AUTOMATIC"
+        if unbounded is not None:
+            way_out = f"{unbounded} never comes to an end; read bounded sources only, and set {key} to BATCH"
+        raise UnsupportedOperationError(f"{operator}, which takes whole partitions, with {key} = STREAMING", way_out)
 
 
 def _check_batch(configuration: Configuration, graph: StreamGraph) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penstock._api.checkpoint_config import CheckpointConfig
+from penstock._api.execution_mode import RuntimeExecutionMode
 from penstock._api.slot_sharing_group import SLOTS_ARE_TASKS
 from penstock._api.state_backend import StateBackend
 from penstock.common import option_table
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     from penstock._api.checkpointing_mode import CheckpointingMode
-    from penstock._api.execution_mode import RuntimeExecutionMode
     from penstock._api.slot_sharing_group import SlotSharingGroup
     from penstock.common.config_options import ConfigOption
     from penstock.common.configuration import Configuration
@@ -72,7 +72,15 @@ class EnvironmentSettings:
         return self
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> Self:
-        """Set whether jobs run as streams or as batches."""
+        """Set whether jobs run as streams or as batches.
+
+        Raises:
+            TypeError: It is no RuntimeExecutionMode.
+        """
+        if not isinstance(execution_mode, RuntimeExecutionMode):  # pyright: ignore[reportUnnecessaryIsInstance]
+            wanted = "a RuntimeExecutionMode, such as RuntimeExecutionMode.BATCH"
+            msg = f"execution_mode must be {wanted}, not {execution_mode!r}."
+            raise TypeError(msg)
         return self._set(option_table.RUNTIME_MODE, execution_mode.name)
 
     def enable_checkpointing(self, interval: int, mode: CheckpointingMode | None = None) -> Self:

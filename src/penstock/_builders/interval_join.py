@@ -10,11 +10,12 @@ from penstock._builders.checks import check_function
 from penstock._builders.connected import add_two_input_operator
 from penstock._engine.graph.job_graph import OperatorKind
 from penstock._shelf import show
-from penstock.common.time import Duration, Time
+from penstock.common.time import millis_of_time
 from penstock.errors import KeyRequiredError, UnsupportedOperationError
 
 if TYPE_CHECKING:
     from penstock._builders.stream import DataStream, KeyedStream
+    from penstock.common.time import Duration, Time
     from penstock.common.typeinfo import TypeInformation
 
 T = TypeVar("T")
@@ -85,7 +86,7 @@ class IntervalJoin(Generic[IN1, IN2]):
             TypeError: One of the bounds is neither a Time nor a Duration.
             ValueError: The lower bound is above the upper one.
         """
-        lower_ms, upper_ms = _milliseconds("lower_bound", lower_bound), _milliseconds("upper_bound", upper_bound)
+        lower_ms, upper_ms = millis_of_time("lower_bound", lower_bound), millis_of_time("upper_bound", upper_bound)
         return IntervalJoined(*self._streams, lower_ms, upper_ms)
 
 
@@ -202,15 +203,6 @@ class IntervalJoined(Generic[IN1, IN2]):
             raise TypeError(msg)
         self._late[side] = output_tag.tag_id
         return self
-
-
-def _milliseconds(argument: str, bound: Time | Duration) -> int:
-    if isinstance(bound, Time):
-        return bound.to_milliseconds()
-    if isinstance(bound, Duration):  # pyright: ignore[reportUnnecessaryIsInstance]
-        return bound.to_millis()
-    msg = f"{argument} must be a Time, such as Time.seconds(-5), not {bound!r}."
-    raise TypeError(msg)
 
 
 show("penstock.datastream.data_stream", IntervalJoin, IntervalJoined)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Self
 
 from penstock._api.slot_sharing_group import SLOTS_ARE_TASKS
 from penstock._engine.graph.stream_graph import Chaining, StreamNode
+from penstock.common.arguments import text
 from penstock.common.config_check import say_if_without_effect, say_without_effect
 from penstock.common.names import checked_name
 from penstock.common.option_table import BUFFER_TIMEOUT, MAX_PARALLELISM, PARALLELISM
@@ -25,7 +26,7 @@ class OperatorSettings:
 
     def name(self, name: str) -> Self:
         """Set the operator's name, as logs, metrics, plans and errors show it: on one line, 500 characters at most."""
-        self._operator_for("name").name = shown_name(name)
+        self._operator_for("name").name = shown_name(text("name", name))
         return self
 
     def uid(self, uid: str) -> Self:
@@ -54,10 +55,12 @@ class OperatorSettings:
 
         Raises:
             ConfigurationError: It is not a positive number.
-            UnsupportedOperationError: The operator always has one subtask, and this is another number.
+            UnsupportedOperationError: The operator always has one subtask, and this is another number; or it is
+                one of a full window partition, which has as many subtasks as the operator before it.
         """
         operator = self._operator_for("set_parallelism")
         PARALLELISM.parse(str(parallelism))
+        _refuse_other_parallelism(operator, f"set_parallelism({parallelism})")
         if operator.non_parallel and parallelism != 1:
             operation = f"set_parallelism({parallelism}) on {operator}"
             raise UnsupportedOperationError(operation, "this operator always has one subtask")
@@ -100,8 +103,13 @@ class StreamSettings(OperatorSettings):
         return self
 
     def force_non_parallel(self) -> Self:
-        """Fix the operator's parallelism at 1."""
+        """Fix the operator's parallelism at 1.
+
+        Raises:
+            UnsupportedOperationError: The operator is one of a full window partition.
+        """
         operator = self._operator_for("force_non_parallel")
+        _refuse_other_parallelism(operator, "force_non_parallel()")
         operator.non_parallel = True
         operator.parallelism = operator.max_parallelism = 1
         return self
@@ -116,3 +124,10 @@ class StreamSettings(OperatorSettings):
         """Do not chain the operator with the one before it."""
         self._operator_for("start_new_chain").chaining = Chaining.HEAD
         return self
+
+
+def _refuse_other_parallelism(operator: StreamNode, call: str) -> None:
+    """Raise for an operator whose parallelism is that of the operator before it."""
+    if operator.full_window:
+        way_out = "it has the parallelism of the operator before it; set it there"
+        raise UnsupportedOperationError(f"{call} on {operator} of a full window partition", way_out)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
+from penstock._api.connectors.committer import HasCommittables
 from penstock._api.connectors.sink import Sink
+from penstock._api.connectors.topology import SupportsPreCommitTopology, SupportsPreprocessing
 from penstock._builders.operator_settings import StreamSettings
 from penstock._builders.results import CloseableIterator
 from penstock._builders.sink import DataStreamSink
@@ -18,11 +20,24 @@ if TYPE_CHECKING:
 
     from penstock._builders.environment import StreamExecutionEnvironment
     from penstock._builders.pipeline import Pipeline
+    from penstock._builders.stream import DataStream
     from penstock._engine.graph.stream_graph import StreamEdge, StreamNode
     from penstock.common.execution_config import ExecutionConfig
     from penstock.common.typeinfo import TypeInformation
 
 T = TypeVar("T")
+
+
+def checked_stream(stream: object, who: str) -> StreamOutputs[Any]:
+    """Return what a sink's topology has returned.
+
+    Raises:
+        TypeError: It is no stream.
+    """
+    if not isinstance(stream, StreamOutputs):
+        msg = f"A DataStream has to come from {who}, not {stream!r}."
+        raise TypeError(msg)
+    return cast("StreamOutputs[Any]", stream)
 
 
 class StreamOutputs(StreamSettings, Generic[T]):
@@ -64,14 +79,19 @@ class StreamOutputs(StreamSettings, Generic[T]):
         """Write the records to a sink.
 
         Raises:
-            TypeError: The sink is no Sink.
+            TypeError: The sink is no Sink, or one of its topologies returns no stream.
             UnpicklableFunctionError: The sink holds something that cannot be pickled.
         """
         if not isinstance(sink, Sink):  # pyright: ignore[reportUnnecessaryIsInstance]
             msg = f"sink must be a Sink, not {sink!r}."
             raise TypeError(msg)
-        members = {"sink": sink.for_type(self._declared_type())}
-        return DataStreamSink(self._add(OperatorKind.SINK_WRITER, "Sink", members))
+        before, stream = self._pipeline.last_id(), self
+        transformer = sink.get_transformer() if isinstance(sink, SupportsPreprocessing) else None
+        if transformer is not None:
+            stream = checked_stream(transformer.apply(self), "a sink's transformer")
+        writer = stream._end_in(sink.for_type(stream._declared_type()))
+        self._pipeline.belong_to(writer, before)
+        return DataStreamSink(writer)
 
     def print(self, sink_identifier: str | None = None) -> DataStreamSink:
         """Write a line for each record to the standard output of the program.
@@ -149,6 +169,19 @@ class StreamOutputs(StreamSettings, Generic[T]):
 
     def _declared_type(self) -> TypeInformation | None:
         return None if isinstance(self._type_info, PickledBytesTypeInfo) else self._type_info
+
+    def _end_in(self, sink: Sink[Any]) -> StreamNode:
+        """Add a sink with its pre-commit topology, and return its writer."""
+        if not isinstance(sink, SupportsPreCommitTopology):
+            return self._add(OperatorKind.SINK_WRITER, "Sink", {"sink": sink})
+        if not isinstance(sink, HasCommittables):
+            operation = f"a pre-commit topology of {type(sink).__name__}"
+            raise UnsupportedOperationError(operation, "it has no committer; implement SupportsCommitter as well")
+        writer = self._add(OperatorKind.SINK_WRITER, "Sink", {"sink": sink, "emits_committables": True})
+        committables = cast("DataStream[T]", self)._output_of(writer, None)
+        end = checked_stream(sink.add_pre_commit_topology(committables), "add_pre_commit_topology()")
+        end._add(OperatorKind.COMMITTABLES, "Committables", {"sink": sink})
+        return writer
 
     def _add(
         self, kind: OperatorKind, name: str, members: Mapping[str, object], *, keep_size: bool = False

@@ -52,6 +52,7 @@ class Pipeline:
         inputs: tuple[StreamEdge, ...],
         *,
         sized_like: StreamNode | None = None,
+        full_window: bool = False,
     ) -> StreamNode:
         """Add an operator; it runs with the next execution, even if nothing reads from it.
 
@@ -59,6 +60,7 @@ class Pipeline:
             UnpicklableFunctionError: One of the members cannot be pickled.
         """
         node = self._node(kind, name, members, inputs, sized_like=sized_like)
+        node.full_window = full_window
         self._pending.append(node)
         _waiting.add(id(self))
         return node
@@ -111,6 +113,23 @@ class Pipeline:
     def nodes(self) -> list[StreamNode]:
         """Return the nodes of the next execution: operators added since the last one, and all operators upstream."""
         return with_ancestors(self._pending)
+
+    def last_id(self) -> int:
+        """Return the id of the operator that was added last; 0 before the first."""
+        return max((node.id for node in self._pending), default=0)
+
+    def belong_to(self, writer: StreamNode, after: int) -> None:
+        """Note that the operators added after an id are parts of a sink.
+
+        Args:
+            writer: The sink's writer.
+            after: The id.
+        """
+        for node in self._pending:
+            if node.id > after and node is not writer:
+                node.sink_writer = writer
+                if node.parallelism is None and not node.non_parallel and node.sized_like is None:
+                    node.sized_like = writer
 
     def clear(self) -> None:
         """Forget all operators; existing streams stay usable."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock._api.connectors.sink import SupportsCommitter, SupportsWriterState
+from penstock._api.connectors.committer import HasCommittables
+from penstock._api.connectors.sink import SupportsWriterState
 from penstock._api.functions.checkpointed import CheckpointedFunction
 from penstock._api.windows.time_windows import SlidingEventTimeWindows, TumblingEventTimeWindows
 from penstock._api.windows.triggers import EventTimeTrigger
@@ -28,6 +29,8 @@ _STATEFUL: Final = frozenset(
         OperatorKind.WINDOW,
         OperatorKind.COLUMN_TOTALS,
         OperatorKind.COLUMN_WINDOW,
+        OperatorKind.CHECKPOINT_PROCESS,
+        OperatorKind.COMMITTABLES,
     }
 )
 
@@ -42,7 +45,7 @@ def keeps_state(kind: OperatorKind, members: Mapping[str, object]) -> bool:
     if kind in _STATEFUL:
         return True
     if kind is OperatorKind.SINK_WRITER:
-        return isinstance(members["sink"], (SupportsCommitter, SupportsWriterState))
+        return isinstance(members["sink"], (HasCommittables, SupportsWriterState))
     return isinstance(members.get("function"), CheckpointedFunction)
 
 

@@ -12,13 +12,13 @@ from penstock._api.functions.basic import (
     MapFunction,
     ReduceFunction,
 )
-from penstock._api.functions.field_key import FieldKey
 from penstock._api.functions.process import KeyedProcessFunction, ProcessFunction
 from penstock._api.output_tag import OutputTag
 from penstock._builders.aggregations import Projection
 from penstock._builders.batch_functions import BatchFunctions, KeyedBatchAggregates
 from penstock._builders.caches import CachedStream
-from penstock._builders.checks import check_function, check_watermark_strategy
+from penstock._builders.checkpoint_functions import CheckpointFunctions
+from penstock._builders.checks import check_function, check_type, check_watermark_strategy, checked_key_selector
 from penstock._builders.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
 from penstock._builders.dataframes import FrameOutput
 from penstock._builders.field_aggregations import FieldAggregations
@@ -63,7 +63,9 @@ _SETTINGS = {
 }
 
 
-class DataStream(AllWindowing[T], BatchFunctions[T], StreamPartitioning[T], FrameOutput[T], StreamOutputs[T]):
+class DataStream(
+    AllWindowing[T], BatchFunctions[T], StreamPartitioning[T], FrameOutput[T], CheckpointFunctions[T], StreamOutputs[T]
+):
     """A stream of records, made by the environment or out of another stream.
 
     Every method that takes a function takes a Function object or a plain callable. The function is pickled at the call,
@@ -275,9 +277,7 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamPartitioning[T], Fram
             TypeError: The selector is neither a KeySelector nor a callable.
             UnpicklableFunctionError: The selector captured something that cannot be pickled.
         """
-        selector: Any = FieldKey(key_selector) if isinstance(key_selector, str) else key_selector
-        check_function("key_selector", selector, KeySelector)
-        selector = typed_key(selector, key_type)
+        selector = typed_key(checked_key_selector("key_selector", key_selector), key_type)
         payload = dumps_members("KeyBy", {"key_selector": selector})
         edges = self._partitioned_edges(PartitionerKind.HASH, payload)
         return KeyedStream(self, edges, selector)
@@ -307,6 +307,7 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamPartitioning[T], Fram
         keep_size: bool = False,
     ) -> DataStream[Any]:
         """Add an operator that reads this stream and return its main output."""
+        check_type("output_type", output_type)
         return self._output_of(self._add(kind, name, members, keep_size=keep_size), output_type, conform=conform)
 
     def _output_of(

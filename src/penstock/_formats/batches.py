@@ -62,6 +62,8 @@ def _is_wider(found: Any, wanted: Any) -> bool:
         return found.value_type == wanted
     if kinds.is_integer(found) and kinds.is_integer(wanted):
         return True
+    if kinds.is_decimal(found) and kinds.is_decimal(wanted):  # the cast fails where digits would go
+        return True
     if kinds.is_string(found) or kinds.is_large_string(found):
         return kinds.is_string(wanted) or kinds.is_large_string(wanted)
     return kinds.is_float32(found) and kinds.is_float64(wanted)

@@ -18,7 +18,7 @@ from penstock._shelf import show
 from penstock.common.typeinfo import Types
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import pyarrow as pa
 
@@ -40,10 +40,12 @@ class FileFormat(ABC):
         emits_new_records: True where each record is made anew, and neither kept nor changed afterwards; see
             ``SourceReader``.
         gives_batches: True where ``read_batches`` reads files as columns.
+        leaves_out: True where the format may leave out what it cannot read, and tells that to ``counting``.
     """
 
     emits_new_records: ClassVar[bool] = False
     gives_batches: ClassVar[bool] = False
+    leaves_out: ClassVar[bool] = False
 
     def cut(self, file: InputFile, part_size: int) -> list[FilePart]:
         """Return the parts of a file that may be read independently; runs on the driver.
@@ -72,6 +74,15 @@ class FileFormat(ABC):
         Called if the format ``gives_batches`` and downstream operators take them; positions are the same.
         """
         raise NotImplementedError(f"{type(self).__name__} does not read columns")
+
+    def counting(self, skipped: Callable[[int], object]) -> FileFormat:
+        """Return the format for one reader; ours.
+
+        Args:
+            skipped: Is told the number of records that were left out, where the format ``leaves_out`` any.
+        """
+        del skipped
+        return self
 
     def get_produced_type(self) -> TypeInformation | None:
         """Return the type of the records, None when there is none."""

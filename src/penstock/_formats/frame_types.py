@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.common.typeinfo import RowTypeInfo, Types
 
@@ -10,6 +10,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from penstock.common.typeinfo import TypeInformation
+
+
+#: Of `Types.BIG_DEC()`: the digits behind the point, and before it.
+_FRACTION_DIGITS: Final = 18
+_WHOLE_DIGITS: Final = 20
 
 
 def of_frames(table: Any) -> Any:
@@ -43,8 +48,8 @@ def _type_of_frames(kind: Any) -> Any:
 def declared_rows(schema: pa.Schema) -> RowTypeInfo:
     """Return the type of the rows of a DataFrame.
 
-    Columns of moments with a zone, and of structs, maps and lists of these, are there without a type of their own:
-    their values are aware datetimes, dicts and lists.
+    Columns of moments with a zone, of structs, maps and lists, and of decimals with more digits than `Types.BIG_DEC()`
+    holds, are there without a type of their own: their values are aware datetimes, dicts, lists and decimals.
 
     Example:
         >>> import pyarrow as pa
@@ -73,6 +78,6 @@ def _declared(kind: Any) -> TypeInformation:
         pa.date32(): Types.SQL_DATE(),
         pa.timestamp("us"): Types.SQL_TIMESTAMP(),
     }
-    if types.is_decimal(kind):
+    if types.is_decimal(kind) and kind.scale <= _FRACTION_DIGITS and kind.precision - kind.scale <= _WHOLE_DIGITS:
         return Types.BIG_DEC()
     return simple.get(kind, Types.PICKLED_BYTE_ARRAY())

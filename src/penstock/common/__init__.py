@@ -13,6 +13,7 @@ from penstock.common.job_execution_result import JobExecutionResult
 from penstock.common.job_id import JobID
 from penstock.common.job_listener import JobListener
 from penstock.common.job_status import JobStatus
+from penstock.common.order import Order
 from penstock.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
 from penstock.common.serialization import (
     ByteArraySchema,
@@ -54,6 +55,7 @@ __all__ = [
     "JobStatus",
     "JsonRowDeserializationSchema",
     "JsonRowSerializationSchema",
+    "Order",
     "RestartStrategies",
     "RestartStrategyConfiguration",
     "Row",

@@ -39,6 +39,8 @@ RESUME_VARIABLE = "PENSTOCK_RESUME_FILE"
 FILE_NAME = "config.yaml"
 _PREFIX = "PENSTOCK_"
 _NO_KEYS = (CONF_DIR_VARIABLE, OPTIONS_VARIABLE, RESUME_VARIABLE)
+#: Known keys by their spelling without capitals, which variables do not show.
+_WITH_CAPITALS = {key.lower(): key for key in KNOWN_KEYS}
 #: Of `penstock.rest.token`: the only value of such a key that anybody may know.
 _NOBODYS = "none"
 _UNSET = ("", "~", "null")
@@ -163,6 +165,7 @@ def _key_of(variable: str) -> str | None:
     if not variable.startswith(_PREFIX) or variable in _NO_KEYS:
         return None
     key = variable.removeprefix(_PREFIX).lower().replace("__", ".").replace("_", "-")
+    key = _WITH_CAPITALS.get(key, key)
     own = f"penstock.{key}"
     if own in KNOWN_KEYS or nearest_key(own) is not None:  # a misspelt one is refused like any other
         return own

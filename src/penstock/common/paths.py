@@ -128,6 +128,19 @@ def real_path(path: str) -> str:
     return path if scheme_of(path) else os.path.realpath(path)
 
 
+def above_glob(path: str) -> str:
+    """Return the folder in which a glob begins; an existing path, and one without signs of a glob, is no glob.
+
+    Example:
+        >>> above_glob("/data/2024-*/orders"), above_glob("s3://bucket/in/*.csv"), above_glob("/data/in")
+        ('/data', 's3://bucket/in', '/data/in')
+    """
+    match = _GLOB.search(path)
+    if match is None or (not scheme_of(path) and os.path.lexists(path)):
+        return path
+    return path[: match.start()].rpartition("/")[0] or "/"
+
+
 def _check_meant(text: str) -> None:
     if not text:
         raise PathError(text, "it is empty; write . for the working directory")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from penstock.common.config_options import ConfigOption, option, optional
-from penstock.common.config_values import LIST, POSITIVE, STRING, ValueType
+from penstock.common.config_values import DURATION, LIST, POSITIVE, STRING, ValueType
 from penstock.common.paths import absolute_path
+from penstock.common.time import Duration
 
 #: Separates a path from the folder of an archive or from the cache of requirements, as in Flink.
 BEHIND_PATH: Final = "#"
@@ -49,7 +50,18 @@ CACHED_FILES = option(
 LOCAL_SLOTS = optional(
     "penstock.local.slots", POSITIVE, "tasks at the same time in a session that Penstock starts; the cores by default"
 )
+SPARK_SLOTS = optional(
+    "penstock.spark.slots", POSITIVE, "tasks at the same time on a cluster; by default the cores of its executors"
+)
+EXECUTORS = option("penstock.spark.executors", POSITIVE, 1, "executors of a cluster that a job waits for at its start")
+EXECUTORS_TIMEOUT = option(
+    "penstock.spark.executors-timeout",
+    DURATION,
+    Duration.of_minutes(1),
+    "longest wait for them; a job begins with fewer, and not without any",
+)
 
 TASK_OPTIONS: Final[tuple[ConfigOption[Any], ...]] = (
     *(PYTHON_FILES, PYTHON_ARCHIVES, PYTHON_REQUIREMENTS, PYTHON_EXECUTABLE, CACHED_FILES, LOCAL_SLOTS),
+    *(SPARK_SLOTS, EXECUTORS, EXECUTORS_TIMEOUT),
 )

@@ -185,7 +185,7 @@ class Time:
 
 
 def millis_of(name: str, time: object) -> int:
-    """Return a length of time that a program has given, in milliseconds.
+    """Return a length of time that a program has given as a `Duration`, in milliseconds.
 
     Args:
         name: The argument.
@@ -197,4 +197,22 @@ def millis_of(name: str, time: object) -> int:
     if isinstance(time, Duration):
         return time.to_millis()
     msg = f"{name} must be a Duration, such as Duration.of_seconds(10), not {time!r}."
+    raise TypeError(msg)
+
+
+def millis_of_time(name: str, time: object) -> int:
+    """Return a length of time that a program has given as a `Time` or a `Duration`, in milliseconds.
+
+    Args:
+        name: The argument.
+        time: The given value.
+
+    Raises:
+        TypeError: It is neither.
+    """
+    if isinstance(time, Time):
+        return time.to_milliseconds()
+    if isinstance(time, Duration):
+        return time.to_millis()
+    msg = f"{name} must be a Time, such as Time.seconds(10), not {time!r}."
     raise TypeError(msg)

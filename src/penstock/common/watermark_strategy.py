@@ -14,6 +14,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock._absent import explain
+from penstock.common.record_fields import missing_field
 from penstock.common.time import millis_of
 
 if TYPE_CHECKING:
@@ -87,8 +88,15 @@ class FieldTimestamp(TimestampAssigner):
         self.field = field
 
     def extract_timestamp(self, value: Any, record_timestamp: int) -> Any:
-        """Return the field in milliseconds."""
-        time = value[self.field]
+        """Return the field in milliseconds.
+
+        Raises:
+            FieldError: The record does not have it.
+        """
+        try:
+            time = value[self.field]
+        except (LookupError, TypeError, ValueError, AttributeError):
+            raise missing_field(f"with_timestamp_assigner({self.field!r})", self.field, value) from None
         if not isinstance(time, datetime.datetime):
             return time
         if time.tzinfo is None:
@@ -272,9 +280,21 @@ class WatermarkStrategy:
         Args:
             timestamp_assigner: A text is the name of a field with milliseconds or a datetime, in dicts and in Rows;
                 batches of columns then get their timestamps from that column as they are. Ours.
+
+        Raises:
+            TypeError: It is neither a text nor an object with the method ``extract_timestamp``.
         """
-        is_name = isinstance(timestamp_assigner, str)
-        self.timestamp_assigner = FieldTimestamp(timestamp_assigner) if is_name else timestamp_assigner
+        if isinstance(timestamp_assigner, str):
+            timestamp_assigner = FieldTimestamp(timestamp_assigner)
+        elif isinstance(timestamp_assigner, type) or not callable(
+            getattr(timestamp_assigner, "extract_timestamp", None)
+        ):
+            msg = (
+                "timestamp_assigner must be a TimestampAssigner or the name of a field, not "
+                f"{timestamp_assigner!r}: give an object of a class with extract_timestamp(value, record_timestamp)."
+            )
+            raise TypeError(msg)
+        self.timestamp_assigner = timestamp_assigner
         return self
 
     def with_idleness(self, idle_timeout: Duration) -> WatermarkStrategy:

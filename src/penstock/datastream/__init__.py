@@ -40,6 +40,9 @@ if TYPE_CHECKING:
         KeyedStream as KeyedStream,
     )
     from penstock.datastream.data_stream import (
+        PartitionWindowedStream as PartitionWindowedStream,
+    )
+    from penstock.datastream.data_stream import (
         WindowedStream as WindowedStream,
     )
     from penstock.datastream.execution_mode import RuntimeExecutionMode as RuntimeExecutionMode
@@ -99,6 +102,9 @@ if TYPE_CHECKING:
     )
     from penstock.datastream.functions import (
         MapFunction as MapFunction,
+    )
+    from penstock.datastream.functions import (
+        MapPartitionFunction as MapPartitionFunction,
     )
     from penstock.datastream.functions import (
         Partitioner as Partitioner,
@@ -165,7 +171,7 @@ _NAMES_OF_MODULES = {
     "checkpointing_mode": ("CheckpointingMode",),
     "data_stream": (
         *("AllWindowedStream", "BroadcastConnectedStream", "BroadcastStream", "ConnectedStreams", "DataStream"),
-        *("DataStreamSink", "KeyedStream", "WindowedStream"),
+        *("DataStreamSink", "KeyedStream", "PartitionWindowedStream", "WindowedStream"),
     ),
     "execution_mode": ("RuntimeExecutionMode",),
     "externalized_checkpoint_retention": ("ExternalizedCheckpointRetention",),
@@ -182,6 +188,7 @@ _NAMES_OF_MODULES = {
         *("KeySelector", "KeyedBroadcastProcessFunction", "KeyedCoProcessFunction", "KeyedProcessFunction"),
         *(
             "MapFunction",
+            "MapPartitionFunction",
             "Partitioner",
             "ProcessAllWindowFunction",
             "ProcessFunction",

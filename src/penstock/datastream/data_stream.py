@@ -5,6 +5,7 @@ from __future__ import annotations
 from penstock._absent import explain
 from penstock._builders.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
 from penstock._builders.interval_join import IntervalJoin, IntervalJoined
+from penstock._builders.partitions import PartitionWindowedStream
 from penstock._builders.results import CloseableIterator
 from penstock._builders.sink import DataStreamSink
 from penstock._builders.stream import CachedDataStream, DataStream, KeyedStream
@@ -26,6 +27,7 @@ __all__ = [
     "IntervalJoined",
     "JoinedStreams",
     "KeyedStream",
+    "PartitionWindowedStream",
     "WindowedStream",
 ]
 

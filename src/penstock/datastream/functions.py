@@ -38,6 +38,7 @@ from penstock._api.functions.co import (
     KeyedCoProcessFunction,
 )
 from penstock._api.functions.joins import CoGroupFunction, FlatJoinFunction, JoinFunction, ProcessJoinFunction
+from penstock._api.functions.partitions import MapPartitionFunction
 from penstock._api.functions.process import KeyedProcessFunction, ProcessFunction
 from penstock._api.functions.windows import (
     AllWindowFunction,
@@ -75,6 +76,7 @@ __all__ = [
     "KeyedProcessFunction",
     "KeyedStateStore",
     "MapFunction",
+    "MapPartitionFunction",
     "Partitioner",
     "ProcessAllWindowFunction",
     "ProcessFunction",

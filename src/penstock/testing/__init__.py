@@ -12,6 +12,7 @@
 ``failing_storage``       a checkpoint storage whose calls fail on demand
 ``source_contract``       the checks that every source must pass
 ``sink_contract``         the checks that every sink must pass
+``sink_run``              a run of a sink, step by step
 ``connector_contexts``    what the engine would hand a connector
 ========================  ==============================================================================================
 
@@ -40,10 +41,10 @@ if TYPE_CHECKING:
     from penstock.testing.in_process import InProcessEpochRunner as InProcessEpochRunner
     from penstock.testing.joins import JoinHarness as JoinHarness
     from penstock.testing.operator_snapshot import OperatorSnapshot as OperatorSnapshot
-    from penstock.testing.sink_contract import SinkCheckpoint as SinkCheckpoint
     from penstock.testing.sink_contract import SinkContract as SinkContract
-    from penstock.testing.sink_contract import SinkRun as SinkRun
     from penstock.testing.sink_contract import SinkUnderTest as SinkUnderTest
+    from penstock.testing.sink_run import SinkCheckpoint as SinkCheckpoint
+    from penstock.testing.sink_run import SinkRun as SinkRun
     from penstock.testing.source_contract import SourceCheckpoint as SourceCheckpoint
     from penstock.testing.source_contract import SourceContract as SourceContract
     from penstock.testing.source_contract import SourceRun as SourceRun
@@ -68,7 +69,8 @@ _NAMES_OF_MODULES = {
     "in_process": ("Chaos", "InProcessEpochRunner"),
     "joins": ("JoinHarness",),
     "operator_snapshot": ("OperatorSnapshot",),
-    "sink_contract": ("SinkCheckpoint", "SinkContract", "SinkRun", "SinkUnderTest"),
+    "sink_contract": ("SinkContract", "SinkUnderTest"),
+    "sink_run": ("SinkCheckpoint", "SinkRun"),
     "source_contract": ("SourceCheckpoint", "SourceContract", "SourceRun"),
     "sources": ("ABORT", "EOF", "ListSource", "ListSourceAbort", "Sentinel"),
     "stream_records": ("StreamRecord", "Watermark"),

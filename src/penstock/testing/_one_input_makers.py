@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
+from penstock._api.functions.basic import FilterFunction, FlatMapFunction, MapFunction, ReduceFunction
+from penstock._api.functions.partitions import MapPartitionFunction
+from penstock._api.functions.process import KeyedProcessFunction, ProcessFunction
+from penstock._builders.batch_functions import BatchFormat, check_format
+from penstock._builders.checks import check_function, checked_key_selector
 from penstock._builders.keyed_functions import KeyedFilter, KeyedFlatMap, KeyedMap
 from penstock._engine.operators.map_batches import MapBatchesOperator
+from penstock._engine.operators.partitions import MapPartitionOperator, PartitionsOfKeysOperator
 from penstock._engine.operators.process import KeyedProcessOperator, ProcessOperator
 from penstock._engine.operators.reduce import ReduceOperator
 from penstock._engine.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
 from penstock._engine.operators.windows.window_choice import window_operator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
-    from penstock._api.functions.basic import (
-        AggregateFunction,
-        FilterFunction,
-        FlatMapFunction,
-        KeySelector,
-        MapFunction,
-        ReduceFunction,
-    )
-    from penstock._api.functions.process import KeyedProcessFunction, ProcessFunction
+    from penstock._api.functions.basic import AggregateFunction, KeySelector
     from penstock._api.functions.windows import ProcessWindowFunction, WindowFunction
     from penstock._api.output_tag import OutputTag
     from penstock._api.windows.evictors import Evictor
@@ -46,43 +44,47 @@ class OneInputMakers:
     def for_map(
         cls,
         function: MapFunction[Any, Any] | Callable[[Any], Any],
-        key_selector: KeySelector[Any, Any] | Callable[[Any], Any] | None = None,
+        key_selector: KeySelector[Any, Any] | Callable[[Any], Any] | str | None = None,
         **subtask: int,
     ) -> Self:
         """Return a harness for the function of ``DataStream.map``, or of ``KeyedStream.map``.
 
         Args:
             function: The function.
-            key_selector: Of the keyed stream, on which ``open`` may get state; here and in the next two.
+            key_selector: Of the keyed stream, on which ``open`` may get state, or the name of a field; here and in the
+                next two.
             **subtask: ``subtask_index``, ``parallelism`` and ``max_parallelism``, here and below.
         """
+        check_function("function", function, MapFunction)
         return cls(_one(MapOperator, KeyedMap, function, key_selector), **subtask)
 
     @classmethod
     def for_flat_map(
         cls,
         function: FlatMapFunction[Any, Any] | Callable[[Any], Any],
-        key_selector: KeySelector[Any, Any] | Callable[[Any], Any] | None = None,
+        key_selector: KeySelector[Any, Any] | Callable[[Any], Any] | str | None = None,
         **subtask: int,
     ) -> Self:
         """Return a harness for the function of ``DataStream.flat_map``."""
+        check_function("function", function, FlatMapFunction)
         return cls(_one(FlatMapOperator, KeyedFlatMap, function, key_selector), **subtask)
 
     @classmethod
     def for_filter(
         cls,
         function: FilterFunction[Any] | Callable[[Any], bool],
-        key_selector: KeySelector[Any, Any] | Callable[[Any], Any] | None = None,
+        key_selector: KeySelector[Any, Any] | Callable[[Any], Any] | str | None = None,
         **subtask: int,
     ) -> Self:
         """Return a harness for the function of ``DataStream.filter``."""
+        check_function("function", function, FilterFunction)
         return cls(_one(FilterOperator, KeyedFilter, function, key_selector), **subtask)
 
     @classmethod
     def for_map_batches(
         cls,
         function: Callable[[Any], Any] | MapFunction[Any, Any],
-        batch_format: Literal["pyarrow", "pandas", "polars"] = "pyarrow",
+        batch_format: BatchFormat = "arrow",
         *,
         input_type: TypeInformation | None = None,
         output_type: TypeInformation | None = None,
@@ -97,37 +99,69 @@ class OneInputMakers:
             output_type: The declared type of the rows that it returns.
             **subtask: ``subtask_index``, ``parallelism`` and ``max_parallelism``.
         """
+        check_function("function", function, MapFunction, may_yield=True)
+        check_format("for_map_batches", batch_format)
         return cls(MapBatchesOperator(function, batch_format, input_type, output_type), **subtask)
+
+    @classmethod
+    def for_map_partition(
+        cls,
+        function: MapPartitionFunction[Any, Any] | Callable[[Iterator[Any]], Iterable[Any] | None],
+        key_selector: KeySelector[Any, Any] | Callable[[Any], Any] | str | None = None,
+        **subtask: int,
+    ) -> Self:
+        """Return a harness for the function of ``map_partition``, which runs when the input ends.
+
+        Args:
+            function: The function.
+            key_selector: Of the keyed stream, each key of which is a partition; None for the partition of a subtask.
+            **subtask: ``subtask_index``, ``parallelism`` and ``max_parallelism``.
+
+        Example:
+            >>> from penstock.testing import OperatorHarness
+            >>> with OperatorHarness.for_map_partition(lambda values: [sum(values)]) as harness:
+            ...     harness.process_elements([1, 2, 3])
+            ...     harness.end_input()
+            ...     harness.values()
+            [6]
+        """
+        check_function("function", function, MapPartitionFunction)
+        if key_selector is None:
+            return cls(MapPartitionOperator(function), **subtask)
+        return cls(PartitionsOfKeysOperator(function, _key(key_selector)), **subtask)
 
     @classmethod
     def for_process(cls, function: ProcessFunction[Any, Any], **subtask: int) -> Self:
         """Return a harness for the function of ``DataStream.process``."""
+        check_function("function", function, ProcessFunction, or_callable=False)
         return cls(ProcessOperator(function), **subtask)
 
     @classmethod
     def for_keyed_process(
         cls,
         function: KeyedProcessFunction[Any, Any, Any],
-        key_selector: KeySelector[Any, Any] | Callable[[Any], Any],
+        key_selector: KeySelector[Any, Any] | Callable[[Any], Any] | str,
         **subtask: int,
     ) -> Self:
         """Return a harness for the function of ``KeyedStream.process``."""
-        return cls(KeyedProcessOperator(function, key_selector), **subtask)
+        check_function("function", function, KeyedProcessFunction, or_callable=False)
+        return cls(KeyedProcessOperator(function, _key(key_selector)), **subtask)
 
     @classmethod
     def for_reduce(
         cls,
         function: ReduceFunction[Any] | Callable[[Any, Any], Any],
-        key_selector: KeySelector[Any, Any] | Callable[[Any], Any],
+        key_selector: KeySelector[Any, Any] | Callable[[Any], Any] | str,
         **subtask: int,
     ) -> Self:
         """Return a harness for the function of ``KeyedStream.reduce``."""
-        return cls(ReduceOperator(function, key_selector), **subtask)
+        check_function("function", function, ReduceFunction)
+        return cls(ReduceOperator(function, _key(key_selector)), **subtask)
 
     @classmethod
     def for_window(
         cls,
-        key_selector: KeySelector[Any, Any] | Callable[[Any], Any],
+        key_selector: KeySelector[Any, Any] | Callable[[Any], Any] | str,
         window_assigner: WindowAssigner[Any, Any],
         *,
         reduce: ReduceFunction[Any] | Callable[[Any, Any], Any] | None = None,
@@ -176,7 +210,7 @@ class OneInputMakers:
             raise ValueError(msg)
         strategy = "reduce" if reduce is not None else "aggregate" if aggregate is not None else "elements"
         operator = window_operator(
-            key_selector,
+            _key(key_selector),
             window_assigner,
             allowed_lateness_ms=allowed_lateness_ms,
             late_tag=None if side_output_late_data is None else side_output_late_data.tag_id,
@@ -193,4 +227,8 @@ def _one(plain: Callable[[Any], Operator], wrapper: Callable[[Any], Any], functi
     """Return the operator of a function, which has keyed state where there is a selector."""
     if key_selector is None:
         return plain(function)
-    return KeyedProcessOperator(wrapper(function), key_selector)
+    return KeyedProcessOperator(wrapper(function), _key(key_selector))
+
+
+def _key(selector: object) -> Any:
+    return checked_key_selector("key_selector", selector)

@@ -232,6 +232,14 @@ class TestWriterContext:
     earlier_runs: tuple[str, ...] = ()
     operator_uid: str = "sink"
     metric_group: InMemoryMetricGroup = field(default_factory=InMemoryMetricGroup)
+    #: What was staged, by name; the committer's context is given the same.
+    staged: dict[str, bytes] = field(default_factory=dict[str, bytes])
+
+    def stage(self, data: bytes) -> str:
+        """Keep staged data."""
+        name = f"{self.run_id}-{self.checkpoint_id}-{self.attempt_token}-{len(self.staged)}"
+        self.staged[name] = data
+        return name
 
 
 class TestBatchContext:
@@ -274,6 +282,12 @@ class TestCommitterContext:
     run_id: str = "1" * 32
     earlier_runs: tuple[str, ...] = ()
     metric_group: InMemoryMetricGroup = field(default_factory=InMemoryMetricGroup)
+    #: What was staged, by name.
+    staged: dict[str, bytes] = field(default_factory=dict[str, bytes])
+
+    def read_staged(self, name: str) -> bytes | None:
+        """Return staged data."""
+        return self.staged.get(name)
 
 
 @dataclass
@@ -290,6 +304,7 @@ class TestCommitRequest:
     known_failure: BaseException | None = None
     unknown_failure: BaseException | None = None
     may_be_committed: bool = False
+    subtask_id: int = 0
 
     def get_committable(self) -> Any:
         """Return the committable."""

@@ -1,14 +1,17 @@
 """A harness for user functions: one operator subtask with records, watermarks and time in the hands of a test.
 
-The function runs in the operator that jobs run it in, over keyed state in memory; no Spark, no threads, no files.
+The function runs in the operator that jobs run it in, over keyed state in memory; no Spark, no threads, and no files
+but those of sorts.
 """
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock._engine.operators.accumulators import AccumulatorRegistry
-from penstock._engine.operators.base import EpochContext, Operator, OperatorContext
+from penstock._engine.operators.base import EpochContext, Operator, OperatorContext, ReadingOperator
 from penstock._engine.operators.batch import RowBatch, watermark_only
 from penstock._engine.operators.clocks import InputClock, TaskClock
 from penstock._engine.operators.keyed import KeyedOperator
@@ -80,7 +83,9 @@ class OperatorHarness(OneInputMakers):
         self._parallelism = parallelism
         self._max_parallelism = max_parallelism
         self._key_groups = key_group_range(subtask_index, parallelism, max_parallelism)
-        self._files: dict[str, bytes] = {}
+        #: Of an operator that reads its input itself.
+        self._unread: list[RowBatch] = []
+        self._directory: tempfile.TemporaryDirectory[str] | None = None
         self._start = OperatorSnapshot(parallelism, MIN_WATERMARK, (), None)
         self._checkpoint_id = 0
         self._opened = self._ended = False
@@ -150,6 +155,10 @@ class OperatorHarness(OneInputMakers):
         Raises:
             ValueError: The input has ended before.
         """
+        if isinstance(self._operator, ReadingOperator):
+            self.open()
+            self._check_input()
+            self._take(self._operator.read_all(iter(self._unread)))
         self.process_watermark(MAX_WATERMARK)
         self._take(self._operator.end_input(0))
         self._finish()
@@ -281,6 +290,7 @@ class OperatorHarness(OneInputMakers):
                 job_name="harness",
                 operator_name=type(self._operator).__name__,
                 uid="operator",
+                sink_uid="operator",
                 subtask=self._subtask,
                 parallelism=self._parallelism,
                 max_parallelism=self._max_parallelism,
@@ -297,6 +307,8 @@ class OperatorHarness(OneInputMakers):
                     data, parts, epoch.checkpoint_id, epoch.token, None
                 ),
                 read_state=inline_data,
+                local_directory=self._local_directory,
+                stage=lambda data, epoch, number: f"{epoch.token}-{number}",
             )
         )
         self._watermark = self._start.watermark
@@ -306,10 +318,20 @@ class OperatorHarness(OneInputMakers):
         """Return the operator's keyed store: here one that is in memory whole."""
         return MemoryStore(self._key_groups, self._max_parallelism, inline_data)
 
+    def _local_directory(self) -> Path:
+        """Return the directory of operators that sort."""
+        if self._directory is None:
+            self._directory = tempfile.TemporaryDirectory(prefix="penstock-harness-")
+        return Path(self._directory.name)
+
     def close(self) -> None:
         """Close the function, if it was opened."""
-        if self._opened:
-            self._operator.close()
+        try:
+            if self._opened:
+                self._operator.close()
+        finally:
+            if self._directory is not None:
+                self._directory.cleanup()
 
     def __enter__(self) -> OperatorHarness:
         self.open()
@@ -342,7 +364,10 @@ class OperatorHarness(OneInputMakers):
             for record in records:
                 self._check_key(self._operator.selects[input_index](record))
         batch = RowBatch(records, None if timestamp is None else [timestamp] * len(records))
-        self._take(self._operator.process(batch, input_index))
+        if isinstance(self._operator, ReadingOperator):
+            self._unread.append(batch)
+        else:
+            self._take(self._operator.process(batch, input_index))
 
     def _finish(self) -> None:
         self._take(self._operator.finish())

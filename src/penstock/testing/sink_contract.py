@@ -13,43 +13,23 @@ own serializers.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from penstock._api.connectors.sink import (
-    CommittingSinkWriter,
-    StatefulSinkWriter,
-    SupportsCommitter,
-    SupportsWriterState,
-)
 from penstock.errors import PenstockError
 from penstock.testing.connector_contexts import (
-    TestCommitRequest,
-    TestCommitterContext,
     TestWriterContext,
     columns_of,
-    write_items,
 )
+from penstock.testing.sink_run import JOB_ID, SinkRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from penstock._api.connectors.serializer import SimpleVersionedSerializer
-    from penstock._api.connectors.sink import Sink, SinkWriter
+    from penstock._api.connectors.sink import Sink
 
-__all__ = ["SinkCheckpoint", "SinkContract", "SinkRun", "SinkUnderTest"]
-
-_JOB_ID, _RUN_ID = "f" * 32, "e" * 32
-
-
-@dataclass(frozen=True, slots=True)
-class SinkCheckpoint:
-    """A sink's part of a checkpoint, as versioned bytes: each writer's states and committables."""
-
-    checkpoint_id: int
-    states: tuple[tuple[tuple[int, bytes], ...], ...] = ()
-    committables: tuple[tuple[int, bytes], ...] = ()
+__all__ = ["SinkContract", "SinkUnderTest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,173 +41,13 @@ class SinkUnderTest:
         read: Reads the published records of the target.
         lose_staged: Deletes all staged data, as a cleaner of temporary files would; does nothing for a sink whose
             committables contain the data.
+        staged: What writers stage with ``WriterInitContext.stage``; it is lost, too, where ``lose_staged`` is called.
     """
 
     sink: Sink[Any]
     read: Callable[[], Iterable[Any]]
     lose_staged: Callable[[], None]
-
-
-class SinkRun:
-    """One run of a sink, from the beginning or from a checkpoint.
-
-    Args:
-        sink: The sink.
-        parallelism: The number of writers.
-        checkpoint: The checkpoint to continue from; the caller commits its committables.
-        keep_writers: Keep each writer from epoch to epoch; else a new one is made for every epoch.
-        job_id: The job.
-        run_id: The run of the job.
-    """
-
-    def __init__(
-        self,
-        sink: Sink[Any],
-        parallelism: int = 1,
-        checkpoint: SinkCheckpoint | None = None,
-        keep_writers: bool = True,
-        *,
-        job_id: str = _JOB_ID,
-        run_id: str = _RUN_ID,
-    ) -> None:
-        self._job_id, self._run_id = job_id, run_id
-        self._sink, self._parallelism, self._keep_writers = sink, parallelism, keep_writers
-        self._last = checkpoint or SinkCheckpoint(0)
-        self._restored_id = None if checkpoint is None else checkpoint.checkpoint_id
-        self._contexts = [self._new_context(index) for index in range(parallelism)]
-        self._states = self._deal_states(self._last)
-        self._writers: list[SinkWriter[Any] | None] = [None] * parallelism
-        self._dropped: list[SinkWriter[Any]] = []
-        self._tries = 0
-
-    def _new_context(self, subtask: int) -> TestWriterContext:
-        return TestWriterContext(
-            subtask,
-            self._parallelism,
-            restored_checkpoint_id=self._restored_id,
-            job_id=self._job_id,
-            run_id=self._run_id,
-        )
-
-    def _deal_states(self, checkpoint: SinkCheckpoint) -> list[list[tuple[int, bytes]]]:
-        states = [state for writer in checkpoint.states for state in writer]
-        return [states[index :: self._parallelism] for index in range(self._parallelism)]
-
-    def epoch(self, *records: Sequence[Any], end_of_input: bool = False) -> SinkCheckpoint:
-        """Run one epoch, and return its checkpoint, which commits nothing.
-
-        Args:
-            *records: For each writer its records; an Arrow RecordBatch among them is written as a batch of columns.
-            end_of_input: Whether this is the last epoch.
-        """
-        self._last = self._attempt(records, end_of_input=end_of_input)
-        self._states = [list(states) for states in self._last.states]
-        if not self._keep_writers or end_of_input:
-            self.close()
-        return self._last
-
-    def void_epoch(self, *records: Sequence[Any]) -> None:
-        """Run an epoch whose checkpoint never completes: the next one continues from the one before."""
-        self._attempt(records, end_of_input=False)
-        self.drop_writers()
-
-    def drop_writers(self) -> None:
-        """Let the next epoch run in another process: its writers are made from the states.
-
-        The old ones are closed at the worst moment, when the new ones have flushed their epoch.
-        """
-        self._dropped += [writer for writer in self._writers if writer is not None]
-        self._writers = [None] * self._parallelism
-        self._contexts = [self._new_context(index) for index in range(self._parallelism)]
-
-    def _attempt(self, records: Sequence[Sequence[Any]], *, end_of_input: bool) -> SinkCheckpoint:
-        self._tries += 1
-        checkpoint_id = self._last.checkpoint_id + 1
-        states: list[tuple[tuple[int, bytes], ...]] = []
-        committables: list[tuple[int, bytes]] = []
-        for subtask in range(self._parallelism):
-            context = self._contexts[subtask]
-            context.checkpoint_id = checkpoint_id
-            context.attempt_token = f"{id(self):x}-{self._tries}-{subtask}"
-            writer = self._writer(subtask)
-            if subtask < len(records) and records[subtask]:
-                write_items(writer, records[subtask])
-            writer.flush(end_of_input)
-            self._close_dropped()
-            committables += self._prepared(writer)
-            states.append(self._snapshot(writer, checkpoint_id))
-        return SinkCheckpoint(checkpoint_id, tuple(states), tuple(committables))
-
-    def _close_dropped(self) -> None:
-        dropped, self._dropped = self._dropped, []
-        for writer in dropped:
-            writer.close()
-
-    def _writer(self, subtask: int) -> SinkWriter[Any]:
-        writer = self._writers[subtask]
-        if writer is None:
-            context = self._contexts[subtask]
-            if isinstance(self._sink, SupportsWriterState):
-                sink = cast("SupportsWriterState[Any, Any]", self._sink)
-                serializer = sink.get_writer_state_serializer()
-                state = [serializer.deserialize(*data) for data in self._states[subtask]]
-                writer = sink.restore_writer(context, state) if state else self._sink.create_writer(context)
-            else:
-                writer = self._sink.create_writer(context)
-            self._writers[subtask] = writer
-        return writer
-
-    def _prepared(self, writer: SinkWriter[Any]) -> list[tuple[int, bytes]]:
-        if not isinstance(self._sink, SupportsCommitter):
-            return []
-        assert isinstance(writer, CommittingSinkWriter), f"{writer!r} must be a CommittingSinkWriter"
-        serializer = cast("SupportsCommitter[Any]", self._sink).get_committable_serializer()
-        return _all_serialized(serializer, cast("CommittingSinkWriter[Any, Any]", writer).prepare_commit())
-
-    def _snapshot(self, writer: SinkWriter[Any], checkpoint_id: int) -> tuple[tuple[int, bytes], ...]:
-        if not isinstance(self._sink, SupportsWriterState):
-            return ()
-        assert isinstance(writer, StatefulSinkWriter), f"{writer!r} must be a StatefulSinkWriter"
-        serializer = cast("SupportsWriterState[Any, Any]", self._sink).get_writer_state_serializer()
-        states = cast("StatefulSinkWriter[Any, Any]", writer).snapshot_state(checkpoint_id)
-        return tuple(_all_serialized(serializer, states))
-
-    def commit(self, checkpoint: SinkCheckpoint, *, may_be_committed: bool = False) -> list[TestCommitRequest]:
-        """Commit a checkpoint with a new committer and return its answers.
-
-        Args:
-            checkpoint: The checkpoint.
-            may_be_committed: The property of the requests: whether an earlier try may have committed it.
-
-        Raises:
-            AssertionError: A committable was not committed.
-        """
-        if not isinstance(self._sink, SupportsCommitter):
-            return []
-        sink = cast("SupportsCommitter[Any]", self._sink)
-        serializer = sink.get_committable_serializer()
-        requests = [
-            TestCommitRequest(
-                serializer.deserialize(*data), checkpoint.checkpoint_id, may_be_committed=may_be_committed
-            )
-            for data in checkpoint.committables
-        ]
-        committer = sink.create_committer(TestCommitterContext(self._job_id, run_id=self._run_id))
-        committer.commit(requests)
-        committer.close()
-        for request in requests:
-            failure = request.known_failure or request.unknown_failure
-            assert failure is None, f"{request.committable!r} failed: {failure!r}"
-            assert not request.retry, f"{request.committable!r} was put off"
-        return requests
-
-    def close(self) -> None:
-        """Close all writers, as after an error."""
-        self._close_dropped()
-        for writer in self._writers:
-            if writer is not None:
-                writer.close()
-        self._writers = [None] * self._parallelism
+    staged: dict[str, bytes] = field(default_factory=dict[str, bytes])
 
 
 class SinkContract:
@@ -275,7 +95,7 @@ class SinkContract:
         """All records are in the target once the last checkpoint is committed, in the order of one writer."""
         for keep_writers in (True, False):
             test = self._make()
-            run = SinkRun(test.sink, keep_writers=keep_writers)
+            run = _run(test, keep_writers=keep_writers)
             for records in self._epochs:
                 run.commit(run.epoch(records))
             run.commit(run.epoch(end_of_input=True))
@@ -284,7 +104,7 @@ class SinkContract:
     def check_nothing_appears_before_its_commit(self) -> None:
         """Written and prepared, but uncommitted data is not visible."""
         test = self._make()
-        run = SinkRun(test.sink)
+        run = _run(test)
         checkpoint = run.epoch(self._records, end_of_input=True)
         self._same(test, [], "before the commit")
         run.commit(checkpoint)
@@ -293,7 +113,7 @@ class SinkContract:
     def check_committing_twice_is_committing_once(self) -> None:
         """A commit may be repeated, also by a new committer after later commits."""
         test = self._make()
-        run = SinkRun(test.sink)
+        run = _run(test)
         first = run.epoch(self._epochs[0])
         run.commit(first)
         run.commit(first, may_be_committed=True)
@@ -306,9 +126,10 @@ class SinkContract:
     def check_what_is_lost_before_its_commit_is_an_error(self) -> None:
         """A first commit that misses staged data does not count as done: it raises, or has all records."""
         test = self._make()
-        run = SinkRun(test.sink)
+        run = _run(test)
         checkpoint = run.epoch(self._records, end_of_input=True)
         test.lose_staged()
+        test.staged.clear()
         try:
             run.commit(checkpoint)
         except Exception:  # noqa: BLE001 - whatever the committer raises, the job hears of the loss
@@ -318,12 +139,12 @@ class SinkContract:
     def check_aborted_epoch_leaves_nothing(self) -> None:
         """An epoch that is aborted after prepare_commit, or in the middle, counts only when it is run again."""
         test = self._make()
-        run = SinkRun(test.sink)
+        run = _run(test)
         accepted = run.epoch(self._epochs[0])
         run.commit(accepted)
         run.epoch(self._epochs[1])  # prepared, but its checkpoint never completes
         run.close()
-        again = SinkRun(test.sink, checkpoint=accepted)
+        again = _run(test, checkpoint=accepted)
         again.commit(again.epoch(self._epochs[1]))
         again.commit(again.epoch(self._epochs[2], end_of_input=True))
         self._same(test, self._records, "after an aborted epoch was run again")
@@ -332,7 +153,7 @@ class SinkContract:
         """A writer may run any of the epochs, continue with the next one or not, and run some that never count."""
         for fates in product(("kept", "dropped", "void"), repeat=2):
             test = self._make()
-            run = SinkRun(test.sink)
+            run = _run(test)
             run.commit(run.epoch(self._epochs[0]))
             for fate, records in zip(fates, self._epochs[1:], strict=True):
                 if fate == "void":
@@ -346,11 +167,11 @@ class SinkContract:
     def check_only_the_accepted_attempt_counts(self) -> None:
         """Two attempts of one epoch may both prepare; the one that is not accepted changes nothing."""
         test = self._make()
-        start = SinkRun(test.sink)
+        start = _run(test)
         before = start.epoch(self._epochs[0])
         start.commit(before)
         start.close()
-        lost, accepted = SinkRun(test.sink, checkpoint=before), SinkRun(test.sink, checkpoint=before)
+        lost, accepted = _run(test, checkpoint=before), _run(test, checkpoint=before)
         lost.epoch(self._epochs[1])
         accepted.commit(accepted.epoch(self._epochs[1]))
         lost.epoch(self._epochs[2], end_of_input=True)  # a zombie that writes on
@@ -361,10 +182,10 @@ class SinkContract:
     def check_commits_left_over_from_before_a_crash(self) -> None:
         """Data that was prepared before a crash is committed after it, and then the run continues."""
         test = self._make()
-        run = SinkRun(test.sink)
+        run = _run(test)
         checkpoint = run.epoch([*self._epochs[0], *self._epochs[1]])
         del run  # killed: nothing is closed
-        again = SinkRun(test.sink, checkpoint=checkpoint)
+        again = _run(test, checkpoint=checkpoint)
         again.commit(checkpoint, may_be_committed=True)
         again.commit(again.epoch(self._epochs[2], end_of_input=True))
         self._same(test, self._records, "after a crash between checkpoint and commit")
@@ -373,11 +194,11 @@ class SinkContract:
         """States of two writers may go to one or to three."""
         for parallelism in (1, 3):
             test = self._make()
-            run = SinkRun(test.sink, 2)
+            run = _run(test, 2)
             checkpoint = run.epoch(self._epochs[0], self._epochs[1])
             run.commit(checkpoint)
             run.close()
-            again = SinkRun(test.sink, parallelism, checkpoint)
+            again = _run(test, parallelism, checkpoint)
             again.commit(again.epoch(self._epochs[2], end_of_input=True))
             self._same(test, self._records, f"after a restore at parallelism {parallelism}")
 
@@ -387,12 +208,12 @@ class SinkContract:
         Penstock may refuse a second start from there, because its unfinished data may be published by then.
         """
         test = self._make()
-        run = SinkRun(test.sink)
+        run = _run(test)
         older = run.epoch(self._epochs[0])
         run.commit(older)
         run.close()
         for _ in range(2):
-            again = SinkRun(test.sink, checkpoint=older)
+            again = _run(test, checkpoint=older)
             try:
                 again.commit(again.epoch([*self._epochs[1], *self._epochs[2]], end_of_input=True))
             except PenstockError:
@@ -403,15 +224,15 @@ class SinkContract:
 
     def check_jobs_that_share_the_target(self) -> None:
         """The commits of a job do not touch the staged data of another one, even with the same id."""
-        for job_id in ("a" * 32, _JOB_ID):
+        for job_id in ("a" * 32, JOB_ID):
             test = self._make()
-            run, other = SinkRun(test.sink), SinkRun(test.sink, job_id=job_id, run_id="b" * 32)
+            run, other = _run(test), _run(test, job_id=job_id, run_id="b" * 32)
             first = run.epoch(self._epochs[0])
             other.commit(other.epoch(self._epochs[1]))
             other.commit(other.epoch(end_of_input=True))
             run.commit(first)
             run.commit(run.epoch(self._epochs[2], end_of_input=True))
-            self._same(test, self._records, f"after another job of {'this' if job_id == _JOB_ID else 'another'} id")
+            self._same(test, self._records, f"after another job of {'this' if job_id == JOB_ID else 'another'} id")
 
     def check_copy_takes_nothing_of_the_other_job(self) -> None:
         """A job that starts from a checkpoint of another one, which continues, leaves it all that it has staged.
@@ -434,9 +255,9 @@ class SinkContract:
             assert not often, f"with a copy that ended {when} the other continued: {list(often)[:3]} too often"
 
     def _copy(self, test: SinkUnderTest, *, is_first: bool) -> None:
-        run = SinkRun(test.sink)
+        run = _run(test)
         checkpoint = run.epoch(self._epochs[0])
-        copy = SinkRun(test.sink, checkpoint=checkpoint, job_id="c" * 32, run_id="d" * 32)
+        copy = _run(test, checkpoint=checkpoint, job_id="c" * 32, run_id="d" * 32)
         if not is_first:
             run.commit(checkpoint)
             run.commit(run.epoch(self._epochs[1]))
@@ -455,7 +276,7 @@ class SinkContract:
         half = len(second) // 2
         for keep_writers in (True, False):
             test = self._make()
-            run = SinkRun(test.sink, keep_writers=keep_writers)
+            run = _run(test, keep_writers=keep_writers)
             run.commit(run.epoch([self._to_batch(first)]))
             run.void_epoch([self._to_batch(second)])
             run.commit(run.epoch([*second[:half], self._to_batch(second).slice(half), *third[:1]]))
@@ -465,7 +286,7 @@ class SinkContract:
     def check_empty_input(self) -> None:
         """A writer without records makes nothing to see."""
         test = self._make()
-        run = SinkRun(test.sink, 2)
+        run = _run(test, 2)
         run.commit(run.epoch())
         run.commit(run.epoch(end_of_input=True))
         self._same(test, [], "without any record")
@@ -473,7 +294,7 @@ class SinkContract:
     def check_close_is_idempotent(self) -> None:
         """A writer may be closed twice, with records that were never flushed."""
         test = self._make()
-        writer = test.sink.create_writer(replace(TestWriterContext(), job_id=_JOB_ID))
+        writer = test.sink.create_writer(replace(TestWriterContext(), job_id=JOB_ID, staged=test.staged))
         writer.write_all(self._epochs[0])
         writer.close()
         writer.close()
@@ -486,6 +307,5 @@ class SinkContract:
         assert not extra, f"{when}: {extra.total()} records too many, such as {list(extra)[:3]}"
 
 
-def _all_serialized(serializer: SimpleVersionedSerializer[Any], values: Iterable[Any]) -> list[tuple[int, bytes]]:
-    version = serializer.get_version()
-    return [(version, serializer.serialize(value)) for value in values]
+def _run(test: SinkUnderTest, *args: Any, **options: Any) -> SinkRun:
+    return SinkRun(test.sink, *args, staged=test.staged, **options)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from penstock._api.connectors.serializer import SimpleVersionedSerializer
     from penstock._api.connectors.source import Source, SplitEnumerator
+    from penstock._api.connectors.split import SourceEvent
 
 __all__ = ["SourceCheckpoint", "SourceContract", "SourceRun"]
 
@@ -120,6 +121,8 @@ class SourceRun:
 
     def _run_reader(self, subtask: int, polls: int) -> None:
         reader = self._reader(subtask)
+        for event in self._events_for(subtask):
+            reader.handle_source_events(event)
         output = self._outputs[subtask]
         by_turns = self._takes_batches == "by turns"
         output.takes_batches = self.checkpoint_id % 2 == 1 if by_turns else self._takes_batches is True
@@ -142,6 +145,12 @@ class SourceRun:
             output.open_splits.clear()
             reader.close()
 
+    def _events_for(self, subtask: int) -> list[SourceEvent]:
+        """Take the enumerator's events for a reader."""
+        events = [event for receiver, event in self.context.events if receiver == subtask]
+        self.context.events = [(receiver, event) for receiver, event in self.context.events if receiver != subtask]
+        return events
+
     def _reader(self, subtask: int) -> SourceReader[Any, Any]:
         """Return a subtask's reader with all that was assigned to it."""
         assigned = self.context.assigned.pop(subtask, [])
@@ -149,15 +158,25 @@ class SourceRun:
         if reader is None:
             reader = self._readers[subtask] = self._source.create_reader(self._reader_contexts[subtask])
             reader.add_splits([*self._splits[subtask], *assigned])
+            self._hand_events(subtask, reader)
             if subtask in self.context.no_more_splits:
                 reader.notify_no_more_splits()
             reader.start()
             return reader
         if assigned:
             reader.add_splits(assigned)
+        self._hand_events(subtask, reader)
         if subtask in self.context.no_more_splits:
             reader.notify_no_more_splits()
         return reader
+
+    def _hand_events(self, subtask: int, reader: SourceReader[Any, Any]) -> None:
+        events, self.context.events = self.context.events, []
+        for receiver, event in events:
+            if receiver == subtask:
+                reader.handle_source_events(event)
+            else:
+                self.context.events.append((receiver, event))
 
     def _deliver(self) -> None:
         """Let the enumerator see what the readers sent in this epoch."""
@@ -180,6 +199,7 @@ class SourceRun:
                 self.close()
                 return self.records
             self.epoch(polls)
+            self.context.run_async_calls()
         msg = f"the source did not end within {_MOST_EPOCHS} epochs"
         raise AssertionError(msg)
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from penstock._api.functions.broadcast import BroadcastProcessFunction, KeyedBroadcastProcessFunction
+from penstock._api.functions.co import CoFlatMapFunction, CoMapFunction, CoProcessFunction, KeyedCoProcessFunction
+from penstock._api.functions.joins import ProcessJoinFunction
+from penstock._builders.checks import check_function, checked_key_selector
 from penstock._engine.operators.broadcast import BroadcastProcessOperator, KeyedBroadcastProcessOperator
 from penstock._engine.operators.co_process import (
     CoFlatMapOperator,
@@ -19,9 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from penstock._api.functions.basic import KeySelector
-    from penstock._api.functions.broadcast import BroadcastProcessFunction, KeyedBroadcastProcessFunction
-    from penstock._api.functions.co import CoFlatMapFunction, CoMapFunction, CoProcessFunction, KeyedCoProcessFunction
-    from penstock._api.functions.joins import ProcessJoinFunction
     from penstock._api.output_tag import OutputTag
     from penstock._api.state.descriptors import MapStateDescriptor
     from penstock._engine.operators.base import Operator
@@ -63,35 +64,39 @@ class TwoInputHarness(OperatorHarness):
     @classmethod
     def for_co_map(cls, function: CoMapFunction[Any, Any, Any], **subtask: int) -> TwoInputHarness:
         """Return a harness for the function of ``ConnectedStreams.map``, without keys."""
+        check_function("function", function, CoMapFunction, or_callable=False)
         return cls(CoMapOperator(function), **subtask)
 
     @classmethod
     def for_co_flat_map(cls, function: CoFlatMapFunction[Any, Any, Any], **subtask: int) -> TwoInputHarness:
         """Return a harness for the function of ``ConnectedStreams.flat_map``, without keys."""
+        check_function("function", function, CoFlatMapFunction, or_callable=False)
         return cls(CoFlatMapOperator(function), **subtask)
 
     @classmethod
     def for_co_process(cls, function: CoProcessFunction[Any, Any, Any], **subtask: int) -> TwoInputHarness:
         """Return a harness for the function of ``ConnectedStreams.process``, without keys."""
+        check_function("function", function, CoProcessFunction, or_callable=False)
         return cls(CoProcessOperator(function), **subtask)
 
     @classmethod
     def for_keyed_co_process(
         cls,
         function: KeyedCoProcessFunction[Any, Any, Any, Any],
-        key_selector1: KeySelector[Any, Any] | Callable[[Any], Any],
-        key_selector2: KeySelector[Any, Any] | Callable[[Any], Any],
+        key_selector1: KeySelector[Any, Any] | Callable[[Any], Any] | str,
+        key_selector2: KeySelector[Any, Any] | Callable[[Any], Any] | str,
         **subtask: int,
     ) -> TwoInputHarness:
         """Return a harness for the function of ``ConnectedStreams.process`` after ``key_by``."""
-        return cls(KeyedCoProcessOperator(function, key_selector1, key_selector2), **subtask)
+        check_function("function", function, KeyedCoProcessFunction, or_callable=False)
+        return cls(KeyedCoProcessOperator(function, *_keys(key_selector1, key_selector2)), **subtask)
 
     @classmethod
     def for_interval_join(
         cls,
         function: ProcessJoinFunction[Any, Any, Any],
-        key_selector1: KeySelector[Any, Any] | Callable[[Any], Any],
-        key_selector2: KeySelector[Any, Any] | Callable[[Any], Any],
+        key_selector1: KeySelector[Any, Any] | Callable[[Any], Any] | str,
+        key_selector2: KeySelector[Any, Any] | Callable[[Any], Any] | str,
         *,
         lower_ms: int,
         upper_ms: int,
@@ -109,9 +114,14 @@ class TwoInputHarness(OperatorHarness):
             late: The side outputs for late records of each side.
             **subtask: ``subtask_index``, ``parallelism`` and ``max_parallelism``.
         """
+        check_function("function", function, ProcessJoinFunction, or_callable=False)
         tags = [None if tag is None else tag.tag_id for tag in late]
         operator = IntervalJoinOperator(
-            function, key_selector1, key_selector2, lower_ms=lower_ms, upper_ms=upper_ms, late_tags=(tags[0], tags[1])
+            function,
+            *_keys(key_selector1, key_selector2),
+            lower_ms=lower_ms,
+            upper_ms=upper_ms,
+            late_tags=(tags[0], tags[1]),
         )
         return cls(operator, **subtask)
 
@@ -126,18 +136,20 @@ class TwoInputHarness(OperatorHarness):
             *descriptors: The descriptors that were given to ``broadcast``.
             **subtask: ``subtask_index``, ``parallelism`` and ``max_parallelism``.
         """
+        check_function("function", function, BroadcastProcessFunction, or_callable=False)
         return cls(BroadcastProcessOperator(function, descriptors), **subtask)
 
     @classmethod
     def for_keyed_broadcast_process(
         cls,
         function: KeyedBroadcastProcessFunction[Any, Any, Any, Any],
-        key_selector: KeySelector[Any, Any] | Callable[[Any], Any],
+        key_selector: KeySelector[Any, Any] | Callable[[Any], Any] | str,
         *descriptors: MapStateDescriptor,
         **subtask: int,
     ) -> TwoInputHarness:
         """Return a harness for the same on a keyed stream."""
-        return cls(KeyedBroadcastProcessOperator(function, key_selector, descriptors), **subtask)
+        check_function("function", function, KeyedBroadcastProcessFunction, or_callable=False)
+        return cls(KeyedBroadcastProcessOperator(function, _keys(key_selector)[0], descriptors), **subtask)
 
     def process_element2(self, value: Any, timestamp: int | None = None) -> None:
         """Process one record of the second input; like ``process_element``."""
@@ -166,3 +178,7 @@ class TwoInputHarness(OperatorHarness):
     def _rise(self, input_index: int, timestamp: int) -> None:
         self._marks[input_index] = max(self._marks[input_index], timestamp)
         super().process_watermark(min(self._marks))
+
+
+def _keys(*selectors: object) -> list[Any]:
+    return [checked_key_selector("key_selector", selector) for selector in selectors]

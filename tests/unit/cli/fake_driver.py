@@ -41,6 +41,7 @@ class FakeDriver:
     accumulators: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
     #: What its sinks have lost, as REST shows it.
     given_up: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    recovery: dict[str, Any] = field(default_factory=dict[str, Any])
     address: str = ""
     #: (method, path, body) of all requests but GET.
     asked: list[tuple[str, str, Any]] = field(default_factory=list[tuple[str, str, Any]])
@@ -90,12 +91,17 @@ class FakeDriver:
 
     def details(self) -> dict[str, Any]:
         vertex = {
+            "id": "ab" * 16,
             "name": "Source: numbers -> Map",
             "parallelism": 2,
             "status": "RUNNING",
             "metrics": {"read-records": 0, "write-records": 12_345},
         }
-        return {**self.row(), "vertices": [vertex], "penstock": {"given_up_committables": self.given_up}}
+        return {
+            **self.row(),
+            "vertices": [vertex],
+            "penstock": {"given_up_committables": self.given_up, "recovery": self.recovery},
+        }
 
     def checkpoints(self) -> dict[str, Any]:
         last = {"id": 4, "external_path": "/checkpoints/chk-4", "latest_ack_timestamp": 1_795_229_591_851}

@@ -49,6 +49,18 @@ def test_what_was_touched_lately_is_left_alone(penstock: Command, leftover: Path
     assert leftover.exists()
 
 
+def test_events_of_a_lost_batch_job_count_after_a_week_or_when_told(penstock: Command, tmp_path: Path) -> None:
+    events = tmp_path / "ha" / ("ab" * 16) / "events" / "00000001"
+    events.parent.mkdir(parents=True)
+    events.write_bytes(b"")
+    setting = ("clean", "-D", f"high-availability.storageDir={tmp_path / 'ha'}", "--no-local", "--min-age", "0 s")
+    assert penstock(*setting).out == ""
+    done = penstock(*setting, "--older-than", "0 s", "--remove")
+    assert "job events" in done.out
+    assert str(events) in done.out
+    assert not events.exists()
+
+
 def test_directory_that_cannot_be_read_is_one_line(penstock: Command, leftover: Path) -> None:
     done = penstock("clean", "--checkpoint-dir", str(leftover), "--no-local")
     assert done.code in (1, 75)

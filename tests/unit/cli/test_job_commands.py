@@ -126,6 +126,16 @@ def test_info_shows_what_committers_gave_up(penstock: Command, driver: FakeDrive
     assert "Given up" not in penstock("info", "prices").out
 
 
+def test_info_shows_what_a_batch_job_has_recovered_and_what_ran_again(penstock: Command, driver: FakeDriver) -> None:
+    assert "Recovered" not in penstock("info", "prices").out
+    [vertex] = json.loads(penstock("info", "prices", "--json").out)["job"]["vertices"]
+    driver.recovery = {"recorded": 3, "recovered": {vertex["id"]: 2}, "ran_again": {vertex["id"]: 1}, "damage": "cut"}
+    lines = [line.split(maxsplit=1) for line in penstock("info", "prices").out.splitlines()]
+    assert ["Recovered", f"2 finished subtasks: {vertex['name']} (2)"] in lines
+    assert ["Ran", f"again        1 finished subtask: {vertex['name']} (1)"] in lines
+    assert ["Damaged", "events   cut"] in lines
+
+
 def test_stop_waits_and_prints_the_savepoint_alone_on_standard_output(penstock: Command, driver: FakeDriver) -> None:
     driver.answers = [IN_PROGRESS, completed({"location": SAVEPOINT})]
     done = penstock("stop", "prices", "--drain", "--savepoint-path", "sp")

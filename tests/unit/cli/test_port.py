@@ -54,7 +54,7 @@ def test_imports_and_uses_are_changed_and_all_else_stays() -> None:
     [
         ("from pyflink.table import StreamTableEnvironment", "penstock.table.StreamTableEnvironment", "Spark SQL"),
         ("import pyflink.table.expressions", "penstock.table.expressions", "Spark SQL"),
-        ("from pyflink.datastream.connectors.kafka import KafkaSource", "KafkaSource", "not there yet"),
+        ("from pyflink.datastream.connectors.pulsar import PulsarSink", "PulsarSink", "ulsar"),
         ("from pyflink.datastream import SourceFunction", "SourceFunction", "write a Source"),
         ("from pyflink.datastream import Nonsense", "penstock.datastream.Nonsense", "no such name"),
         ("import pyflink.datastream as ds; ds.SinkFunction", "SinkFunction", "Sink in Python"),

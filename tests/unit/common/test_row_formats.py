@@ -196,6 +196,14 @@ def test_avro_holds_rows_and_gives_them_back() -> None:
     assert str(read.get_produced_type()).startswith("RowTypeInfo(id: Long, note: String")
 
 
+def test_avro_takes_the_names_of_a_type_without_names_for_positions_where_the_schema_has_others() -> None:
+    for fields, expected in ((("id", "name"), [1, 2]), (("f1", "f0"), [2, 1])):
+        schema = {"type": "record", "name": "R", "fields": [{"name": name, "type": "int"} for name in fields]}
+        text = json.dumps(schema)
+        message = AvroRowSerializationSchema(avro_schema_string=text).serialize(Row(f0=1, f1=2))
+        assert list(AvroRowDeserializationSchema(avro_schema_string=text).deserialize(message)) == expected
+
+
 def test_avro_that_does_not_fit_is_an_error() -> None:
     text = json.dumps(AVRO)
     with pytest.raises(MessageFormatError, match="as Avro"):

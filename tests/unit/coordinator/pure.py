@@ -51,7 +51,7 @@ class Told:
     """One coordinator, and what it answers."""
 
     def __init__(self, *events: ev.Event, **keys: str) -> None:
-        self.coordinator = JobCoordinator(TOPOLOGY, settings(**keys), RUN, 2)
+        self.coordinator = JobCoordinator(TOPOLOGY, settings(**keys), RUN)
         self.first = self.coordinator.begin(NOW)
         for event in events:
             self.tell(event)
@@ -100,7 +100,7 @@ def _token(vertex: int, index: int) -> int:
 
 
 def ended(checkpoint_id: int, **what: Any) -> ev.EpochEnded:
-    return ev.EpochEnded(outcome(checkpoint_id, **what), 100)
+    return ev.EpochEnded(outcome(checkpoint_id, **what), 100, 2)
 
 
 #: The tokens of those that send.

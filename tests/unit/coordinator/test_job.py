@@ -87,7 +87,7 @@ def test_the_end_of_all_input_is_the_end_of_the_job() -> None:
 def test_a_failure_restarts_the_job_as_often_as_the_strategy_says(cause: TaskFailure | Exception) -> None:
     job = Told(*STARTED, **RESTARTS)
     in_a_task = isinstance(cause, TaskFailure)
-    event = ev.EpochEnded(EpochOutcome((), (cause,)), 1) if in_a_task else ev.EpochFailed(cause)
+    event = ev.EpochEnded(EpochOutcome((), (cause,)), 1, 2) if in_a_task else ev.EpochFailed(cause)
     assert job.names(event) == "ReportFailure LogMessage ChangeStatus CloseEnumerators SetAlarm"
     assert job.phase is Phase.BACKING_OFF
     assert job.names(ev.AlarmFired(2)) == "ChangeStatus StartEnumerators"
@@ -200,6 +200,7 @@ def test_a_bug_leaves_the_coordinator_as_an_internal_error_with_the_last_events(
 ) -> None:
     job = Told(*STARTED)
     monkeypatch.setattr(job.coordinator.state, "void_reason", lambda *_: {}["missing"])
-    with pytest.raises(InternalError, match=r"(?s)KeyError: 'missing'\n.*EPOCH: EpochEnded\(wall_ms=100\)") as raised:
+    told = r"(?s)KeyError: 'missing'\n.*EPOCH: EpochEnded\(wall_ms=100, slots=2\)"
+    with pytest.raises(InternalError, match=told) as raised:
         job.tell(ended(2))
     assert isinstance(raised.value.__cause__, KeyError)

@@ -21,8 +21,9 @@ REACTIONS = SCHEDULERS[JobType.STREAMING].reactions
 
 
 def test_each_event_has_a_reaction_in_some_phase_and_each_phase_but_the_last_one_some_event() -> None:
-    assert {event for _, event in REACTIONS} == set(EVENTS)
-    assert {phase for phase, _ in REACTIONS} == set(Phase) - {Phase.ENDED}
+    every = REACTIONS.keys() | SCHEDULERS[JobType.BATCH].reactions.keys()
+    assert {event for _, event in every} == set(EVENTS)
+    assert {phase for phase, _ in every} == set(Phase) - {Phase.ENDED}
 
 
 @pytest.mark.parametrize(
@@ -48,9 +49,11 @@ def test_a_job_that_breaks_off_takes_the_answer_to_whatever_was_on_its_way() -> 
         ev.StartRecorded,
         ev.ChainEntriesListed,
         ev.ChainEntryRead,
+        ev.JobEventsFound,
     }
     for phase in STOPPING:
-        assert {event for at, event in REACTIONS if at is phase} == answers
+        both = REACTIONS.keys() | SCHEDULERS[JobType.BATCH].reactions.keys()
+        assert {event for at, event in both if at is phase} == answers
 
 
 def test_life_and_progress_share_no_reaction() -> None:

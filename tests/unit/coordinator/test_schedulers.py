@@ -19,7 +19,7 @@ BATCH = replace(TOPOLOGY, graph=replace(TOPOLOGY.graph, job_type=JobType.BATCH))
 def test_a_scheduler_in_the_table_is_that_of_the_jobs_of_its_type() -> None:
     assert set(SCHEDULERS) == set(JobType)
     for topology, kind in ((BATCH, StageScheduler), (TOPOLOGY, EpochScheduler)):
-        coordinator = JobCoordinator(topology, settings(), RUN, 2)
+        coordinator = JobCoordinator(topology, settings(), RUN)
         assert type(coordinator._scheduler) is kind
         coordinator.begin(NOW)
         coordinator.handle(ev.ChainEntriesListed(()), NOW)

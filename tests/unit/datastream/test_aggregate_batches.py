@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -142,6 +143,30 @@ def test_records_that_wait_are_in_their_window_at_its_last_moment_and_not_before
             given = ColumnBatch(columns, timestamps=int64_column(stamps), watermarks=marks)
             found.append([record for _, out in operator.process_columns(given, 0) for record in out.rows().records])
         assert found == [[], [], [{"k": "a", "window_start": 0, "window_end": 10, "v_sum": 2}]]
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("scale", [0, 2])
+def test_a_sum_of_decimals_has_all_of_its_digits(sign: int, scale: int) -> None:
+    """Arrow's own sums of 38 digits wrap around."""
+    most = sign * Decimal(9 * 10**37).scaleb(-scale)
+    aggregates = ColumnAggregates("k", [("v", "sum"), ("v", "mean")])
+    batch = pa.record_batch({"k": [1, 1], "v": pa.array([most, most], pa.decimal128(38, scale))})
+    partials = aggregates.partials(aggregates.columns_of(batch))
+    ((_, *held),) = aggregates.rows(aggregates.combined([partials, partials]))
+    results = [[value] for value in aggregates.get_result(tuple(held))]
+    assert aggregates.results([1], results, partials.schema, {}).to_pydict() == {
+        "k": [1],
+        "v_sum": [sign * Decimal(36 * 10**37).scaleb(-scale)],
+        "v_mean": [float(most)],
+    }
+
+
+def test_a_sum_of_decimals_that_no_column_can_hold_is_an_error() -> None:
+    values = pa.array([Decimal(9 * 10**75)] * 2, pa.decimal256(76, 0))
+    aggregates = ColumnAggregates("k", [("v", "sum")])
+    with pytest.raises(BatchColumnsError, match="more than 76 digits; cast it to floating point"):
+        aggregates.partials(aggregates.columns_of(pa.record_batch({"k": [1, 1], "v": values})))
 
 
 def test_a_sum_that_has_no_place_in_64_bits_is_an_error_and_does_not_wrap() -> None:

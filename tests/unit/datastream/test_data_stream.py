@@ -11,6 +11,7 @@ from tests.unit.graph.graphs import environment, job_graph, operator
 
 from penstock.common import Types, WatermarkStrategy
 from penstock.datastream import (
+    CoMapFunction,
     DataStream,
     FilterFunction,
     FlatMapFunction,
@@ -38,6 +39,14 @@ class Double(MapFunction):
 class Twice(FlatMapFunction):
     def flat_map(self, value: Any) -> Any:
         return [value, value]
+
+
+class Both(CoMapFunction):
+    def map1(self, value: Any) -> Any:
+        return value
+
+    def map2(self, value: Any) -> Any:
+        return value
 
 
 class Positive(FilterFunction):
@@ -126,6 +135,11 @@ def test_a_stream_knows_its_environment(env: StreamExecutionEnvironment, numbers
         (lambda s: s.map(5), "func must be a MapFunction or a callable, not 5"),
         (lambda s: s.map(Positive()), "func must be a MapFunction or a callable"),
         (lambda s: s.map(Double), r"did you mean Double\(\)\?"),
+        (lambda s: s.map(abs, Types.INT), r"output_type must be a type .*; did you mean Types\.INT\(\)\?"),
+        (lambda s: s.key_by(abs).map(abs, int), "output_type must be a type such as"),
+        (lambda s: s.connect(s).map(Both(), "int"), "output_type must be a type such as"),
+        (lambda s: s.map_batches(abs, "pandas"), "output_type must be a type .* not 'pandas'"),
+        (lambda s: s.get_execution_environment().from_collection([1], Types.INT), r"type_info .*Types\.INT\(\)\?"),
         (lambda s: s.flat_map("text"), "func must be a FlatMapFunction"),
         (lambda s: s.filter(None), "func must be a FilterFunction"),
         (lambda s: s.process(abs), "func must be a ProcessFunction"),

@@ -1,154 +1,135 @@
-"""Streams of DataFrames: which files a run writes and reads, and when they go. Tables stand for Spark."""
+"""DataFrames that are handed in or made, without Spark: what the driver does about their files."""
 
 from __future__ import annotations
 
-from collections import Counter
+import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from tests.kit.frames import Tables, frame_of
 from tests.kit.without_spark import Cluster
 
-from penstock.common import Configuration, Encoder, Row, Types, WatermarkStrategy
-from penstock.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
-from penstock.datastream.connectors.file_system import FileSink
-from penstock.errors import JobExecutionError
+from penstock._builders.dataframes import FrameSource
+from penstock._connectors.files.discovery import FileSet
+from penstock._engine.kept import place as kept_places
+from penstock._engine.kept.frames import parquet_bytes
+from penstock.common import Configuration, JobClient, JobListener, Types, WatermarkStrategy
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.errors import JobExecutionError, JobStoppedError
+from penstock.testing.sources import ListSource
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
-    from penstock.datastream import DataStream
+    from penstock._engine.storage.run_files import RunFiles
 
-PARTITIONS = [[{"n": 10 * part + n, "word": f"w{n}"} for n in range(10)] for part in range(5)]
-ROWS = [row for rows in PARTITIONS for row in rows]
-#: Records at which functions of the tests fail, once each.
-BAD: set[int] = set()
+FILES = 3
 
 
 @pytest.fixture(autouse=True)
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    """What runs jobs in place of Spark."""
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """What runs jobs in place of Spark; what was kept goes at the end, as with the program."""
     cluster = Cluster(tmp_path / "cluster")
     cluster.patch(monkeypatch)
-    BAD.clear()
-    return cluster
+    yield cluster
+    kept_places.remove_places()
 
 
-def environment(place: Path, mode: str = "STREAMING", **settings: str) -> StreamExecutionEnvironment:
-    given = {key.replace("__", "."): value for key, value in settings.items()}
-    every = {"execution.checkpointing.dir": str(place / "checkpoints"), "execution.checkpointing.interval": "10 ms"}
-    env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(every | given))
-    return env.set_parallelism(1).set_runtime_mode(RuntimeExecutionMode[mode])
+def environment(place: Path, **settings: str) -> StreamExecutionEnvironment:
+    configuration = Configuration.from_dict({"execution.checkpointing.dir": str(place / "checkpoints")} | settings)
+    return StreamExecutionEnvironment.get_execution_environment(configuration).set_parallelism(1)
 
 
-def rows_of(env: StreamExecutionEnvironment, tables: Tables) -> DataStream[Any]:
-    source = frame_of(PARTITIONS, tables)
-    return env.from_source(source, WatermarkStrategy.no_watermarks(), "frame").uid("frame")
+class Written:
+    """In place of Spark: writes a file for each number, and counts how often."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def __call__(self, files: RunFiles) -> Written:
+        self.files = files
+        return self
+
+    def run(self) -> list[str]:
+        self.times += 1
+        storage = self.files.open()
+        for number in range(FILES):
+            table: Any = pa.table({"n": [number]})
+            storage.put(f"{self.files.prefix}-{number}.parquet", parquet_bytes(table))
+        return [storage.full_path(f"{self.files.prefix}-{number}.parquet") for number in range(FILES)]
+
+    def cancel(self) -> None:
+        raise AssertionError("it is written by then")
 
 
-def frames(place: Path) -> list[Path]:
-    return sorted((place / "checkpoints").glob("*/frames/*"))
+def numbers(env: StreamExecutionEnvironment, written: Written) -> Any:
+    source = FrameSource(Types.ROW_NAMED(["n"], [Types.LONG()]), written)
+    return env.from_source(source, WatermarkStrategy.no_watermarks(), "frame")
 
 
-def failing_at(record: Row) -> str:
-    if record["n"] in BAD:
-        BAD.discard(record["n"])
-        raise ValueError("bad record")
-    return str(record["n"])
+#: What the next record fails with; jobs run in this process.
+FAILURES: list[str] = []
 
 
-def run(env: StreamExecutionEnvironment, tables: Tables, out: Path) -> None:
-    sink = FileSink.for_row_format(str(out), Encoder.simple_string_encoder()).build()
-    rows_of(env, tables).map(failing_at, Types.STRING()).uid("map").sink_to(sink).uid("sink")
-    env.execute("frames")
+def fail_once(row: Any) -> int:
+    if FAILURES:
+        raise ValueError(FAILURES.pop())
+    return int(row["n"])
 
 
-def lines(out: Path) -> Counter[str]:
-    return Counter(line for path in out.rglob("part-*") if path.is_file() for line in path.read_text().split())
+def test_start_without_a_checkpoint_within_a_run_reads_the_files_again(tmp_path: Path) -> None:
+    """Each run writes its own; what one has written is known no longer than it lasts."""
+    FAILURES.append("once")
+    settings = {"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.delay": "0 ms"}
+    env, written = environment(tmp_path, **settings), Written()
+    stream = numbers(env, written).map(fail_once)
+    for times in (1, 2):
+        with stream.execute_and_collect() as records:
+            assert sorted(records) == list(range(FILES))
+        assert written.times == times
+    assert not list(tmp_path.glob("*/*/frames/*"))
 
 
-ALL = Counter(str(row["n"]) for row in ROWS)
+def test_file_of_a_frame_that_is_gone_fails_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other sources pass over a file that vanishes after it was listed; here it would be lost rows."""
+    find = FileSet.find
 
+    def vanishing(files: FileSet) -> Any:
+        listing = find(files)
+        Path(listing.files[1].path).unlink()
+        return listing
 
-@pytest.mark.parametrize("mode", ["STREAMING", "BATCH"])
-def test_rows_have_the_type_of_the_columns_and_the_files_go_with_the_job(tmp_path: Path, mode: str) -> None:
-    env = environment(tmp_path, mode)
-    tables = Tables(PARTITIONS)
-    rows = rows_of(env, tables)
-    assert rows.get_type() == Types.ROW_NAMED(["n", "word"], [Types.LONG(), Types.STRING()])
-    with rows.execute_and_collect() as records:
-        assert sorted(records, key=lambda row: row["n"]) == [Row(**row) for row in ROWS]
-    assert tables.count == 1
-    assert not frames(tmp_path)
-
-
-def test_functions_over_batches_get_the_columns(tmp_path: Path) -> None:
-    def doubled(batch: pa.RecordBatch) -> pa.RecordBatch:
-        assert batch.schema == pa.schema([("n", pa.int64()), ("word", pa.string())])
-        return batch.select(["n"])
-
-    with rows_of(environment(tmp_path), Tables(PARTITIONS)).map_batches(doubled).execute_and_collect() as records:
-        assert sorted(record["n"] for record in records) == [row["n"] for row in ROWS]
-
-
-def test_empty_frame_is_an_empty_stream(tmp_path: Path) -> None:
-    env = environment(tmp_path)
-    source = frame_of(PARTITIONS, Tables([]))
-    with env.from_source(source, WatermarkStrategy.no_watermarks(), "frame").execute_and_collect() as records:
-        assert list(records) == []
-
-
-@pytest.mark.parametrize("mode", ["STREAMING", "BATCH"])
-def test_frame_is_written_once_though_the_job_restarts(tmp_path: Path, mode: str) -> None:
-    delay = {"type": "fixed-delay", "fixed-delay__delay": "1 ms", "fixed-delay__attempts": "3"}
-    env = environment(tmp_path, mode, **{f"restart-strategy__{key}": value for key, value in delay.items()})
-    BAD.update({3, 47})
-    tables = Tables(PARTITIONS)
-    run(env, tables, tmp_path / "out")
-    assert lines(tmp_path / "out") == ALL
-    assert tables.count == 1
-    assert not frames(tmp_path)
-
-
-def test_job_that_goes_on_from_its_checkpoint_reads_the_same_files_and_writes_none(tmp_path: Path) -> None:
-    BAD.add(47)
-    first = Tables(PARTITIONS)
-    settings = {"restart-strategy__type": "none"}
-    with pytest.raises(JobExecutionError, match="bad record"):
-        run(environment(tmp_path, **settings), first, tmp_path / "out")
-    there = frames(tmp_path)
-    assert len(there) == len(PARTITIONS)
-
-    other = Tables([[{"n": -1, "word": "of another run"}]])
-    settings["execution__state-recovery__path"] = "latest"
-    run(environment(tmp_path, **settings), other, tmp_path / "out")
-    assert lines(tmp_path / "out") == ALL
-    assert other.count == 0
-    assert not frames(tmp_path)
-
-
-@pytest.mark.parametrize("retention", ["RETAIN_ON_CANCELLATION", "NO_EXTERNALIZED_CHECKPOINTS"])
-def test_files_stay_as_long_as_a_checkpoint_that_reads_them(tmp_path: Path, retention: str) -> None:
-    BAD.add(47)
-    key = "execution__checkpointing__externalized-checkpoint-retention"
-    with pytest.raises(JobExecutionError, match="bad record"):
-        run(
-            environment(tmp_path, **{"restart-strategy__type": "none", key: retention}),
-            Tables(PARTITIONS),
-            tmp_path / "out",
-        )
-    assert bool(frames(tmp_path)) is (retention == "RETAIN_ON_CANCELLATION")
-
-
-def test_frame_that_cannot_be_written_fails_the_job_and_names_the_source(tmp_path: Path) -> None:
-    class Broken(Tables):
-        def write(self, files: Any) -> list[str]:
-            raise OSError("no room")
-
-    env = environment(tmp_path, **{"restart-strategy__type": "none"})
-    with (
-        pytest.raises(JobExecutionError, match=r"no room \(in the enumerator of 'Source: frame'\)"),
-        rows_of(env, Broken(PARTITIONS)).execute_and_collect() as records,
-    ):
+    monkeypatch.setattr(FileSet, "find", vanishing)
+    stream = numbers(environment(tmp_path), Written())
+    with pytest.raises(JobExecutionError, match="it has rows of a DataFrame"), stream.execute_and_collect() as records:
         list(records)
+
+
+STOPPED = threading.Event()
+
+
+def waiting(number: int) -> int:
+    STOPPED.wait()
+    return number
+
+
+@pytest.mark.parametrize("drain", [False, True])
+def test_stream_whose_job_was_stopped_is_no_frame(tmp_path: Path, drain: bool) -> None:
+    STOPPED.clear()
+
+    class Stopping(JobListener):
+        def on_job_submitted(self, job_client: JobClient | None, throwable: Exception | None) -> None:
+            assert job_client is not None
+            job_client.stop_with_savepoint(drain, str(tmp_path / "savepoints"))
+            STOPPED.set()
+
+        def on_job_executed(self, job_execution_result: Any, throwable: Exception | None) -> None: ...
+
+    env = environment(tmp_path)
+    env.register_job_listener(Stopping())
+    source = ListSource(*([number] for number in range(100)))
+    stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").map(waiting, Types.LONG())
+    with pytest.raises(JobStoppedError, match="before it had read all of its input"):
+        stream.to_dataframe()
+    assert not list(tmp_path.glob("*/.kept/*/*/*"))

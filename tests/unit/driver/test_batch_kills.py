@@ -61,7 +61,7 @@ class Trap:
         def closing(sorter: ExternalSorter) -> None:
             if not self.is_sprung:
                 close(sorter)
-            external_sort._close(sorter._runs)  # the system closes what a dead process had open
+            sorter._files.close_files()  # the system closes what a dead process had open
 
         patch.setattr(place, name, acting)
         patch.setattr(ExternalSorter, "close", closing)

@@ -233,7 +233,7 @@ def test_timer_at_another_type_of_whole_number_is_the_same_timer(time: Any, plai
 def test_timers_at_both_ends_of_time_fire_once() -> None:
     harness = keyed()
     ends = [MIN_WATERMARK, MIN_WATERMARK + 1, MAX_WATERMARK - 1, MAX_WATERMARK]
-    harness.process_element(("a", register(*ends)))
+    harness.process_element(("a", register(*ends)), 0)
     restored = keyed()
     restored.restore(harness.snapshot())
     restored.process_watermark(MAX_WATERMARK - 1)

@@ -29,7 +29,7 @@ from penstock.datastream.window import (
     Window,
     WindowAssigner,
 )
-from penstock.errors import MissingTimestampError, UnsupportedOperationError, WindowResultError
+from penstock.errors import FunctionResultError, MissingTimestampError, UnsupportedOperationError
 
 if TYPE_CHECKING:
     from io import BytesIO
@@ -123,7 +123,7 @@ class Wrong(WindowAssigner):
 
 @pytest.mark.parametrize("result", [None, 5, TimeWindow(0, 1), [(0, 5)], [None]], ids=repr)
 def test_assigner_that_returns_no_windows_is_named(result: Any) -> None:
-    with pytest.raises(WindowResultError, match=r"assign_windows\(\) of Wrong in 'KeyedWindowOperator' returned"):
+    with pytest.raises(FunctionResultError, match=r"assign_windows\(\) of Wrong in 'KeyedWindowOperator' returned"):
         feed(windows(Wrong(result)), (1, 0))
 
 
@@ -135,7 +135,7 @@ class Forgetful(EventTimeTrigger):
 
 
 def test_trigger_that_returns_nothing_is_named() -> None:
-    with pytest.raises(WindowResultError, match=r"Forgetful in 'KeyedWindowOperator' returned None.*TriggerResult"):
+    with pytest.raises(FunctionResultError, match=r"Forgetful in 'KeyedWindowOperator' returned None.*TriggerResult"):
         feed(windows(SLIDING, trigger=Forgetful()), (1, 0))
 
 
@@ -157,7 +157,7 @@ class OfValues(Evictor):
 def test_evictor_that_returns_no_elements_is_named(evictor: Evictor, call: str) -> None:
     harness = windows(SLIDING, evictor=evictor)
     feed(harness, (1, 0))
-    with pytest.raises(WindowResultError, match=rf"{call}\(\) of {type(evictor).__name__} in 'KeyedWindowOperator'"):
+    with pytest.raises(FunctionResultError, match=rf"{call}\(\) of {type(evictor).__name__} in 'KeyedWindowOperator'"):
         harness.process_watermark(100)
 
 
@@ -168,7 +168,7 @@ class Gap(SessionWindowTimeGapExtractor):
 
 def test_gap_that_is_not_positive_is_an_error() -> None:
     for gap in (0, -1, None, 1.5, "7"):
-        with pytest.raises(WindowResultError, match=r"extract\(\) of Gap .* must return a positive whole number"):
+        with pytest.raises(FunctionResultError, match=r"extract\(\) of Gap .* must return a positive whole number"):
             feed(windows(EventTimeSessionWindows.with_dynamic_gap(Gap())), (gap, 0))
 
 

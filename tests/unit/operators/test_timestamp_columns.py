@@ -13,7 +13,7 @@ from penstock._engine.operators.columns import ColumnBatch
 from penstock._engine.operators.watermarks import TimestampsAndWatermarksOperator
 from penstock.common import Duration, WatermarkStrategy
 from penstock.common.columns import RecordLayout
-from penstock.errors import TimestampError
+from penstock.errors import FieldError, TimestampError
 from penstock.testing.harness import OperatorHarness
 
 DAY = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
@@ -53,7 +53,7 @@ def test_a_field_gives_columns_and_records_the_same_timestamps(column: Any, expe
 def test_columns_without_that_name_are_looked_at_as_records() -> None:
     values = ColumnBatch(pa.record_batch([pa.array([{"at": 7}])], ["f0"]), RecordLayout.VALUES)
     assert stamped(values).timestamps.to_pylist() == [7]
-    with pytest.raises(KeyError):
+    with pytest.raises(FieldError, match=r"with_timestamp_assigner\('at'\) .* no such field; it has 'a'"):
         stamped(ColumnBatch(pa.record_batch([pa.array([1])], ["a"])))
 
 

@@ -25,6 +25,7 @@ from penstock._engine.protocol.key_groups import (
     default_max_parallelism,
     key_group,
     key_group_range,
+    key_groups,
     subtask_of_key_group,
 )
 from penstock._engine.protocol.keys import encode_key, encode_normal, normal_key
@@ -253,6 +254,12 @@ def test_key_groups_never_change() -> None:
 
 
 GROUPS = [24425, 24567, 24348, 16838, 15939, 25377, 29059, 11348, 20760, 9170]
+
+
+@pytest.mark.parametrize("last", [-1, (1 << 63) - 1, 1 << 63, -(1 << 63) - 1, "7", True], ids=repr)
+def test_many_keys_have_the_groups_of_each(last: Any) -> None:
+    keys = [*range(-500, 500), -(1 << 63), last]
+    assert key_groups(keys, 128) == [key_group(normal_key(key), 128) for key in keys]
 
 
 def test_key_groups_do_not_see_the_names_of_rows() -> None:

@@ -251,7 +251,6 @@ class Api:
             jobs=jobs,
             operations=self.operations,
             clock=lambda: at(self.now_ms - START),
-            slots=2,
             executors=lambda: self.executors,
             configuration={"rest.port": "8081"},
             directories=directories or DirectoryPolicy(),

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from tests.unit.rest.fakes import COUNTED, JOB, OTHER, READ, START, WRITE, Api, FakeControl, ended, job
 
+from penstock._engine.gateway.recovery_view import RecoveryView
 from penstock._engine.rest.archive import archive
 from penstock.common.job_status import JobStatus
 from penstock.errors import JobCancelledError
@@ -42,6 +43,15 @@ def test_runs_of_one_job_that_go_on_at_the_same_time_are_all_listed() -> None:
 def test_a_get_may_have_a_body_and_it_is_ignored(api: Api) -> None:
     headers = {"content-type": "application/json; charset=UTF-8"}
     assert api.get("/v1/jobs/overview", content=b"{}", headers=headers)["jobs"][0]["jid"] == JOB
+
+
+def test_a_recovered_batch_job_says_what_it_has_taken_up_and_which_stage_runs() -> None:
+    plan = replace(job().plan, job_type="BATCH")
+    known = RecoveryView(3, recovered={0: 2}, ran_again={1: 1}, damage="segment 3 is missing")
+    details = Api(FakeControl(replace(job(), plan=plan, stage=frozenset({1}), recovery=known))).get(f"/v1/jobs/{JOB}")
+    told = {"recorded": 3, "recovered": {READ: 2}, "ran_again": {WRITE: 1}, "damage": "segment 3 is missing"}
+    assert details["penstock"]["recovery"] == told
+    assert [vertex["status"] for vertex in details["vertices"]] == ["CREATED", "RUNNING"]
 
 
 def test_the_overview_has_all_that_flinks_list_reads(api: Api) -> None:

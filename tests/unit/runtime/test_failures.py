@@ -112,7 +112,8 @@ def test_a_key_that_is_no_key_names_the_line_that_made_the_operator(program: Pro
     program.collect(program.source([[1]]).key_by(lambda record: record).map(lambda record: record))
     [failure] = failures(program, tmp_path)
     assert isinstance(pickle.loads(failure.exception or b""), KeyEncodingError)
-    assert failure.location == program.graph().vertices[0].operators[0].created_at
+    assert failure.location == program.graph().vertices[1].operators[0].created_at
+    assert failure.record == "[1]"
 
 
 def test_an_error_in_a_timer_shows_no_record(program: Program, tmp_path: Path) -> None:

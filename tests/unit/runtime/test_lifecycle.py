@@ -374,7 +374,7 @@ def test_functions_of_an_edge_are_closed_once_after_a_failure(program: Program, 
     second.collect(second.source([1]).partition_custom(FailsToOpen(), lambda record: record).map(Fails("g")))
     never_opened = Job(second.graph(), tmp_path)
     [failure] = never_opened.try_epoch().failures
-    assert (failure.operator, failure.error) == ("Source: list", "ValueError: no key")
+    assert (failure.operator, failure.error) == ("Map", "ValueError: no key")
     for calls in (CALLS.count(("partitioner", what)) for what in ("open", "close")):
         assert calls == 2
     assert CALLS.count(("f", "open")) == CALLS.count(("f", "close")) == 2

@@ -18,6 +18,7 @@ from tests.unit.savepoints.jobs import cancelled_job, environment, run, savepoin
 
 from penstock._connectors.files.staging import segment_name
 from penstock._engine.coordinator import instructions as do
+from penstock._engine.protocol.paths import staged_path
 from penstock._engine.savepoints.chains import read_chains
 from penstock._engine.savepoints.inspection import inspect
 from penstock._engine.savepoints.leftovers import find_leftovers, remove_leftovers
@@ -89,6 +90,14 @@ def stage(tmp_path: Path, job_id: str) -> Path:
     return dead
 
 
+def stage_in_storage(tmp_path: Path, job_id: str) -> Path:
+    """Write what a sink stages in checkpoint storage, which nothing names."""
+    [chain] = read_chains(open_storage(str(tmp_path / "checkpoints")))
+    path = staged_path(job_id, min(chain.runs), "sink", (0, 2, 127), 0)
+    open_storage(str(tmp_path / "checkpoints")).put(path, b"nobody's")
+    return tmp_path / "checkpoints" / path
+
+
 def expect_everything(tmp_path: Path) -> None:
     lines = [line for part in (tmp_path / "out").rglob("part-*") for line in part.read_text().split()]
     assert sorted(map(int, lines)) == list(range(20_001))
@@ -143,6 +152,7 @@ def test_job_of_which_it_is_not_known_what_it_needs_protects_all_staged_files(
 ) -> None:
     run(writing_job(tmp_path), tmp_path, cancel_in=2)
     dead = stage(tmp_path, job_directory(tmp_path).name)
+    kept = stage_in_storage(tmp_path, job_directory(tmp_path).name)
     folders = (str(tmp_path / "out"), str(tmp_path / "other"))
     (tmp_path / "out").mkdir(exist_ok=True)
 
@@ -151,9 +161,10 @@ def test_job_of_which_it_is_not_known_what_it_needs_protects_all_staged_files(
         return find_leftovers(places, now_ms=tomorrow())
 
     assert names(look(), LeftoverKind.STAGED_FILE) == [dead.name]
+    assert names(look(), LeftoverKind.STAGED_DATA) == [kept.name]
     said_to_have_ended = of_which_it_is_not_known_what_it_needs(tmp_path)
     survey = look()
-    assert names(survey, LeftoverKind.STAGED_FILE) == []
+    assert names(survey, LeftoverKind.STAGED_FILE) + names(survey, LeftoverKind.STAGED_DATA) == []
     assert len(survey.unclear) == 1
     if said_to_have_ended:
         assert dead.name in names(look(ended_jobs=said_to_have_ended), LeftoverKind.STAGED_FILE)

@@ -5,9 +5,16 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.errors import PythonException
 
 from penstock._engine.spark import jvm, session
-from penstock.errors import LocalDirectoryError, SparkLaunchError, UnsupportedOperationError
+from penstock.errors import (
+    InternalError,
+    LocalDirectoryError,
+    SparkLaunchError,
+    UnsupportedOperationError,
+    WorkerPythonError,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,6 +64,22 @@ def test_each_fault_of_a_program_session_is_one_line() -> None:
         "lets anyone who reaches its ports read blocks, in which functions and records are: "
         "spark.authenticate=true closes them.",
     ]
+
+
+def test_python_of_a_program_session_is_looked_up_and_its_error_says_what_to_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "python3"
+    other.touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (problem,) = session.unsuitable({"spark.authenticate": "true"}, "local[2,4]", "python3")
+    assert problem.startswith("runs its tasks with python3, not")
+    for said in ("ModuleNotFoundError: No module named 'penstock'", "[PYTHON_VERSION_MISMATCH] Python in worker"):
+        error = session.worker_error(PythonException(said), "python3")
+        assert isinstance(error, WorkerPythonError)
+        assert "PYSPARK_PYTHON to that one, or to its like" in str(error)
+        assert sys.executable in str(error)
+    assert isinstance(session.worker_error(PythonException("a bug"), "python3"), InternalError)
 
 
 def test_connect_is_refused_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:

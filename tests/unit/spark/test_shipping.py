@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock._engine.spark.shipping import is_local, ship, zipped
+from penstock._engine.spark.shipping import in_workers_of, is_local, ship, zipped
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,10 +24,15 @@ class FakeContext:
         self.master = master
         self._python_includes: list[str] = []
         self.added: list[str] = []
+        self.archives: list[str] = []
+        self.environment: dict[str, str] = {}
 
     def addPyFile(self, path: str) -> None:
         self._python_includes.append(path.rpartition("/")[2])
         self.added.append(path)
+
+    def addArchive(self, path: str) -> None:
+        self.archives.append(path.rpartition("/")[2])
 
     def fetched(self) -> list[list[str]]:
         """Return what is in the files, as executors find them later."""
@@ -73,10 +78,29 @@ def test_the_same_modules_are_shipped_by_the_same_name_and_changed_ones_by_anoth
     assert len(set(context._python_includes)) == len(context.fetched()) == 2
 
 
+def test_modules_are_also_unpacked_into_the_folder_that_tasks_import_from(modules: dict[str, Path]) -> None:
+    context = FakeContext()
+    (folder,) = ship(handle(context), modules)
+    assert context.archives == [f"{folder}.zip#{folder}"]
+    assert ship(handle(context), modules) == (folder,)
+
+
+def test_functions_of_other_modules_run_in_other_workers(modules: dict[str, Path]) -> None:
+    context, seen = FakeContext(), set[str]()
+    for content in ("def area():\n    return 0", "def area():\n    return 1"):
+        modules["helpers"].write_text(content)
+        with in_workers_of(handle(context), ("/installed/here", *ship(handle(context), modules))):
+            seen.add(str(context.environment))
+    assert len(seen) == 2
+    assert context.environment == {}
+    with in_workers_of(handle(context), ("/installed/here",)):  # a job without modules takes the usual workers
+        assert context.environment == {}
+
+
 def test_program_without_modules_of_its_own_ships_nothing() -> None:
     context = FakeContext()
-    ship(handle(context), {})
-    assert context.fetched() == []
+    assert ship(handle(context), {}) == ()
+    assert context.fetched() == context.archives == []
 
 
 def test_compiled_module_is_named_and_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+import pytest
+
+from penstock._engine.state import epoch_layer, keyed_store
 from penstock._engine.state.keyed_store import KeyedStore
 from penstock._engine.state.memory_store import MemoryStore
 from penstock._engine.state.table import ABSENT, MISSING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
     from pathlib import Path
 
     from penstock._engine.protocol.keys import NormalKey
@@ -81,6 +85,15 @@ class Checkpoints:
         return store.describe(data, kind, self.checkpoint_id + 1, token, path)
 
 
+@contextmanager
+def unloading() -> Generator[None]:
+    """Let changes leave memory before their epoch ends, however few they are, where there is next to no memory."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(keyed_store, "_FEWEST_CHANGED_BYTES", 0)
+        patch.setattr(epoch_layer, "_BATCH", 2)
+        yield
+
+
 def contents(store: MemoryStore, name: str = "count") -> Contents:
     """Return all entries of a table."""
     table = store.table(name)
@@ -109,4 +122,4 @@ def write_all(store: MemoryStore, entries: dict[Any, Any], name: str = "count") 
         write(store.table(name).pane(), normal, value)
 
 
-__all__ = ["ABSENT", "Checkpoints", "Contents", "contents", "read", "write", "write_all"]
+__all__ = ["ABSENT", "Checkpoints", "Contents", "contents", "read", "unloading", "write", "write_all"]

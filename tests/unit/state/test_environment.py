@@ -12,7 +12,7 @@ import lmdb
 import pytest
 
 from penstock._engine.state.environment import LmdbEnvironment, open_environment
-from penstock._engine.state.local_version import find_versions
+from penstock._engine.state.versions import find_versions
 from penstock._engine.storage.local_state import _file_system, private_directory
 from penstock.errors import LocalStateError
 

@@ -7,10 +7,13 @@ import pytest
 from tests.unit.state.checkpoints import ABSENT, Checkpoints, contents, read, write, write_all
 
 from penstock._engine.protocol.keys import normal_key
+from penstock._engine.state.local_version import LocalVersion
 from penstock.errors import StaleAttemptError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from penstock._engine.state.table import Pane
 
 
 @pytest.fixture
@@ -237,6 +240,31 @@ def test_snapshot_larger_than_memory_goes_through_it_in_parts(checkpoints: Check
     assert checkpoints.reads == []
     assert contents(fresh) == contents(memory)
     assert len(fresh.timers("event")) == 1
+
+
+def test_rows_with_sub_keys_count_with_their_addresses_where_a_snapshot_is_read_in_parts(
+    checkpoints: Checkpoints, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock._engine.state.state_file._MAX_ENTRIES", 500)
+    memory = checkpoints.memory_store()
+    memory.catch_up(())
+    pane = memory.table("map", kind="map").pane()
+    pane.sub_rows()
+    for sub in range(10_000):
+        write(pane, ("key", (), sub), sub)
+    checkpoints.cut(memory)
+    store = checkpoints.keyed_store(directory, memory_bytes=800_000)
+    written: list[int] = []
+    move = LocalVersion.move
+
+    def watched(version: LocalVersion, passed: Any, panes: list[Pane], *more: Any) -> None:
+        written.append(sum(len(pane.pending) for pane in panes))
+        move(version, passed, panes, *more)
+
+    monkeypatch.setattr(LocalVersion, "move", watched)
+    store.catch_up(checkpoints.lineage)
+    assert sum(written) + len(store.table("map", kind="map").pane().pending) == 10_000
+    assert max(written) * 300 < 800_000 // 2  # what such a row takes was measured
 
 
 def test_clean_entries_leave_memory_past_its_limit_and_dirty_ones_stay(

@@ -5,11 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from penstock._api.connectors.serializer import PickleSerializer
 from penstock._shelf import show
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from penstock._api.connectors.serializer import SimpleVersionedSerializer
     from penstock.metrics.metricbase import MetricGroup
 
 CommittableT = TypeVar("CommittableT")
@@ -56,6 +58,14 @@ class CommitterInitContext(Protocol):
         """The checkpoint that the job started from; None if it started without one."""
         ...
 
+    def read_staged(self, name: str) -> bytes | None:
+        """Return the data that a writer staged with ``WriterInitContext.stage``; None if it is gone; not in Flink.
+
+        Once ``Committer.commit`` has returned and the committables count as committed, the engine deletes what was read
+        for them, unless a run has staged it that this one does not continue.
+        """
+        ...
+
 
 class CommitRequest(Protocol[CommittableT]):
     """A committable that the committer has to publish; it counts as committed unless the committer signals otherwise.
@@ -66,6 +76,11 @@ class CommitRequest(Protocol[CommittableT]):
     @property
     def checkpoint_id(self) -> int:
         """The checkpoint that the committable was made in."""
+        ...
+
+    @property
+    def subtask_id(self) -> int:
+        """The subtask whose writer made the committable, or the last operator of a pre-commit topology; from 0."""
         ...
 
     def get_committable(self) -> CommittableT:
@@ -150,9 +165,11 @@ class Committer(ABC, Generic[CommittableT]):
 
 
 class GlobalCommitter(ABC, Generic[CommittableT]):
-    """Publishes a whole checkpoint after the committer has run, for example as a table's new snapshot.
+    """Publishes a whole checkpoint after the committer has run, for example as a table's new version.
 
-    There is one, on the driver; it gets the committables of all subtasks of a checkpoint in one call.
+    There is one, on the driver. One call gets the committables of all subtasks of a checkpoint, except those that the
+    committer gave up. If the committer postpones any, the global committer waits: both then get the whole checkpoint
+    again, with ``may_be_committed``. What the global committer postpones is the whole checkpoint, too.
 
     Source: item 4 of FLIP-143, the GlobalCommitter.
     """
@@ -165,4 +182,36 @@ class GlobalCommitter(ABC, Generic[CommittableT]):
         """Let go of everything; may be called twice, and is not called when the driver is killed."""
 
 
-show("penstock.datastream.connectors.base", CommitRequest, Committer, CommitterInitContext, GlobalCommitter)
+class HasCommittables(ABC, Generic[CommittableT]):
+    """A sink whose writers are CommittingSinkWriters: the common base of both kinds of committing sinks."""
+
+    def get_committable_serializer(self) -> SimpleVersionedSerializer[CommittableT]:
+        """Return the serializer of committables; pickle, unless a sink overrides this."""
+        return PickleSerializer()
+
+
+class SupportsGlobalCommitter(HasCommittables[CommittableT], Generic[CommittableT]):
+    """A sink with a global committer, beside a committer or in place of one.
+
+    In Flink a sink adds one by ``StandardSinkTopologies.addGlobalCommitter``.
+
+    Example:
+        >>> class Versions(GlobalCommitter[str]):
+        ...     def commit(self, requests):
+        ...         files = [request.get_committable() for request in requests]
+        ...         print("one version of", files)
+    """
+
+    @abstractmethod
+    def create_global_committer(self, context: CommitterInitContext) -> GlobalCommitter[CommittableT]:
+        """Make the global committer; runs on the driver, once for each start of the job."""
+
+
+show(
+    "penstock.datastream.connectors.base",
+    CommitRequest,
+    Committer,
+    CommitterInitContext,
+    GlobalCommitter,
+    SupportsGlobalCommitter,
+)

@@ -6,11 +6,12 @@ from abc import ABC, abstractmethod
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
+from penstock._api.connectors.committer import HasCommittables
 from penstock._api.connectors.serializer import PickleSerializer
 from penstock._shelf import show
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     import pyarrow as pa
 
@@ -121,6 +122,21 @@ class WriterInitContext(Protocol):
 
         Several attempts of one epoch may run, even at the same time. Only one is accepted; the data of the others is
         never committed, and is known by the token in its name.
+        """
+        ...
+
+    def stage(self, data: bytes) -> str:
+        """Write data into the checkpoint storage for the committer, durably, and return its name; not in Flink.
+
+        For targets that cannot hold unfinished data themselves. The name, which contains the attempt's token, goes into
+        a committable, and ``CommitterInitContext.read_staged`` returns the data. The engine deletes it when the
+        committable is committed, or when the attempt has turned out void.
+
+        Args:
+            data: At best some MiB: each call makes one file or object.
+
+        Raises:
+            CheckpointStorageError: The storage does not take it.
         """
         ...
 
@@ -329,9 +345,54 @@ class Sink(ABC, Generic[T]):
         del type_info
         return self
 
+    def storage_paths(self) -> Sequence[str]:
+        """Return the folders that writers and committers share, local or in object stores; none by default. Ours.
 
-class SupportsCommitter(ABC, Generic[CommittableT]):
-    """A sink whose writers are CommittingSinkWriters.
+        On a cluster a job begins only when what a host writes there is there for the driver, too.
+        """
+        return ()
+
+    @staticmethod
+    def from_function(function: Callable[[T], object], *, flush: Callable[[], object] | None = None) -> Sink[T]:
+        """Return a sink that calls a function with each record, at least once; ours.
+
+        The function runs in the tasks. After a failure it is called again with the records since the last checkpoint.
+
+        Args:
+            function: The function.
+            flush: Called at the end of each checkpoint; then all records have to be in the target.
+
+        Example:
+            >>> sink = Sink.from_function(print)
+        """
+        return _FunctionSink(function, flush)
+
+
+class _FunctionSink(Sink[T], Generic[T]):
+    def __init__(self, function: Callable[[T], object], flush: Callable[[], object] | None) -> None:
+        self._function, self._flush = function, flush
+
+    def create_writer(self, context: WriterInitContext) -> SinkWriter[T]:
+        del context
+        return _FunctionWriter(self._function, self._flush)
+
+
+class _FunctionWriter(SinkWriter[T], Generic[T]):
+    def __init__(self, function: Callable[[T], object], flush: Callable[[], object] | None) -> None:
+        self._function, self._flush = function, flush
+
+    def write(self, element: T, context: SinkWriterContext) -> None:
+        del context
+        self._function(element)
+
+    def flush(self, end_of_input: bool) -> None:
+        del end_of_input
+        if self._flush is not None:
+            self._flush()
+
+
+class SupportsCommitter(HasCommittables[CommittableT], Generic[CommittableT]):
+    """A sink with a committer.
 
     Source: org.apache.flink.api.connector.sink2.SupportsCommitter.
     """
@@ -339,10 +400,6 @@ class SupportsCommitter(ABC, Generic[CommittableT]):
     @abstractmethod
     def create_committer(self, context: CommitterInitContext) -> Committer[CommittableT]:
         """Make the committer; runs on the driver, once for each start of the job."""
-
-    def get_committable_serializer(self) -> SimpleVersionedSerializer[CommittableT]:
-        """Return the serializer of committables; pickle, unless a sink overrides this."""
-        return PickleSerializer()
 
 
 class SupportsWriterState(ABC, Generic[T, WriterStateT]):
@@ -368,28 +425,6 @@ class SupportsWriterState(ABC, Generic[T, WriterStateT]):
         return PickleSerializer()
 
 
-class StreamTransformer(ABC):
-    """Transforms the stream before a sink's writers.
-
-    Source: ``pyflink.datastream.connectors.base.StreamTransformer``.
-    """
-
-    @abstractmethod
-    def apply(self, ds: Any) -> Any:
-        """Return the DataStream that the writers read in place of ``ds``."""
-
-
-class SupportsPreprocessing(ABC):
-    """A sink whose input is transformed first.
-
-    Source: ``pyflink.datastream.connectors.base.SupportsPreprocessing``.
-    """
-
-    @abstractmethod
-    def get_transformer(self) -> StreamTransformer | None:
-        """Return the transformer of the input; None leaves the input as it is."""
-
-
 show(
     "penstock.datastream.connectors.base",
     BatchContext,
@@ -399,9 +434,7 @@ show(
     SinkWriter,
     SinkWriterContext,
     StatefulSinkWriter,
-    StreamTransformer,
     SupportsCommitter,
-    SupportsPreprocessing,
     SupportsWriterState,
     WriterInitContext,
 )

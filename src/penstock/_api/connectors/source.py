@@ -247,6 +247,13 @@ class Source(ABC, Generic[T, SplitT, CheckpointT]):
         """Whether all records already have the representation of that type, so that none has to be converted."""
         return False
 
+    def storage_paths(self) -> Sequence[str]:
+        """Return the files and folders that readers open, local or in object stores; none by default. Ours.
+
+        On a cluster a job begins only when each host finds there what the driver finds.
+        """
+        return ()
+
 
 show(
     "penstock.datastream.connectors.base",

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 #: Kinds of functions that yield no records: they return a result, a truth value or a key.
-_SILENT: Final = (
+SILENT: Final = (
     MapFunction,
     FilterFunction,
     ReduceFunction,
@@ -85,7 +85,7 @@ def check_endings(function: object, kinds: tuple[type[Function], ...]) -> None:
         elif _is_asynchronous(method):
             operation = f"{name}() of {type(function).__qualname__} as a coroutine"
             raise UnsupportedOperationError(operation, "it is called and not awaited; leave out the async")
-        elif _is_generator(method) and all(issubclass(kind, _SILENT) for kind in kinds):
+        elif _is_generator(method) and all(issubclass(kind, SILENT) for kind in kinds):
             raise _yields_in_vain(function, name)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock._api.functions.basic import KeySelector
+from penstock.common.record_fields import missing_field
 
 
 class FieldKey(KeySelector[Any, Any]):
@@ -25,5 +26,12 @@ class FieldKey(KeySelector[Any, Any]):
         self.field = field
 
     def get_key(self, value: Any) -> Any:
-        """Return the field."""
-        return value[self.field]
+        """Return the field.
+
+        Raises:
+            FieldError: The record does not have it.
+        """
+        try:
+            return value[self.field]
+        except (LookupError, TypeError, ValueError, AttributeError):
+            raise missing_field(f"key_by({self.field!r})", self.field, value) from None

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock._api.functions.basic import AggregateFunction, ReduceFunction
+from penstock._api.state.ttl import StateTtlConfig
 from penstock._shelf import show
 from penstock.common.names import checked_name
 from penstock.common.typeinfo import TypeInformation, Types
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from penstock._api.state.ttl import StateTtlConfig
 
 
 class StateDescriptor:
@@ -25,6 +24,7 @@ class StateDescriptor:
         type_info: The type of its values; optional.
 
     Raises:
+        TypeError: The type is none.
         UnsupportedOperationError: The name has line breaks or other characters that cannot be shown, or more than 500.
 
     Source: org.apache.flink.api.common.state.StateDescriptor.
@@ -32,7 +32,7 @@ class StateDescriptor:
 
     def __init__(self, name: str, type_info: TypeInformation | None = None) -> None:
         self.name: str = checked_name(name, type(self).__name__, "the name of a state")
-        self.type_info: TypeInformation = Types.PICKLED_BYTE_ARRAY() if type_info is None else type_info
+        self.type_info: TypeInformation = _given(type_info)
         self.ttl_config: StateTtlConfig | None = None
 
     def get_name(self) -> str:
@@ -44,7 +44,13 @@ class StateDescriptor:
 
         Args:
             ttl_config: When values expire.
+
+        Raises:
+            TypeError: It is no StateTtlConfig.
         """
+        if not isinstance(ttl_config, StateTtlConfig):  # pyright: ignore[reportUnnecessaryIsInstance]
+            msg = f"ttl_config must be a StateTtlConfig, made by StateTtlConfig.new_builder(...), not {ttl_config!r}."
+            raise TypeError(msg)
         self.ttl_config = ttl_config
 
 
@@ -174,7 +180,12 @@ def as_reduce_function(function: object) -> ReduceFunction[Any]:
 
 
 def _given(type_info: TypeInformation | None) -> TypeInformation:
-    return Types.PICKLED_BYTE_ARRAY() if type_info is None else type_info
+    if type_info is None:
+        return Types.PICKLED_BYTE_ARRAY()
+    if not isinstance(type_info, TypeInformation):  # pyright: ignore[reportUnnecessaryIsInstance]
+        msg = f"The type of a state must be one such as Types.INT(), or None, not {type_info!r}."
+        raise TypeError(msg)
+    return type_info
 
 
 show(

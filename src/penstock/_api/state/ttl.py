@@ -6,7 +6,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from penstock._shelf import show
-from penstock.common.time import Duration
+from penstock.common.time import Duration, millis_of_time
 
 if TYPE_CHECKING:
     from penstock.common.time import Time
@@ -70,7 +70,7 @@ class StateTtlConfig:
         ttl: Time,
         cleanup_strategies: StateTtlConfig.CleanupStrategies,
     ) -> None:
-        if ttl.to_milliseconds() <= 0:
+        if millis_of_time("ttl", ttl) <= 0:
             msg = f"ttl must be longer than nothing, not {ttl!r}."
             raise ValueError(msg)
         self._update_type = update_type

@@ -10,6 +10,8 @@ from penstock._api.state.descriptors import ReducingStateDescriptor
 from penstock._api.windows.triggers import Trigger, TriggerResult
 from penstock._api.windows.window import MAX_TIMESTAMP
 from penstock._shelf import show
+from penstock.common.arguments import whole_number
+from penstock.common.time import millis_of_time
 from penstock.common.typeinfo import Types
 
 if TYPE_CHECKING:
@@ -109,7 +111,7 @@ class _ContinuousTrigger(Trigger[Any, Any]):
         Args:
             interval: The interval.
         """
-        return cls(interval.to_milliseconds())
+        return cls(millis_of_time("interval", interval))
 
     def can_merge(self) -> bool:
         return True
@@ -257,8 +259,8 @@ class ContinuousProcessingTimeTrigger(_ContinuousTrigger):
 
 
 def check_positive(what: str, number: int) -> None:
-    """Raise ValueError unless a number is positive."""
-    if number <= 0:
+    """Raise ValueError unless a number is positive, TypeError if it is no whole number."""
+    if whole_number(what, number) <= 0:
         msg = f"{what} must be positive, not {number}."
         raise ValueError(msg)
 

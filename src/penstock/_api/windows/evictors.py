@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from penstock._api.windows.triggers import CallContext
 from penstock._api.windows.window import NO_TIMESTAMP
 from penstock._shelf import show
+from penstock.common.time import millis_of_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -175,7 +176,7 @@ class TimeEvictor(_OneTimeEvictor):
             window_size: The length of time.
             do_evict_after: Evict after the function saw the records, not before.
         """
-        return TimeEvictor(window_size.to_milliseconds(), do_evict_after=do_evict_after)
+        return TimeEvictor(millis_of_time("window_size", window_size), do_evict_after=do_evict_after)
 
     def _stay(self, elements: list[TimestampedValue[Any]]) -> list[TimestampedValue[Any]]:
         if not elements or not elements[0].has_timestamp():

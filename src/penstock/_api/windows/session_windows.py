@@ -11,7 +11,8 @@ from penstock._api.windows.time_windows import checked_timestamp
 from penstock._api.windows.window import MergingWindowAssigner, TimeWindow, WindowAssigner
 from penstock._shelf import show
 from penstock.common.short_repr import short_repr
-from penstock.errors import WindowResultError
+from penstock.common.time import millis_of_time
+from penstock.errors import FunctionResultError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -53,7 +54,7 @@ class SessionWindows(MergingWindowAssigner[Any, TimeWindow]):
 
         Raises:
             ValueError: The windows go by event time and the record has no timestamp.
-            WindowResultError: The gap is no positive number.
+            FunctionResultError: The gap is no positive number.
         """
         time = checked_timestamp(timestamp) if self.is_event_time() else context.get_current_processing_time()
         return [TimeWindow(time, time + self.gap_of(element))]
@@ -86,7 +87,7 @@ class FixedGap(SessionWindows):
         Raises:
             ValueError: It is not positive.
         """
-        return cls(size.to_milliseconds())
+        return cls(millis_of_time("size", size))
 
     def gap_of(self, element: Any) -> int:
         return self.gap_ms
@@ -121,7 +122,7 @@ class _DynamicGap(SessionWindows):
         if gap is None or gap <= 0:
             call = f"extract() of {type(self._extractor).__qualname__}"
             wanted = "a positive whole number of milliseconds"
-            raise WindowResultError(call, type(self).__name__, short_repr(given), wanted)
+            raise FunctionResultError(call, "", short_repr(given), wanted)
         return gap
 
     def __repr__(self) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock._api.windows.window import NO_TIMESTAMP, TimeWindow, WindowAssigner
 from penstock._shelf import show
+from penstock.common.time import millis_of_time
 
 if TYPE_CHECKING:
     from typing import Self
@@ -95,7 +96,7 @@ class _TumblingWindows(AlignedWindows):
         Raises:
             ValueError: The offset is not smaller than the size.
         """
-        return cls(size.to_milliseconds(), _milliseconds(offset))
+        return cls(millis_of_time("size", size), _offset(offset))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.size_ms}, {self.offset_ms})"
@@ -123,7 +124,7 @@ class _SlidingWindows(AlignedWindows):
         Raises:
             ValueError: The size is not positive, or the offset is not smaller than the slide.
         """
-        return cls(size.to_milliseconds(), slide.to_milliseconds(), _milliseconds(offset))
+        return cls(millis_of_time("size", size), millis_of_time("slide", slide), _offset(offset))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.size_ms}, {self.slide_ms}, {self.offset_ms})"
@@ -221,8 +222,8 @@ def checked_timestamp(timestamp: int) -> int:
     return timestamp
 
 
-def _milliseconds(offset: Time | None) -> int:
-    return 0 if offset is None else offset.to_milliseconds()
+def _offset(offset: Time | None) -> int:
+    return 0 if offset is None else millis_of_time("offset", offset)
 
 
 show(

@@ -9,6 +9,7 @@ from penstock._api.functions.basic import Function, KeySelector, MapFunction
 from penstock._api.functions.joins import CoGroupFunction, FlatJoinFunction
 from penstock._api.functions.windows import WindowFunction
 from penstock._api.functions.wrapping import WrappingFunction
+from penstock._api.functions.wrong_results import refuse_no_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -83,7 +84,11 @@ class FlatJoin(OfBoth):
 
     def of_sides(self, first: list[Any], second: list[Any]) -> Iterable[Any]:
         call = self.function.join
-        return (result for one in first for other in second for result in call(one, other) or ())
+        return (result for one in first for other in second for result in self._records(call(one, other)))
+
+    def _records(self, results: Any) -> Iterable[Any]:
+        refuse_no_records(self.function, results)
+        return results or ()
 
 
 class CoGroup(OfBoth):

@@ -14,6 +14,7 @@ from penstock._api.windows.window import MergingWindowAssigner, WindowAssigner
 from penstock._builders.checks import check_function
 from penstock._builders.typed_functions import typed_aggregate, typed_reduce
 from penstock._engine.graph.job_graph import OperatorKind
+from penstock.common.arguments import whole_number
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
@@ -93,9 +94,10 @@ class WindowSettings(Generic[T, W]):
                 dropped, or go to the late side output.
 
         Raises:
+            TypeError: It is no whole number.
             ValueError: It is negative.
         """
-        if time_ms < 0:
+        if whole_number("allowed_lateness in milliseconds", time_ms) < 0:
             msg = f"allowed_lateness cannot be negative: {time_ms} ms."
             raise ValueError(msg)
         self._allowed_lateness_ms = time_ms

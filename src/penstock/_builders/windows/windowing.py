@@ -6,6 +6,7 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Final, Generic, Never, TypeVar, cast
 
 from penstock._api.windows.unaligned_windows import CountSlidingWindowAssigner, CountTumblingWindowAssigner
+from penstock._builders.partitions import FullWindows, KeyedFullWindows
 from penstock._builders.windows.joined import CoGroupedStreams, JoinedStreams
 from penstock._builders.windows.windowed import WindowedStream
 from penstock._builders.windows.windowed_all import AllWindowedStream
@@ -26,8 +27,8 @@ OF_KEYED_STREAMS: Final = frozenset(
 )
 
 
-class AllWindowing(Generic[T]):
-    """Windows over all records of a stream, and joins and co-groups with another stream."""
+class AllWindowing(FullWindows[T]):
+    """Windows over all records of a stream, full window partitions, and joins and co-groups with another stream."""
 
     def window_all(self, window_assigner: WindowAssigner[Any, W]) -> AllWindowedStream[T, W]:
         """Group all records into windows, regardless of keys and in one subtask.
@@ -84,7 +85,7 @@ class AllWindowing(Generic[T]):
             raise KeyRequiredError(name, self._origin_name(), hint)
 
 
-class KeyedWindowing(Generic[T, K]):
+class KeyedWindowing(KeyedFullWindows[T], Generic[T, K]):
     """Windows of the records of each key."""
 
     def window(self, window_assigner: WindowAssigner[Any, W]) -> WindowedStream[T, K, W]:

@@ -10,6 +10,8 @@ from penstock._connectors.files.opening import filesystem_of
 from penstock._connectors.files.staging import (
     FileCommittable,
     FinishedPart,
+    HeldAttempts,
+    ReplacedSegments,
     list_segments,
     not_written,
     run_of,
@@ -18,7 +20,7 @@ from penstock._connectors.files.staging import (
 from penstock.errors import LostCommittableError, SinkFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from penstock._api.connectors.committer import CommitRequest, CommitterInitContext
 
@@ -54,13 +56,17 @@ class FileCommitter(Committer[FileCommittable]):
             SinkFileError: Another file has the name of a part, or the disk refuses it.
             LostCommittableError: A staged segment of a part is missing at its first try.
         """
-        checkpoint_id, held = 0, frozenset[str]()
+        checkpoint_id, held, replaced = 0, frozenset[str](), list[str]()
         for request in requests:
             checkpoint_id, committable = request.checkpoint_id, request.get_committable()
-            if isinstance(committable, FinishedPart):
-                self._publish(request, committable)
-            else:
-                held |= committable.tokens
+            match committable:
+                case FinishedPart():
+                    self._publish(request, committable)
+                case HeldAttempts():
+                    held |= committable.tokens
+                case ReplacedSegments():
+                    replaced += committable.paths
+        self._delete(replaced)
         first = self._committed is None
         self._committed = checkpoint_id, held
         if first:
@@ -74,11 +80,15 @@ class FileCommitter(Committer[FileCommittable]):
             if not filesystem.publish(part.segments, part.target):
                 self._check_published(request, part)
                 request.signal_already_committed()
-            for segment in part.segments:
-                if run_of(segment) in self._runs:
-                    filesystem.delete(segment)
+            self._delete(part.segments)
         except OSError as error:  # as from a full disk, where joined segments need room
             raise not_written(part.target, error) from error
+
+    def _delete(self, segments: Iterable[str]) -> None:
+        """Delete staged segments, except those of other jobs."""
+        for segment in segments:
+            if run_of(segment) in self._runs:
+                filesystem_of(segment).delete(segment)
 
     def _check_staged(self, request: CommitRequest[FileCommittable], part: FinishedPart) -> None:
         """Check that all bytes of a part are staged, unless an earlier try may have published it."""

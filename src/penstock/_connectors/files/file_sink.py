@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from penstock._api.connectors.sink import Sink, SupportsCommitter, SupportsWriterState
+from penstock._api.connectors.topology import SupportsPreCommitTopology
+from penstock._connectors.files.compaction import Compaction
 from penstock._connectors.files.options import FileSinkOptions
 from penstock._connectors.files.policies import (
     BucketAssigner,
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from penstock._api.connectors.committer import CommitterInitContext
     from penstock._api.connectors.sink import WriterInitContext
     from penstock._connectors.files.committer import FileCommitter
+    from penstock._connectors.files.compaction import FileCompactor, FileCompactStrategy
     from penstock._connectors.files.staging import FileCommittable  # noqa: F401 - named among the bases
     from penstock._connectors.files.writer import FileWriter, FileWriterState
     from penstock.common.typeinfo import TypeInformation
@@ -70,7 +73,11 @@ class FileSink(Sink[Any], SupportsWriterState[Any, "FileWriterState"], SupportsC
         """Return the sink whose encoder writes records of a type."""
         if isinstance(self._options.encoding, BulkWriterFactory):
             return self
-        return FileSink(replace(self._options, encoding=self._options.encoding.for_type(type_info)))
+        return type(self)(replace(self._options, encoding=self._options.encoding.for_type(type_info)))
+
+    def storage_paths(self) -> tuple[str, ...]:
+        """Return the folder, in which writers stage what the committer names."""
+        return (self._options.base_path,)
 
     def create_writer(self, context: WriterInitContext) -> FileWriter:
         """Make a writer without state."""
@@ -152,9 +159,27 @@ class FileSink(Sink[Any], SupportsWriterState[Any, "FileWriterState"], SupportsC
             self._options = replace(self._options, rolling_policy=rolling_policy)
             return self
 
+        def enable_compact(self, strategy: FileCompactStrategy, compactor: FileCompactor) -> Self:
+            """Merge small files before they are published: only the merged ones ever appear.
+
+            Finished files wait, staged, until the strategy is content; at a savepoint and at the end none waits. Give
+            the sink a uid.
+
+            Args:
+                strategy: When the files of a bucket are merged.
+                compactor: How.
+            """
+            self._options = replace(self._options, compaction=Compaction(strategy, compactor))
+            return self
+
+        def disable_compact(self) -> Self:
+            """Merge no more files, and publish those that wait; for a job that continues one with compaction."""
+            self._options = replace(self._options, compaction=Compaction())
+            return self
+
         def build(self) -> FileSink:
             """Return the sink."""
-            return FileSink(self._options)
+            return (FileSink if self._options.compaction is None else CompactingFileSink)(self._options)
 
     class RowFormatBuilder(BaseBuilder):
         """Builds a sink of a row format; ``for_row_format`` makes it."""
@@ -181,6 +206,20 @@ class FileSink(Sink[Any], SupportsWriterState[Any, "FileWriterState"], SupportsC
                 )
                 raise ValueError(msg)  # noqa: TRY004 - both are rolling policies, and this one cannot be used here
             return super().with_rolling_policy(rolling_policy)
+
+
+class CompactingFileSink(FileSink, SupportsPreCommitTopology["FileCommittable"]):
+    """A file sink that merges small files, or has done so; the builders make it."""
+
+    def add_pre_commit_topology(self, committables: Any) -> Any:
+        """Add the coordinator and the compactors behind the writers."""
+        from penstock._connectors.files.compacting import CompactCoordinator, Compactor
+
+        compaction = self._options.compaction
+        assert compaction is not None
+        coordinator = committables.process_checkpoint(CompactCoordinator(compaction)).name("Compact coordinator")
+        compactor = Compactor(compaction, self._options.file_config)
+        return coordinator.force_non_parallel().rebalance().process_checkpoint(compactor).name("Compactor")
 
 
 show("penstock.datastream.connectors.file_system", FileSink)

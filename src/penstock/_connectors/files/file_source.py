@@ -9,7 +9,7 @@ from penstock._api.connectors.source import Boundedness, Source
 from penstock._connectors.files.monitoring import Monitoring
 from penstock._formats.file_format import StreamFormat
 from penstock._shelf import show
-from penstock.common.paths import absolute_path
+from penstock.common.paths import above_glob, absolute_path
 
 if TYPE_CHECKING:
     from penstock._api.connectors.reader import SourceReaderContext
@@ -123,6 +123,10 @@ class FileSource(Source[Any, "FileSourceSplit", "FileCheckpoint"]):
     def holds_produced_type(self) -> bool:
         """Whether the format makes each record by its type."""
         return self._format.holds_produced_type
+
+    def storage_paths(self) -> tuple[str, ...]:
+        """Return the files and folders, and the folders in which globs begin."""
+        return tuple(dict.fromkeys(map(above_glob, self._paths)))
 
     def create_enumerator(self, enum_context: SplitEnumeratorContext[FileSourceSplit]) -> FileEnumerator:
         """Find the files.

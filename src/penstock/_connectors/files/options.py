@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from penstock._connectors.files.policies import OutputFileConfig
 
 if TYPE_CHECKING:
+    from penstock._connectors.files.compaction import Compaction
     from penstock._connectors.files.policies import BucketAssigner, RollingPolicy
     from penstock.common.serialization import BulkWriterFactory, Encoder
 
@@ -24,6 +25,7 @@ class FileSinkOptions:
         file_config: The names of files.
         bucket_check_interval_ms: The interval of the age check between checkpoints.
         max_open_buckets: The number of files that a writer has open at a time.
+        compaction: How small files are merged; None for a sink that never has merged any.
     """
 
     base_path: str
@@ -33,3 +35,4 @@ class FileSinkOptions:
     file_config: OutputFileConfig = OutputFileConfig()  # noqa: RUF009 - frozen
     bucket_check_interval_ms: int = 60_000
     max_open_buckets: int = 500
+    compaction: Compaction | None = None

@@ -146,6 +146,8 @@ class FileReader(SequentialSourceReader[Any, FileSourceSplit]):
 
     def __init__(self, context: SourceReaderContext, file_format: FileFormat, *, may_grow: bool = False) -> None:
         super().__init__(context)
+        if file_format.leaves_out:
+            file_format = file_format.counting(context.metric_group.counter("skippedLines").inc)
         self._format, self._may_grow = file_format, may_grow
         self.emits_new_records: bool = file_format.emits_new_records
 

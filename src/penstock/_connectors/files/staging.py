@@ -47,8 +47,15 @@ class HeldAttempts:
     tokens: frozenset[str]
 
 
+@dataclass(frozen=True, slots=True)
+class ReplacedSegments:
+    """Staged segments whose bytes a part of the same checkpoint has as well; they go once that is published."""
+
+    paths: tuple[str, ...]
+
+
 #: A committable of the file sink.
-FileCommittable: TypeAlias = FinishedPart | HeldAttempts
+FileCommittable: TypeAlias = FinishedPart | HeldAttempts | ReplacedSegments
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,9 @@ from penstock._engine.cli.config_command import configured, configured_storage
 from penstock._engine.cli.exit_codes import ExitCode
 from penstock._engine.cli.options import SecondsType, json_option, script_option, settings_option
 from penstock._engine.cli.output import count_text, print_json, print_table, say, size_text, time_text, waiting
+from penstock._engine.gateway.registry import JobRegistry, default_directory
 from penstock._engine.storage.opening import absolute
-from penstock.common import option_table
+from penstock.common import batch_options, option_table
 from penstock.common.paths import scheme_of
 
 if TYPE_CHECKING:
@@ -72,6 +73,14 @@ def _existing(_: click.Context, __: click.Parameter, directories: tuple[str, ...
     metavar="DURATION",
     help="Leave alone what was touched within this time.",
 )
+@click.option(
+    "--older-than",
+    type=SecondsType(),
+    default="7 d",
+    show_default=True,
+    metavar="DURATION",
+    help="Results and events of a batch job that was lost with its driver, and not resumed within this time.",
+)
 @script_option
 @settings_option
 @json_option
@@ -85,6 +94,7 @@ def clean(
     retained: bool,
     local: bool,
     min_age: int,
+    older_than: int,
     script: Path | None,
     settings: tuple[tuple[str, str], ...],
     as_json: bool,
@@ -104,11 +114,13 @@ def clean(
         sink_directories=sink_dir,
         ended_jobs=frozenset(ended_job),
         retained=retained,
+        batch_directories=_known(values[batch_options.HA_STORAGE.key]),
+        running_jobs=frozenset(entry.job_id for entry in JobRegistry(default_directory()).entries()),
         local=local,
         options=tuple(configured_storage(script, settings).items()),
     )
     with waiting("Looking for leftovers"):
-        survey = find_leftovers(places, min_age_ms=1000 * min_age)
+        survey = find_leftovers(places, min_age_ms=1000 * min_age, abandoned_age_ms=1000 * older_than)
     removal = None
     if remove:
         with waiting(f"Removing {count_text(len(survey.leftovers), 'leftover')}"):

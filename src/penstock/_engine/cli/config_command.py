@@ -84,10 +84,15 @@ def configured(script: Path | None, settings: tuple[tuple[str, str], ...]) -> di
 
 def configured_storage(script: Path | None, settings: tuple[tuple[str, str], ...]) -> dict[str, str]:
     """Return the storage options of a program, including secrets; see `effective_options`."""
+    return storage_options(effective_configuration_of(script, settings))
+
+
+def effective_configuration_of(script: Path | None, settings: tuple[tuple[str, str], ...]) -> Configuration:
+    """Return the configuration that a program would start with, including secrets; see `effective_options`."""
     configuration = Configuration()
     for layer in _layers(script, settings):
         configuration.add_all(checked(layer))
-    return storage_options(configuration)
+    return configuration
 
 
 def _layers(script: Path | None, settings: tuple[tuple[str, str], ...]) -> tuple[dict[str, Setting], ...]:

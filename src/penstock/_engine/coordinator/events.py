@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
     from penstock._engine.coordinator.epochs.sources import EnumeratorSnapshot
     from penstock._engine.coordinator.instructions import SavepointRequest
+    from penstock._engine.coordinator.stages.tracker import PartitionWithMetrics
     from penstock._engine.plan.epoch_plan import EpochOutcome
-    from penstock._engine.protocol.control import TaskFailure
+    from penstock._engine.protocol.control import SubtaskAck, TaskFailure
+    from penstock._engine.protocol.job_events import JobEvent
     from penstock._engine.protocol.metadata import ChainEntry, Committable, GivenUp, StoredAccumulator
 
 #: By source uid and subtask: operator events for readers, oldest first.
@@ -157,6 +159,8 @@ class EpochEnded:
     outcome: EpochOutcome
     #: Its duration in milliseconds.
     wall_ms: int
+    #: The number of its tasks that could run at the same time.
+    slots: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +177,56 @@ class EpochObserved:
     tasks_done: int
     #: The subtasks whose tasks run, as shown to users.
     running: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JobEventsFound:
+    """Answers FindJobEvents."""
+
+    are_there: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JobEventsClaimed:
+    """Answers ClaimJobEvents: the events of earlier drivers, in their order."""
+
+    events: tuple[JobEvent, ...] = ()
+    #: Why the replay stops before the end of the log; "" if it does not.
+    damage: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobEventsFenced:
+    """Answers RecordJobEvents: another driver has taken the log over."""
+
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsListed:
+    """Answers ListPartitions; with an error if the storage does not answer."""
+
+    partitions: tuple[PartitionWithMetrics, ...] = ()
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SubtasksFinished:
+    """Subtasks of the running stage have finished, while others run on."""
+
+    #: The number of the job's restarts in this driver when they ran.
+    job_attempt: int
+    acks: tuple[SubtaskAck, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ResultsLost:
+    """Answers RunEpoch: tasks of a stage have found results missing or damaged."""
+
+    outcome: EpochOutcome
+    #: The subtasks whose results they are, as vertex and index.
+    subtasks: tuple[tuple[int, int], ...]
+    error: Exception
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +335,12 @@ Event: TypeAlias = (
     | EpochEnded
     | EpochLost
     | EpochFailed
+    | JobEventsFound
+    | JobEventsClaimed
+    | JobEventsFenced
+    | PartitionsListed
+    | SubtasksFinished
+    | ResultsLost
     | Committed
     | CommitFailed
     | OutputsDelivered

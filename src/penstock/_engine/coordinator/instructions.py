@@ -9,12 +9,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from penstock._engine.coordinator.job_event_instructions import (
+    ClaimJobEvents,
+    FindJobEvents,
+    ListPartitions,
+    RecordJobEvents,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock._engine.coordinator.checkpoints.retention import Garbage
     from penstock._engine.coordinator.epochs.sources import EnumeratorDelivery, EnumeratorStart
     from penstock._engine.gateway.progress import JobProgress
+    from penstock._engine.gateway.recovery_view import RecoveryView
     from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.protocol.control import (
         EdgeStatus,
@@ -365,6 +373,8 @@ class PublishProgress:
     progress: JobProgress
     acks: tuple[SubtaskAck, ...]
     snapshot: JobSnapshot
+    #: What was recovered of a batch job; None without recovery.
+    recovery: RecoveryView | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,6 +436,10 @@ Instruction: TypeAlias = (
     | CloseEnumerators
     | RunEpoch
     | DeleteResults
+    | FindJobEvents
+    | ClaimJobEvents
+    | ListPartitions
+    | RecordJobEvents
     | NotifyListeners
     | ObserveEpoch
     | CancelEpoch
@@ -461,4 +475,6 @@ ANSWERED: Final = (
     CallEnumerators,
     SnapshotEnumerators,
     MergeAccumulators,
+    FindJobEvents,
+    ClaimJobEvents,
 )

@@ -52,16 +52,15 @@ class JobCoordinator:
         topology: The job.
         settings: Its settings.
         identity: This driver.
-        slots: Tasks that run at the same time.
     """
 
-    def __init__(self, topology: Topology, settings: JobSettings, identity: DriverIdentity, slots: int) -> None:
+    def __init__(self, topology: Topology, settings: JobSettings, identity: DriverIdentity) -> None:
         self._settings = settings
         self._identity = identity
         self._context = CoordinatorContext()
         self._history = EventHistory()
         self._start = JobStart(settings, identity, topology.graph)
-        self._state = JobState(topology, settings, slots)
+        self._state = JobState(topology, settings)
         factory = SCHEDULERS[topology.graph.job_type]
         self._requests = PendingRequests(
             self._context,
@@ -180,6 +179,22 @@ class JobCoordinator:
     def is_over(self) -> bool:
         """Whether the job has ended, and nothing is left from which it could continue."""
         return self._termination.is_over
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """The runs of the job whose files are this driver's to delete."""
+        ended = self._start.already_ended
+        return self.chain.runs if self.has_taken_over else () if ended is None else ended.runs
+
+    @property
+    def has_ended_for_good(self) -> bool:
+        """Whether the end of the job is recorded: no driver recovers it."""
+        return self._termination.is_recorded or self._start.already_ended is not None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the job has ended, and has read all of its input in this run."""
+        return self._termination.is_complete
 
     @property
     def accumulators(self) -> Mapping[str, Mapping[str, StoredAccumulator]]:

@@ -8,7 +8,7 @@ RECOVERING → SAVING ← RECORDING                 SAVING → NOTIFYING → FIN
                                                 SAVING → RESUMING → TEARDOWN
                                                 FINISHING → CLOSING, where no function listens
 FAILING, CANCELLING ← (any of these)            FAILING, CANCELLING → CLOSING → ENDED
-EPOCH → SNAPSHOTTING → SETTLING → RECORDING → FINISHING, in a batch job
+RECOVERING → RECONCILING → OPENING and EPOCH → SNAPSHOTTING → SETTLING → RECORDING → FINISHING, in a batch job
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ class Phase(Enum):
     CREATED = auto()
     #: The outstanding commits of the checkpoint are being done, before anything new is read.
     RECOVERING = auto()
+    #: A batch job with recovery takes up what earlier drivers have recorded, and waits for stored results.
+    RECONCILING = auto()
     #: Enumerators start and readers register.
     OPENING = auto()
     #: A checkpoint has completed: enumerators are notified and get their readers' events.
@@ -80,6 +82,8 @@ class StartPhase(Enum):
     LISTING = auto()
     #: The newest entry of the chain, which says what the job owns.
     LOOKING = auto()
+    #: A batch job has finished: whether the driver that has finished it came to its own end.
+    LOOKING_FOR_EVENTS = auto()
     #: The entry of the checkpoint to restore.
     READING = auto()
     #: The later checkpoints of the job whose checkpoint the user has named.
@@ -96,6 +100,7 @@ class StartPhase(Enum):
 RUNNING: Final = frozenset(
     {
         Phase.RECOVERING,
+        Phase.RECONCILING,
         Phase.OPENING,
         Phase.SETTLING,
         Phase.PAUSED,
@@ -122,7 +127,8 @@ CUT: Final = frozenset({Phase.SNAPSHOTTING, Phase.STORING, Phase.EXPORTING, Phas
 _ONWARD: Final[dict[Phase, frozenset[Phase]]] = {
     Phase.STARTING: frozenset({Phase.CREATED, Phase.ENDED}),
     Phase.CREATED: frozenset({Phase.RECOVERING}) | STOPPING,
-    Phase.RECOVERING: frozenset({Phase.OPENING, Phase.SAVING}),
+    Phase.RECOVERING: frozenset({Phase.RECONCILING, Phase.OPENING, Phase.SAVING}),
+    Phase.RECONCILING: frozenset({Phase.OPENING}),
     Phase.OPENING: frozenset({Phase.SETTLING}),
     Phase.SETTLING: frozenset({Phase.EPOCH, Phase.PAUSED, Phase.RECORDING, Phase.FINISHING}),
     Phase.PAUSED: frozenset({Phase.EPOCH}),
@@ -157,6 +163,7 @@ STATUS: Final[dict[Phase, JobStatus]] = {
     Phase.STARTING: JobStatus.INITIALIZING,
     Phase.CREATED: JobStatus.CREATED,
     **dict.fromkeys(RUNNING, JobStatus.RUNNING),
+    Phase.RECONCILING: JobStatus.RECONCILING,
     Phase.TEARDOWN: JobStatus.RESTARTING,
     Phase.BACKING_OFF: JobStatus.RESTARTING,
     Phase.FAILING: JobStatus.FAILING,

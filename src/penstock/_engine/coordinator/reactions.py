@@ -42,6 +42,8 @@ CALL_ANSWERS: Final = (
     ev.EnumeratorsSnapshotted,
     ev.AccumulatorsMerged,
     ev.MergeFailed,
+    ev.JobEventsClaimed,
+    ev.PartitionsListed,
     ev.InstructionFailed,
 )
 _ENTRY_ANSWERS: Final = (ev.ChainEntryStored, ev.ChainEntryTaken, ev.ChainEntryUncertain)
@@ -54,6 +56,7 @@ START: Final = (
     Rule("newest_read", (ev.ChainEntryRead,), frozenset({StartPhase.LOOKING})),
     Rule("newest_failed", (ev.InstructionFailed,), frozenset({StartPhase.LOOKING})),
     Rule("entry_read", (ev.ChainEntryRead,), frozenset({StartPhase.READING})),
+    Rule("job_events_found", (ev.JobEventsFound,), frozenset({StartPhase.LOOKING_FOR_EVENTS})),
     Rule("later_checkpoint_found", (ev.LaterCheckpointFound,), frozenset({StartPhase.COMPARING})),
     Rule("takeover_answered", _ENTRY_ANSWERS, frozenset({StartPhase.TAKING_OVER})),
     Rule("takeover_verified", (ev.ChainEntriesListed,), frozenset({StartPhase.VERIFYING})),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.common import batch_options, option_table
 
 if TYPE_CHECKING:
+    from penstock._engine.protocol.batch_program import BatchProgram
     from penstock.common.configuration import Configuration
     from penstock.common.time import Duration
 
@@ -91,6 +92,28 @@ class AutoParallelism:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchRecoverySettings:
+    """The settings of a batch job that recovers from a lost driver; times in milliseconds."""
+
+    #: The program, which the run before must have had.
+    program: BatchProgram
+    accept_changed_functions: bool = False
+    snapshot_min_pause_ms: int = 180_000
+    timeout_ms: int = 30_000
+
+    @classmethod
+    def read(cls, configuration: Configuration, program: BatchProgram) -> BatchRecoverySettings:
+        """Read Flink's keys below ``execution.batch.job-recovery``."""
+        get = configuration.get
+        return cls(
+            program,
+            get(batch_options.ACCEPT_CHANGED_FUNCTIONS),
+            get(batch_options.SNAPSHOT_MIN_PAUSE).to_millis(),
+            get(batch_options.PREVIOUS_WORKER_TIMEOUT).to_millis(),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class JobSettings:
     """The settings of one job that the coordinator's decisions depend on."""
 
@@ -117,11 +140,18 @@ class JobSettings:
     #: The uids of sources that read new input although they had finished in the restored checkpoint.
     reopened_sources: tuple[str, ...] = ()
     auto_parallelism: AutoParallelism = AutoParallelism()
+    #: None if a lost driver means that the job starts from its beginning.
+    recovery: BatchRecoverySettings | None = None
 
     @property
     def latest(self) -> bool:
         """Whether the job continues from its own newest checkpoint."""
         return self.recovery_path == LATEST
+
+    @property
+    def finds_itself(self) -> bool:
+        """Whether the job is found by its name: it continues from its newest checkpoint, or recovers by its events."""
+        return self.latest or (self.recovery is not None and self.recovery_path is None)
 
     @classmethod
     def read(cls, configuration: Configuration, job_name: str) -> JobSettings:

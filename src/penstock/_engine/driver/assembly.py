@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 import uuid
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from penstock import __version__
 from penstock._engine.coordinator.checkpoints.chain import DriverIdentity
 from penstock._engine.coordinator.epochs.topology import topology_of
 from penstock._engine.coordinator.job import JobCoordinator
-from penstock._engine.coordinator.settings import LATEST, JobSettings
+from penstock._engine.coordinator.settings import LATEST, BatchRecoverySettings, JobSettings
 from penstock._engine.driver.background import BackgroundThreads
 from penstock._engine.driver.checkpoints.checkpoint_store import CheckpointStore
 from penstock._engine.driver.checkpoints.requests import ClientRequests
@@ -31,21 +31,22 @@ from penstock._engine.driver.monitor.notebook_progress import NotebookProgress
 from penstock._engine.driver.monitor.progress_bar import ProgressBar
 from penstock._engine.driver.monitor.unread_splits import unread_splits
 from penstock._engine.driver.monitor.views import checkpoint_settings, plan_view
+from penstock._engine.driver.stages.files import StageFiles, delete_of_runs
+from penstock._engine.driver.stages.program import program_of
 from penstock._engine.graph.job_graph import JobType
 from penstock._engine.plan.levels import build_plan
 from penstock._engine.protocol.paths import (
     blobs_directory,
     frames_directory,
     frames_prefix,
-    results_directory,
-    run_of_file,
+    staged_directory,
 )
 from penstock._engine.storage.local_state import LocalStateDirectory
 from penstock._engine.storage.opening import open_storage, options_for_tasks, storage_options
 from penstock._engine.storage.run_files import RunFiles
 from penstock._engine.storage.scratch import ScratchDirectory
 from penstock._engine.storage.temporary import TemporaryStorage
-from penstock.common import option_table
+from penstock.common import batch_options, option_table
 from penstock.common.notebook import is_notebook
 from penstock.common.redaction import hiding, learn_secrets, shown_text, shown_value
 from penstock.common.s3 import is_s3_setting
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
     from penstock._engine.gateway.progress import JobStatusListener
     from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.plan.epoch_plan import EpochRunner
-    from penstock._engine.storage.checkpoint_storage import FileStorage
     from penstock.common.configuration import Configuration
 
 
@@ -86,6 +86,8 @@ class RuntimeEnvironment:
     background: BackgroundExecutor | None = None
     #: The working directory of tasks on this machine; empty where they keep their own.
     working_directory: str = ""
+    #: On a cluster, which grows and shrinks: tells the number of tasks that run at the same time now.
+    cluster_slots: Callable[[], int] | None = None
 
 
 def assemble(
@@ -105,7 +107,10 @@ def assemble(
     """
     learn_secrets(configuration.to_dict(), configuration.get(option_table.SENSITIVE_WORDS))
     settings = check_settings(graph, configuration)
-    directory = configuration.get(option_table.CHECKPOINT_DIRECTORY)
+    recovers = recovers_from_lost_drivers(graph, configuration)
+    if recovers:
+        settings = replace(settings, recovery=BatchRecoverySettings.read(configuration, program_of(graph)))
+    directory = checkpoint_directory(configuration, recovers=recovers)
     if directory is not None:
         _name_those_without_uid(graph)
     temporary = None if directory else ScratchDirectory("penstock-checkpoints-")
@@ -120,18 +125,22 @@ def assemble(
     background = environment.background or BackgroundThreads(f"penstock-{graph.name}")
     local_state = LocalStateDirectory(identity.run_id, environment.state_directory)
     results = Results(program.collectors, storage)
-    coordinator = JobCoordinator(topology_of(plan), settings, identity, environment.slots)
+    coordinator = JobCoordinator(topology_of(plan), settings, identity)
+    stages = StageFiles(storage, options, configuration, mailbox, background, recovers=recovers)
+    planner = EpochPlanner(
+        plan=plan,
+        job_name=graph.name,
+        run_id=identity.run_id,
+        slots=environment.cluster_slots or (lambda: environment.slots),
+        storage_url=storage.url,
+        python_path=environment.python_path,
+        working_directory=environment.working_directory,
+        configuration=_for_tasks(configuration),
+        results_url=stages.storage.url,
+        announces=recovers,
+    )
     epochs = Epochs(
-        EpochPlanner(
-            plan=plan,
-            job_name=graph.name,
-            run_id=identity.run_id,
-            slots=environment.slots,
-            storage_url=storage.url,
-            python_path=environment.python_path,
-            working_directory=environment.working_directory,
-            configuration=_for_tasks(configuration),
-        ),
+        planner,
         main_classes=main_classes,
         runner=environment.runner,
         storage=storage,
@@ -140,17 +149,20 @@ def assemble(
         background=background,
         results=results,
         local_state=local_state,
+        finished=stages.finished_subtasks(identity.run_id, planner.dispatch_key),
     )
 
     def clean_up() -> None:
         local_state.remove()
         if epochs.has_stored:
-            _delete_of_runs(storage, coordinator, blobs_directory(coordinator.job_id))
+            delete_of_runs(storage, coordinator, blobs_directory(coordinator.job_id))
         is_batch = graph.job_type is JobType.BATCH
+        if coordinator.is_over or (is_batch and (coordinator.has_ended_for_good or not recovers)):
+            delete_of_runs(storage, coordinator, frames_directory(coordinator.job_id))
+        if coordinator.is_over:
+            delete_of_runs(storage, coordinator, staged_directory(coordinator.job_id))
         if is_batch:
-            _delete_of_runs(storage, coordinator, results_directory(coordinator.job_id))
-        if is_batch or coordinator.is_over:
-            _delete_of_runs(storage, coordinator, frames_directory(coordinator.job_id))
+            stages.clean_up(coordinator)
         if temporary is not None:
             temporary.remove()
 
@@ -181,6 +193,7 @@ def assemble(
         store_options=options_for_tasks(options),
     )
 
+    @cache
     def run_files() -> RunFiles:
         prefix = frames_prefix(coordinator.job_id, identity.run_id)
         return RunFiles(storage.url, prefix, options_for_tasks(options))
@@ -196,24 +209,38 @@ def assemble(
         store=CheckpointStore(storage, options, background, mailbox.clock),
         enumerators=enumerators,
         merger=AccumulatorMerger(graph),
-        committers=Committers(program.committing_sinks, mailbox, background),
+        committers=Committers(program.committing_sinks, mailbox, background, storage, options_for_tasks(options)),
         epochs=epochs,
         results=results,
         savepoints=savepoints,
         requests=requests,
         watch=watch,
         background=background,
+        job_events=stages.job_events,
+        partitions=stages.partitions,
         listeners=listeners,
     )
     return driver, loop
 
 
-def _delete_of_runs(storage: FileStorage, coordinator: JobCoordinator, directory: str) -> None:
-    """Delete the files of a directory that the runs of the job have written, the killed ones among them."""
-    if coordinator.has_taken_over:
-        runs = coordinator.chain.runs
-        names = [name for name in storage.names(directory) if run_of_file(name) in runs]
-        storage.delete([f"{directory}/{name}" for name in names])
+def recovers_from_lost_drivers(graph: JobGraph, configuration: Configuration) -> bool:
+    """Tell whether a job recovers from a lost driver; warn where it was asked to, and cannot."""
+    if graph.job_type is not JobType.BATCH or not configuration.get(batch_options.JOB_RECOVERY):
+        return False
+    if checkpoint_directory(configuration, recovers=True) is not None:
+        return True
+    keys = f"{batch_options.HA_STORAGE.key} or {option_table.CHECKPOINT_DIRECTORY.key}"
+    _log.warning(
+        "Batch job %r runs without recovery, although %s is set: set %s to a directory that outlives the driver",
+        *(graph.name, batch_options.JOB_RECOVERY.key, keys),
+    )
+    return False
+
+
+def checkpoint_directory(configuration: Configuration, *, recovers: bool) -> str | None:
+    """Return the checkpoint directory of a job: for a batch job with recovery, perhaps that of its events."""
+    own = configuration.get(option_table.CHECKPOINT_DIRECTORY)
+    return own if own or not recovers else configuration.get(batch_options.HA_STORAGE)
 
 
 def _name_those_without_uid(graph: JobGraph) -> None:

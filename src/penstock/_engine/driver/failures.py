@@ -20,6 +20,7 @@ from penstock.errors import (
     FencedError,
     JobExecutionError,
     JobGraphError,
+    LostResultError,
     RestoreError,
 )
 
@@ -103,6 +104,12 @@ def state_damage(failures: Iterable[TaskFailure], storage: FileStorage, job_id: 
         return None
     path = error.path.removeprefix(storage.full_path("").rstrip("/") + "/")
     return _offer(storage.full_path(path), error.reason, storage, _chain(storage, job_id), path)
+
+
+def lost_results(failures: Iterable[TaskFailure]) -> dict[tuple[int, int], LostResultError]:
+    """Return the results that tasks have found missing or damaged, by vertex and subtask."""
+    errors = map(exception_of, failures)
+    return {(error.vertex, error.subtask): error for error in errors if isinstance(error, LostResultError)}
 
 
 def _chain(storage: FileStorage, job: str) -> list[str]:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from penstock._engine.driver.epochs.execution import Epochs
     from penstock._engine.driver.mailbox import Mailbox
     from penstock._engine.driver.monitor.job_monitor import JobMonitor
+    from penstock._engine.driver.stages.event_store import JobEventStore
+    from penstock._engine.driver.stages.partitions import ResultPartitions
     from penstock._engine.gateway.progress import JobProgress, JobStatusListener
     from penstock._engine.protocol.clocks import Moment
     from penstock.errors import FailureLocation
@@ -71,6 +73,8 @@ class JobLoop:
         requests: Answers requests for checkpoints, savepoints and stops.
         watch: Observes the job.
         background: The other threads.
+        job_events: Stores the events of a batch job with recovery.
+        partitions: Lists its stored results.
         listeners: Are notified of statuses and progress.
     """
 
@@ -90,6 +94,8 @@ class JobLoop:
         requests: ClientRequests,
         watch: JobMonitor,
         background: BackgroundExecutor,
+        job_events: JobEventStore,
+        partitions: ResultPartitions,
         listeners: Sequence[JobStatusListener] = (),
     ) -> None:
         self._coordinator = coordinator
@@ -139,7 +145,11 @@ class JobLoop:
             do.DiscardSavepoint: savepoints.discard,
             do.AnswerSavepoint: requests.answer_savepoint,
             do.AnswerCheckpoint: requests.answer_checkpoint,
+            do.FindJobEvents: job_events.find,
             do.SetAlarm: self._wake,
+            do.ClaimJobEvents: job_events.claim,
+            do.RecordJobEvents: job_events.record,
+            do.ListPartitions: partitions.list_partitions,
             do.ChangeStatus: self._change_status,
             do.PublishProgress: self._show_progress,
             do.PublishGivenUp: self._show_progress,

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.gateway.checkpoint_view import CheckpointsView
     from penstock._engine.gateway.progress import JobFailure, JobProgress
+    from penstock._engine.gateway.recovery_view import RecoveryView
     from penstock._engine.protocol.clocks import Moment
     from penstock._engine.protocol.metadata import GivenUp, StoredAccumulator
 
@@ -142,6 +143,8 @@ class JobView:
     #: Why a job ended without finishing: type and text on one line, and the error of the program.
     error: str | None = None
     error_text: str | None = None
+    #: Whether it has ended with all of its input read in this run: a job that was stopped has FINISHED, too.
+    is_complete: bool = False
     #: The numbers of committables that are not known to be published, by sink uid.
     pending_commits: Mapping[str, int] = field(default_factory=dict[str, int])
     #: The accumulators of the job up to its last completed checkpoint, by name; and by vertex id and name.
@@ -157,6 +160,10 @@ class JobView:
     unread_splits: Mapping[str, int] = field(default_factory=dict[str, int])
     #: The effective configuration, without secrets.
     configuration: Mapping[str, str] = field(default_factory=dict[str, str])
+    #: The vertices of the stage that runs, or has run last; None for a stream, whose vertices run side by side.
+    stage: frozenset[int] | None = None
+    #: What was recovered of a batch job; None for a job without recovery.
+    recovery: RecoveryView | None = None
 
     @property
     def late_records_by_name(self) -> dict[str, int]:
@@ -193,6 +200,8 @@ class JobView:
             return TaskStatus.FINISHED
         if self.status is JobStatus.FAILED:
             return TaskStatus.FAILED if self._failed_at() == (vertex, subtask) else TaskStatus.CANCELED
+        if self.status is JobStatus.RUNNING and self.stage is not None and vertex not in self.stage:
+            return TaskStatus.CREATED
         return _STATUS_OF_TASKS[self.status]
 
     def _failed_at(self) -> tuple[int, int] | None:

@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from penstock._engine.graph.job_graph import JobEdge, JobGraph, JobVertex, OperatorNode, PartitionerKind
+from penstock._engine.graph.job_graph import (
+    FULL_WINDOWS,
+    READING,
+    JobEdge,
+    JobGraph,
+    JobVertex,
+    OperatorKind,
+    OperatorNode,
+    PartitionerKind,
+)
 from penstock._engine.graph.stream_graph import Chaining, Partitioning, StreamEdge, StreamGraph, StreamNode
 from penstock._engine.graph.uids import assign_uids, places_of
 from penstock._engine.protocol.key_groups import default_max_parallelism
@@ -16,6 +25,8 @@ from penstock.common.option_table import MAX_PARALLELISM
 from penstock.errors import ConfigurationError, ForwardParallelismError
 
 _FORWARD = Partitioning(PartitionerKind.FORWARD)
+#: What comes by one of these is the same partition however many subtasks run.
+_KEEPING = frozenset({PartitionerKind.FORWARD, PartitionerKind.HASH})
 _REBALANCE = Partitioning(PartitionerKind.REBALANCE)
 
 
@@ -40,6 +51,8 @@ def build_job_graph(graph: StreamGraph) -> JobGraph:
     chain_of: dict[int, _Chain] = {}
     for node in graph.nodes:
         chain = chain_of[node.inputs[0].source.id] if _joins_its_input(graph, node) else None
+        if chain is not None and not _may_follow(chain.nodes[0].kind, node.kind):
+            chain = None
         if chain is None:
             chain = _Chain(len(chains))
             chains.append(chain)
@@ -83,6 +96,11 @@ def _joins_its_input(graph: StreamGraph, node: StreamNode) -> bool:
     )
 
 
+def _may_follow(head: OperatorKind, kind: OperatorKind) -> bool:
+    """Return whether an operator may be in the vertex of a head."""
+    return kind not in READING and not (kind in FULL_WINDOWS and head is OperatorKind.SOURCE)
+
+
 def _vertex(graph: StreamGraph, chain: _Chain, uids: dict[int, str]) -> JobVertex:
     positions = {node.id: position for position, node in enumerate(chain.nodes)}
     head = chain.nodes[0]
@@ -95,7 +113,8 @@ def _vertex(graph: StreamGraph, chain: _Chain, uids: dict[int, str]) -> JobVerte
             parent=None if node is head else positions[node.inputs[0].source.id],
             input_tag=None if node is head else node.inputs[0].tag,
             created_at=node.created_at,
-            explicit_uid=node.uid is not None,
+            explicit_uid=node.is_named,
+            sink_uid=None if node.sink_writer is None else uids[node.sink_writer.id],
             stateful=node.stateful,
             combinable=node.combinable,
         )
@@ -103,6 +122,8 @@ def _vertex(graph: StreamGraph, chain: _Chain, uids: dict[int, str]) -> JobVerte
     )
     name = _chain_name(head, chain.nodes)
     is_set, sets = _chosen_max_parallelism(graph, head) != -1, graph.sets_parallelism(head)
+    if head.kind in FULL_WINDOWS:  # what one receiver gets of a partitioning is one partition
+        sets = sets or any(partitioning(graph, edge, head).kind not in _KEEPING for edge in head.inputs)
     return JobVertex(chain.id, name, operators, graph.parallelism_of(head), _max_parallelism(graph, head), is_set, sets)
 
 

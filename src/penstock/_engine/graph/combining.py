@@ -21,6 +21,8 @@ _KINDS: Final = {
     OperatorKind.REDUCE: (OperatorKind.COMBINE, OperatorKind.REDUCE_COMBINED),
     OperatorKind.WINDOW: (OperatorKind.COMBINE_WINDOW, OperatorKind.WINDOW_COMBINED),
 }
+#: What combines.
+COMBINING: Final = tuple(combine for combine, _ in _KINDS.values())
 #: A partial result is a pair of its key and its value.
 _KEY: Final = itemgetter(0)
 

@@ -10,7 +10,7 @@ from penstock._engine.graph.job_graph import JobEdge, JobGraph, JobType, JobVert
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-_SINKS = (OperatorKind.SINK_WRITER, OperatorKind.COLLECT)
+_SINKS = (OperatorKind.SINK_WRITER, OperatorKind.COMMITTABLES, OperatorKind.COLLECT)
 
 
 def explain(graph: JobGraph) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from penstock._engine.protocol.metadata import OperatorPlace
 
@@ -55,11 +56,43 @@ class OperatorKind(StrEnum):
     COLUMN_PARTIALS = "column_partials"
     COLUMN_TOTALS = "column_totals"  #: the same
     COLUMN_WINDOW = "column_window"  #: the same, assigner, allowed_lateness_ms, late_tag
+    #: function: Callable | MapPartitionFunction; the next eight are of whole partitions, see `FULL_WINDOWS`
+    MAP_PARTITION = "map_partition"
+    #: function, batch_format, input_type, output_type: as MAP_BATCHES
+    MAP_PARTITION_BATCHES = "map_partition_batches"
+    SORT_PARTITION = "sort_partition"  #: field: int | str | Callable | KeySelector, order: Order, nulls_first: bool
+    #: columns: list of name and Order, nulls_first: bool, input_type, by_key: bool
+    SORT_PARTITION_BATCHES = "sort_partition_batches"
+    AGGREGATE_PARTITION = "aggregate_partition"  #: function: AggregateFunction
+    REDUCE_PARTITION = "reduce_partition"  #: function: Callable | ReduceFunction
+    KEYED_MAP_PARTITION = "keyed_map_partition"  #: this and the next two: key_selector, and as above
+    KEYED_MAP_PARTITION_BATCHES = "keyed_map_partition_batches"
+    KEYED_SORT_PARTITION = "keyed_sort_partition"
     CONFORM = "conform"  #: type_info: TypeInformation; converts records to it
-    SINK_WRITER = "sink_writer"  #: sink: Sink
+    SINK_WRITER = "sink_writer"  #: sink: Sink, emits_committables: bool (optional)
+    CHECKPOINT_PROCESS = "checkpoint_process"  #: function: CheckpointFunction
+    COMMITTABLES = "committables"  #: sink: HasCommittables; the end of its pre-commit topology
     CACHE = "cache"  #: sink: KeptSink | None; passes the records on, and writes them where there is a sink
     #: type_info: TypeInformation | None, as_text: bool (print: the text of each record; else the records)
     COLLECT = "collect"
+
+
+#: The kinds that work on whole partitions. Their vertex has no source, because a source may run in several Spark jobs,
+#: and a partition is read in one.
+FULL_WINDOWS: Final = frozenset(
+    {
+        OperatorKind.MAP_PARTITION,
+        OperatorKind.MAP_PARTITION_BATCHES,
+        OperatorKind.SORT_PARTITION,
+        OperatorKind.SORT_PARTITION_BATCHES,
+        OperatorKind.AGGREGATE_PARTITION,
+        OperatorKind.REDUCE_PARTITION,
+    }
+)
+#: Those that read their input themselves, so that they are the head of their vertex.
+READING: Final = frozenset({OperatorKind.MAP_PARTITION, OperatorKind.MAP_PARTITION_BATCHES})
+#: The kinds whose state is a list of items, which other subtasks may take over.
+KINDS_WITH_ITEMS = frozenset({OperatorKind.SINK_WRITER, OperatorKind.CHECKPOINT_PROCESS})
 
 
 class PartitionerKind(StrEnum):
@@ -93,6 +126,8 @@ class OperatorNode:
     created_at: str = ""
     #: True when the uid was given by the user.
     explicit_uid: bool = False
+    #: For an operator of a sink's topologies: the uid of the sink.
+    sink_uid: str | None = None
     #: Whether it may have state that a checkpoint holds.
     stateful: bool = False
     #: For a reduce and for windows: whether their input may be combined before the shuffle of a batch job.
@@ -162,6 +197,11 @@ class JobGraph:
     def outputs(self, vertex: int) -> list[JobEdge]:
         """Return the edges out of a vertex, in order of their ids."""
         return [edge for edge in self.edges if edge.source == vertex]
+
+    def follows_its_sender(self, vertex: int) -> bool:
+        """Return whether each subtask of a vertex continues one of its senders, so that it runs as many as they do."""
+        inputs = self.inputs(vertex)
+        return bool(inputs) and all(edge.partitioner is PartitionerKind.FORWARD for edge in inputs)
 
     def levels(self) -> list[int]:
         """Return the level of each vertex: one below its deepest input."""

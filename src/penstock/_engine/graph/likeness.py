@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import enum
 import functools
+import sys
+import sysconfig
 import types
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -31,6 +33,17 @@ def likeness(members: Mapping[str, object]) -> str:
         members: Functions, selectors, sources and settings by name.
     """
     walk = _LikenessWalk()
+    parts = (walk.digest(name) + walk.digest(value) for name, value in sorted(members.items()))
+    return sha256(b"".join(parts)).hexdigest()[:_LETTERS]
+
+
+def program_digest(members: Mapping[str, object]) -> str:
+    """Return a digest of an operator that also has the code of the user's classes, and of functions that theirs call.
+
+    Args:
+        members: As for `likeness`.
+    """
+    walk = _ProgramWalk()
     parts = (walk.digest(name) + walk.digest(value) for name, value in sorted(members.items()))
     return sha256(b"".join(parts)).hexdigest()[:_LETTERS]
 
@@ -89,6 +102,63 @@ class _LikenessWalk:
             case _:
                 yield _name(type(value))
                 yield from sorted(name.encode() + self.digest(part) for name, part in attributes(value))
+
+
+class _ProgramWalk(_LikenessWalk):
+    """A walk that enters classes and functions of the user's own modules, each once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._left = 10 * _MAX_VALUES
+        self._entered: set[int] = set()
+
+    def _parts(self, value: object) -> Iterator[bytes]:
+        yield from super()._parts(value)
+        if isinstance(value, type) and self._enters(value):
+            members = vars(value).items()
+            yield from sorted(name.encode() + self.digest(part) for name, part in members if _is_code(part))
+            yield from map(self.digest, value.__bases__)
+
+    def _parts_of_object(self, value: object) -> Iterator[bytes]:
+        yield from super()._parts_of_object(value)
+        if isinstance(value, types.FunctionType):
+            if self._enters(value):
+                names = sorted(_names(value.__code__) & value.__globals__.keys())
+                yield from (self.digest(part) for part in map(value.__globals__.get, names) if _is_code(part))
+        elif isinstance(value, (staticmethod, classmethod)):
+            yield self.digest(cast("Any", value).__func__)
+        elif isinstance(value, property):
+            yield self.digest(value.fget)
+        elif not isinstance(value, (types.MethodType, functools.partial)):
+            yield self.digest(type(value))
+
+    def _enters(self, value: Any) -> bool:
+        """Tell whether this is the first look at a class or function of the user's own modules."""
+        if id(value) in self._entered or not _is_users(value.__module__):
+            return False
+        self._entered.add(id(value))
+        return True
+
+
+def _is_code(value: object) -> bool:
+    return isinstance(value, (types.FunctionType, type, staticmethod, classmethod, property))
+
+
+def _names(code: types.CodeType) -> set[str]:
+    """Return the global names that a function and the functions in it may use."""
+    inner = (part for part in code.co_consts if isinstance(part, types.CodeType))
+    return set(code.co_names).union(*map(_names, inner))
+
+
+def _is_users(module: str | None) -> bool:
+    """Tell whether a module is the user's own: neither Python's, nor installed, nor ours."""
+    if module == "__main__":
+        return True
+    file = getattr(sys.modules.get(module or ""), "__file__", None)
+    if file is None or (module or "").partition(".")[0] == "penstock":
+        return False
+    folders = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    return not any(file.startswith(f"{folder}/") for folder in folders)
 
 
 def _of_function(function: types.FunctionType) -> Iterator[object]:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _cloudpickled = cast("Callable[[object], bytes]", cloudpickle.dumps)  # pyright: ignore[reportUnknownMemberType]
 _MAX_DEPTH = 8
 _LIBRARY_FOLDERS = {"site-packages", "dist-packages"}
+#: Each host has these, though they may be imported from a folder.
+_NOT_THE_USERS = {"__main__", "penstock", "py4j", "pyspark"}
 _GLOBAL_INSTRUCTIONS = ("LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL")
 
 
@@ -201,23 +203,37 @@ def script_directory() -> Path | None:
     return None if path is None else Path(path).resolve().parent
 
 
+def user_folders() -> tuple[Path, ...]:
+    """Return the folders of the program's own modules: its script's, and what else is on sys.path and not installed."""
+    installed = tuple(Path(prefix).resolve() for prefix in {sys.prefix, sys.base_prefix})
+    script = script_directory()
+    folders = {} if script is None else {script: None}
+    for entry in sys.path:
+        folder = Path(entry or ".").resolve()
+        if folder.is_dir() and not any(folder.is_relative_to(prefix) for prefix in installed):
+            folders[folder] = None
+    return tuple(folders)
+
+
 def user_modules() -> dict[str, Path]:
     """Return the user's loaded modules and packages: top-level name → file or package folder.
 
-    A module is the user's if it lies below the main script's folder, outside of any installed packages.
+    A module is the user's if it lies below one of the program's folders, outside of any installed packages.
     """
-    root = script_directory()
-    if root is None:
-        return {}
+    script = script_directory()
+    roots = tuple(root for root in user_folders() if root == script or not _LIBRARY_FOLDERS & set(root.parts))
     found: dict[str, Path] = {}
     for name, module in list(sys.modules.items()):
         top = name.partition(".")[0]
         path = _module_path(sys.modules.get(top, module))
-        if top in found or top in ("__main__", "penstock") or path is None:
-            continue
-        if path.is_relative_to(root) and not _LIBRARY_FOLDERS & set(path.relative_to(root).parts):
+        if top not in found and top not in _NOT_THE_USERS and path is not None and _is_below(path, roots):
             found[top] = path
     return dict(sorted(found.items()))
+
+
+def _is_below(path: Path, roots: tuple[Path, ...]) -> bool:
+    """Return whether a path is below one of some folders, outside of installed packages."""
+    return any(path.is_relative_to(root) and not _LIBRARY_FOLDERS & set(path.relative_to(root).parts) for root in roots)
 
 
 def _module_path(module: types.ModuleType) -> Path | None:

@@ -68,6 +68,8 @@ class StreamNode:
     chaining: Chaining = Chaining.ALWAYS
     #: The node that this one belongs to: always in its chain, named and identified by it.
     owner: StreamNode | None = None
+    #: For an operator of a sink's topologies: the sink's writer, from which its uid and parallelism follow.
+    sink_writer: StreamNode | None = None
     description: str | None = None
     #: Whether a source is bounded.
     bounded: bool = True
@@ -75,12 +77,19 @@ class StreamNode:
     stateful: bool = False
     #: Whether a batch job may combine its input before the shuffle.
     combinable: bool = False
+    #: Whether it belongs to a full window partition: a batch job only, and the parallelism is that of its input.
+    full_window: bool = False
     #: The digest of its functions (`likeness`).
     likeness: str = ""
 
     def operator(self) -> StreamNode:
         """Return the operator of the program: this node, or the one that it is attached to."""
         return self if self.owner is None else self.owner
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the program has given a uid, to this operator or to the sink that it is a part of."""
+        return self.uid is not None or (self.sink_writer is not None and self.sink_writer.uid is not None)
 
     def __str__(self) -> str:
         return f"{self.name!r} at {self.created_at}"

@@ -37,6 +37,8 @@ def assign_uids(graph: StreamGraph) -> dict[int, str]:
     for node in graph.nodes:
         if node.uid is not None:
             uid = node.uid
+        elif node.is_named:
+            uid = _uid_in_sink(node, ranks)
         elif node.stateful and not graph.auto_generate_uids:
             reason = f"operator {node} keeps state and has no uid; give it one with uid(...), or let uids be generated"
             raise ConfigurationError(AUTO_GENERATE_UIDS.key, "false", reason)
@@ -59,7 +61,7 @@ def places_of(graph: StreamGraph, uids: dict[int, str]) -> dict[str, OperatorPla
     return {
         uids[node.id]: OperatorPlace(
             node.kind.value,
-            node.uid is not None,
+            node.is_named,
             tuple(PlaceInput(uids[edge.source.operator().id], edge.input_index, _tag(edge)) for edge in node.inputs),
             node.name,
             node.likeness,
@@ -82,6 +84,15 @@ def _generated_uid(node: StreamNode, uids: dict[int, str], ranks: Counter[str], 
         uid = sha256(f"{place}\n{rank}".encode()).hexdigest()[:32]
         if uid not in given:  # as where a moved operator was given the uid that had been generated for it
             return uid
+
+
+def _uid_in_sink(node: StreamNode, ranks: Counter[str]) -> str:
+    """Return the uid of an operator of a sink's topology, by the sink's uid."""
+    assert node.sink_writer is not None
+    uid = f"{node.sink_writer.uid}: {node.name}"
+    rank = ranks[uid]
+    ranks[uid] += 1
+    return f"{uid} {rank + 1}" if rank else uid
 
 
 def _tag(edge: StreamEdge) -> str | None:

@@ -9,15 +9,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock._engine.operators.batch import Batch, RowBatch
+from penstock._engine.operators.in_hand import RecordsInHand
 from penstock._engine.operators.opened import OpenedFunctions
 from penstock._engine.protocol.control import OperatorAck
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from penstock._engine.operators.accumulators import AccumulatorRegistry
     from penstock._engine.operators.clocks import InputClock, TaskClock
@@ -73,6 +74,8 @@ class OperatorContext:
     job_name: str
     operator_name: str
     uid: str
+    #: For an operator of a sink's topologies, the sink's uid; else its own.
+    sink_uid: str
     subtask: int
     parallelism: int
     max_parallelism: int
@@ -94,13 +97,15 @@ class OperatorContext:
     save_operator_state: Callable[[bytes, tuple[StatePart, ...], EpochContext], StateHandle]
     #: Reads the file of a handle.
     read_state: Callable[[StateHandle], bytes]
+    #: Writes a file of a sink's writer for its committer: (bytes, epoch, number) -> full path.
+    stage: Callable[[bytes, EpochContext, int], str]
     #: See `Operator`.
     object_reuse: bool = False
     #: Makes the directory of the run on the local disk, and returns it.
     local_directory: Callable[[], Path] = Path
 
 
-class Operator(ABC):
+class Operator(RecordsInHand, ABC):
     """One node of a chain.
 
     The runtime calls `open` once, `begin_epoch` at each epoch's start and after it, if there are checkpoint listeners,
@@ -117,10 +122,8 @@ class Operator(ABC):
     takes_columns: bool = False
 
     def __init__(self) -> None:
+        super().__init__()
         self.functions: OpenedFunctions = OpenedFunctions()
-        #: The current records and the iterator over them, which show the record at which a function failed.
-        self._in_hand: list[Any] = []
-        self._cursor: Any = iter(())
 
     def open(self, context: OperatorContext) -> None:
         """Get ready; the user's functions are opened here."""
@@ -135,7 +138,7 @@ class Operator(ABC):
         """
         return True
 
-    def begin_epoch(self, epoch: EpochContext) -> None:  # noqa: B027 - most operators have nothing to do
+    def begin_epoch(self, epoch: EpochContext) -> None:
         """Restore the state from which the epoch starts."""
 
     @property
@@ -143,10 +146,10 @@ class Operator(ABC):
         """Whether it has checkpoint listeners, which are notified of every checkpoint, including the last one."""
         return False
 
-    def notify(self, epoch: EpochContext) -> None:  # noqa: B027 - most operators have no listeners
+    def notify(self, epoch: EpochContext) -> None:
         """Notify the checkpoint listeners of the checkpoints before the epoch."""
 
-    def make_room(self) -> None:  # noqa: B027 - most operators have nothing that could fill memory
+    def make_room(self) -> None:
         """Free memory; called before each call that processes batches, timers or the end of input."""
 
     @abstractmethod
@@ -197,13 +200,10 @@ class Operator(ABC):
         """Release the resources of `open`, also after it failed; the user's functions are closed here."""
         self.functions.close()
 
-    def iterate(self, records: list[Any]) -> Any:
-        """Return an iterator over records whose position `record_in_hand` can read."""
-        self._in_hand = records
-        self._cursor = iter(records)
-        return self._cursor
 
-    def record_in_hand(self) -> tuple[bool, Any]:
-        """Return (True, record) for the record last taken from `iterate`, (False, None) where there is none."""
-        taken = len(self._in_hand) - self._cursor.__length_hint__() if self._in_hand else 0
-        return (True, self._in_hand[taken - 1]) if taken > 0 else (False, None)
+class ReadingOperator(Operator):
+    """An operator of batch jobs that is the head of its vertex and reads the input of the subtask itself."""
+
+    @abstractmethod
+    def read_all(self, batches: Iterator[Batch]) -> Iterable[Output]:
+        """Process the whole input, of which some may be left unread; `end_input` and `finish` follow."""

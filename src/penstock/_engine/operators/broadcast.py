@@ -11,7 +11,7 @@ from penstock._engine.operators.context import EngineRuntimeContext, KeyedRecord
 from penstock._engine.operators.process import KeyedProcessOperator, ProcessOperator
 from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock._engine.state.kinds.typed import typed_broadcast
-from penstock.errors import StateDescriptorError, UnsupportedOperationError
+from penstock.errors import AbsentAttributeError, StateDescriptorError, UnsupportedOperationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 BROADCAST_INPUT = 1
 
 _UNTYPED = repr(MapStateDescriptor("").type_info)
+
+
+#: Methods of a broadcast map that its read-only view does not have.
+_WRITING = frozenset({"put", "put_all", "remove"})
 
 
 class ReadOnlyBroadcastView(ReadOnlyBroadcastState[Any, Any]):
@@ -62,9 +66,17 @@ class ReadOnlyBroadcastView(ReadOnlyBroadcastState[Any, Any]):
         return not self._entries
 
     def clear(self) -> NoReturn:
-        operation = f"clear() on the broadcast state {self._name!r} outside of process_broadcast_element"
-        reason = "one subtask's records would change it on that subtask alone; let a broadcast record do it"
+        operation, reason = self._refusal("clear")
         raise UnsupportedOperationError(operation, reason)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name in _WRITING:
+            raise AbsentAttributeError(*self._refusal(name))
+        raise AttributeError(name)
+
+    def _refusal(self, method: str) -> tuple[str, str]:
+        operation = f"{method}() on the broadcast state {self._name!r} outside of process_broadcast_element"
+        return operation, "one subtask's records would change it on that subtask alone; let a broadcast record do it"
 
 
 class BroadcastStates:

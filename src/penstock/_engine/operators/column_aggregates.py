@@ -32,6 +32,9 @@ KEY: Final = "key"
 STAMP: Final = "stamp"
 GROUP: Final = "group"
 _LARGEST_EXACT_SUM: Final = 2**62
+#: The digits of Arrow's sums of decimals of 128 bits, and of 256 bits: more of them would wrap around.
+_DIGITS: Final = 38
+_MOST_DIGITS: Final = 76
 _EXACT: Final = decimal.Context(prec=100)
 
 
@@ -126,8 +129,8 @@ class ColumnAggregates(AggregateFunction["tuple[Any, ...]", "tuple[Any, ...]", "
         with_nan: list[str] = []
         for place, function in parts.items():
             name, column = str(place), table.column(str(place))
-            if function == "sum" and _may_overflow(column):
-                table = table.set_column(table.schema.names.index(name), name, column.cast(_big_numbers()))
+            if function == "sum" and (wide := self._wide(place, column)) is not None:
+                table = table.set_column(table.schema.names.index(name), name, column.cast(wide))
             elif function == "max" and _has_nan(column):
                 table = table.append_column(f"{name}-nan", functions.is_nan(column))
                 wanted.append((f"{name}-nan", "any"))
@@ -140,6 +143,25 @@ class ColumnAggregates(AggregateFunction["tuple[Any, ...]", "tuple[Any, ...]", "
             is_nan: Any = grouped.column(f"{name}-nan_any")
             made[name] = functions.if_else(is_nan, math.nan, made[name])
         return _table(made)
+
+    def _wide(self, place: int, column: Any) -> Any:
+        """Return the type in which a sum has place; None for that of Arrow's sums of the column.
+
+        Raises:
+            BatchColumnsError: There is none.
+        """
+        import pyarrow as pa
+
+        types: Any = pa.types
+        if types.is_integer(column.type):
+            return _big_numbers() if _most(column) >= _LARGEST_EXACT_SUM else None
+        if not types.is_decimal(column.type) or _most(column).scaleb(column.type.scale, _EXACT) < 10**_DIGITS:
+            return None
+        name = self.parts[place][0]
+        if types.is_decimal256(column.type) and _most(column).scaleb(column.type.scale, _EXACT) >= 10**_MOST_DIGITS:
+            reason = f"a sum of {name!r} may have more than {_MOST_DIGITS} digits; cast it to floating point"
+            raise BatchColumnsError((name,), reason)
+        return pa.decimal256(_MOST_DIGITS, max(1, column.type.scale))  # one without fractions has whole numbers
 
     def rows(self, table: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a table of partial results as tuples: the key, and the partial results."""
@@ -197,8 +219,17 @@ class ColumnAggregates(AggregateFunction["tuple[Any, ...]", "tuple[Any, ...]", "
         for place, values in enumerate(results):
             function, parts = self.places[place]
             kind: Any = pa.float64() if function == "mean" else schema.field(str(parts[0])).type
-            columns.append(_column(self.names[place], list(values), pa.int64() if kind == _big_numbers() else kind))
+            columns.append(_column(self.names[place], list(values), _narrow(kind)))
         return cast("Any", pa.RecordBatch).from_arrays(columns, names=[self.key, *more, *self.names])
+
+
+def _narrow(kind: Any) -> Any:
+    """Return the type of the result of a sum, as it is where the sum was not computed in a wider type."""
+    import pyarrow as pa
+
+    if kind == _big_numbers():
+        return pa.int64()
+    return pa.decimal128(_DIGITS, kind.scale) if pa.types.is_decimal256(kind) and kind.scale <= _DIGITS else kind
 
 
 def _column(name: str, values: list[Any], kind: Any) -> Any:
@@ -247,17 +278,19 @@ def _key_column(column: Any) -> Any:
     return cast("Any", pc).add(column, 0.0) if pa.types.is_floating(column.type) else column
 
 
-def _may_overflow(column: Any) -> bool:
-    """Return whether a sum of whole numbers might be more than 64 bits."""
-    import pyarrow as pa
+def _most(column: Any) -> Any:
+    """Return a number, of the type of the values, that no sum of a column is further from 0 than."""
     import pyarrow.compute as pc
 
-    if not pa.types.is_integer(column.type):
-        return False
     extremes: Any = cast("Any", pc).min_max(column).as_py()
-    if extremes["min"] is None:
-        return False
-    return max(-extremes["min"], extremes["max"]) * len(column) >= _LARGEST_EXACT_SUM
+    low, high = extremes["min"], extremes["max"]
+    if low is None:
+        return decimal.Decimal(0)
+    return (
+        _EXACT.multiply(max(abs(low), abs(high)), len(column))
+        if isinstance(low, decimal.Decimal)
+        else max(-low, high) * len(column)
+    )
 
 
 def _has_nan(column: Any) -> bool:

@@ -53,7 +53,7 @@ class CombineOperator(KeyedOperator):
     def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         if not batch.records:
             return ((None, batch),)
-        refuse_unstable_key(self.selects[0], batch.records[0], self.context.operator_name)
+        refuse_unstable_key(self.selects[0], next(self.iterate(batch.records)), self.context.operator_name)
         keys, normals = self.keys_of(batch.records)
         if not self.combines(batch):
             return self._passed_on(keys, batch)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from penstock._api.functions.basic import RuntimeContext
 from penstock._api.functions.co import CoProcessFunction, KeyedCoProcessFunction
@@ -11,8 +11,8 @@ from penstock._api.state.refusals import needs_key
 from penstock._api.time_domain import TimeDomain
 from penstock._api.timer_service import TimerService
 from penstock._engine.operators.expiring import declare_life
+from penstock._engine.operators.timer_times import TimerTimes, checked_timer
 from penstock._engine.protocol.rows import MIN_WATERMARK, NO_TIMESTAMP
-from penstock._engine.protocol.times import checked_time
 from penstock._engine.state.kinds.kind import StateScope
 from penstock._engine.state.kinds.registry import kind_named, kind_of
 from penstock.common.accumulators import DoubleCounter, Histogram, IntCounter
@@ -150,10 +150,6 @@ class EngineRuntimeContext(RuntimeContext):
         return StateScope(table, key, self._context.operator_name, keep_keys=self._keep_keys)
 
 
-#: Names the checked value in messages.
-_TIMER: Final = "The time of a timer"
-
-
 class EngineTimerService(TimerService):
     """The clocks of an operator, and on keyed streams the timers of the current key."""
 
@@ -187,23 +183,27 @@ class EngineTimerService(TimerService):
 class KeyedTimerService(EngineTimerService):
     """Timers of the current key, in both domains."""
 
-    def __init__(self, context: OperatorContext, key: KeyContext, event: Timers, processing: Timers) -> None:
+    def __init__(
+        self, context: OperatorContext, key: KeyContext, event: Timers, processing: Timers, times: TimerTimes
+    ) -> None:
         super().__init__(context)
         self._key = key
+        #: Checks the times of event-time timers.
+        self.times = times
         self._event = event
         self._processing = processing
 
     def register_processing_time_timer(self, timestamp: int) -> None:
-        self._processing.register(checked_time(_TIMER, timestamp), self._key.normal, (), self._key.key)
+        self._processing.register(checked_timer(timestamp), self._key.normal, (), self._key.key)
 
     def register_event_time_timer(self, timestamp: int) -> None:
-        self._event.register(checked_time(_TIMER, timestamp), self._key.normal, (), self._key.key)
+        self._event.register(self.times.checked(timestamp), self._key.normal, (), self._key.key)
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
-        self._processing.delete(checked_time(_TIMER, timestamp), self._key.normal)
+        self._processing.delete(checked_timer(timestamp), self._key.normal)
 
     def delete_event_time_timer(self, timestamp: int) -> None:
-        self._event.delete(checked_time(_TIMER, timestamp), self._key.normal)
+        self._event.delete(self.times.checked(timestamp), self._key.normal)
 
 
 class RecordContext(ProcessFunction.Context, CoProcessFunction.Context):

@@ -13,20 +13,31 @@ from penstock._engine.operators.broadcast import (
     BroadcastProcessOperator,
     KeyedBroadcastProcessOperator,
 )
+from penstock._engine.operators.checkpoint_process import CheckpointProcessOperator
 from penstock._engine.operators.co_process import (
     CoFlatMapOperator,
     CoMapOperator,
     CoProcessOperator,
     KeyedCoProcessOperator,
 )
+from penstock._engine.operators.column_sort import SortBatchesOperator
 from penstock._engine.operators.column_totals import ColumnPartialsOperator, ColumnTotalsOperator
 from penstock._engine.operators.column_windows import column_window_operator
 from penstock._engine.operators.combine import CombineOperator
 from penstock._engine.operators.interval_join import IntervalJoinOperator
 from penstock._engine.operators.map_batches import MapBatchesOperator
+from penstock._engine.operators.partitions import (
+    AggregatePartitionOperator,
+    BatchesOfKeysOperator,
+    MapPartitionBatchesOperator,
+    MapPartitionOperator,
+    PartitionsOfKeysOperator,
+    ReducePartitionOperator,
+)
 from penstock._engine.operators.process import KeyedProcessOperator, ProcessOperator
 from penstock._engine.operators.reduce import ReduceOperator
-from penstock._engine.operators.sink import CollectOperator, SinkWriterOperator, cache_operator
+from penstock._engine.operators.sink import CollectOperator, CommittablesOperator, SinkWriterOperator, cache_operator
+from penstock._engine.operators.sort_partition import KeyedSortPartitionOperator, SortPartitionOperator
 from penstock._engine.operators.sorted_input import SortedInputOperator, SortedReduceOperator
 from penstock._engine.operators.source import SourceOperator
 from penstock._engine.operators.stateless import CastOperator, FilterOperator, FlatMapOperator, MapOperator
@@ -84,6 +95,8 @@ _OPERATORS: Final[dict[str, Callable[..., Operator]]] = {
     "column_window": column_window_operator,
     "conform": CastOperator,
     "sink_writer": SinkWriterOperator,
+    "checkpoint_process": CheckpointProcessOperator,
+    "committables": CommittablesOperator,
     "cache": cache_operator,
     "collect": CollectOperator,
 }
@@ -93,6 +106,15 @@ _BATCH_OPERATORS: Final[dict[str, Callable[..., Operator]]] = {
     **_OPERATORS,
     "source": BatchSourceOperator,
     "watermarks": batch_timestamps,
+    "map_partition": MapPartitionOperator,
+    "map_partition_batches": MapPartitionBatchesOperator,
+    "sort_partition": SortPartitionOperator,
+    "sort_partition_batches": SortBatchesOperator,
+    "aggregate_partition": AggregatePartitionOperator,
+    "reduce_partition": ReducePartitionOperator,
+    "keyed_map_partition": PartitionsOfKeysOperator,
+    "keyed_map_partition_batches": BatchesOfKeysOperator,
+    "keyed_sort_partition": KeyedSortPartitionOperator,
     "keyed_process": _sorted(KeyedProcessOperator),
     "keyed_co_process": _sorted(KeyedCoProcessOperator),
     "interval_join": _sorted(IntervalJoinOperator),

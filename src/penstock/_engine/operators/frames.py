@@ -70,6 +70,10 @@ def arrow_batches(result: Any) -> Iterator[Any]:
     if table is not None:
         yield from _batches(table)
         return
+    if _is_column(result):
+        kind = type(result).__name__
+        told = f"the function returned a {kind}, which is one column; return a batch or a data frame that has it"
+        raise BatchColumnsError((), told)
     if isinstance(result, (dict, str, bytes)) or not hasattr(result, "__iter__"):
         told = (
             f"the function returned {short_repr(result)}; it must return a batch, a table or a data frame, or several"
@@ -80,6 +84,15 @@ def arrow_batches(result: Any) -> Iterator[Any]:
             told = f"the function yielded {short_repr(part)}; it must yield batches, tables or data frames"
             raise BatchColumnsError((), told)
         yield from arrow_batches(part)
+
+
+def _is_column(value: Any) -> bool:
+    """Return whether a value is an array of Arrow's, or a series of pandas or polars."""
+    import pyarrow as pa
+
+    package = type(value).__module__.partition(".")[0]
+    is_series = package in {"pandas", "polars"} and type(value).__name__ == "Series"
+    return is_series or isinstance(value, (pa.Array, pa.ChunkedArray))
 
 
 def _is_frame(value: Any) -> bool:

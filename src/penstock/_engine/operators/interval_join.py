@@ -7,8 +7,7 @@ equals the watermark, which are not late.
 
 from __future__ import annotations
 
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock._api.functions.joins import ProcessJoinFunction
 from penstock._api.state.descriptors import MapStateDescriptor
@@ -16,8 +15,6 @@ from penstock._engine.operators.process import KeyedProcessOperator
 from penstock._engine.operators.windows.late_records import LateRecords
 from penstock._engine.protocol.rows import MAX_WATERMARK, NO_TIMESTAMP
 from penstock._engine.state.table import ABSENT, MISSING
-from penstock.common.short_repr import short_repr
-from penstock.errors import MissingTimestampError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,16 +79,18 @@ class IntervalJoinOperator(KeyedProcessOperator):
         stamps, key, watermark = batch.stamps(start, stop), self.key, self.timers.watermark
         own = self._sides[input_index]
         others, (lower, upper) = self._sides[1 - input_index], self._bounds[input_index]
+        # Records of a known shape cannot change, so they need no copies.
+        given = out.given if batch.shape is None else _as_it_is
         for value, key.key, key.normal, stamp in zip(self.iterate(records), keys, normals, stamps, strict=True):
             if stamp == NO_TIMESTAMP:
-                raise MissingTimestampError(self.context.operator_name, short_repr(value))
+                raise self.missing_timestamp([value], [stamp])
             if stamp < watermark:
                 self._leave_out(value, stamp, input_index, out)
                 continue
             over = stamp + upper + 1
             is_kept = over > watermark
             # Where records of that time are there, so is the timer; the watermark does not come past all times.
-            if is_kept and own.add(key.normal, stamp, out.given(value)) and over <= MAX_WATERMARK:
+            if is_kept and own.add(key.normal, stamp, given(value)) and over <= MAX_WATERMARK:
                 self.event_timers.register(over, key.normal, (), key.key)
             met = others.within(key.normal, stamp + lower, stamp + upper)
             if met:
@@ -113,11 +112,12 @@ class IntervalJoinOperator(KeyedProcessOperator):
         The function gets copies, because both records may meet others, too.
         """
         call, given, is_left = self.calls[input_index], out.given, input_index == 0
+        is_fixed = given(value) is value
         for other_stamp, values in met:
             context = PairContext(stamp, other_stamp) if is_left else PairContext(other_stamp, stamp)
             for other in values:
-                left, right = (value, other) if is_left else (other, value)
-                results = call(given(left), given(right), context)
+                mine, other = value if is_fixed else given(value), given(other)  # noqa: PLW2901
+                results = call(mine, other, context) if is_left else call(other, mine, context)
                 if results is not None:
                     out.extend(results, context.at)
 
@@ -129,6 +129,10 @@ class IntervalJoinOperator(KeyedProcessOperator):
                 side.forget(self.key.normal, over - upper - 1)
 
 
+def _as_it_is(record: Any) -> Any:
+    return record
+
+
 class _Side:
     """The records of one side: the rows of a map state, by the timestamps of records.
 
@@ -136,14 +140,13 @@ class _Side:
         pane: The pane of the state.
     """
 
-    __slots__ = ("_dirty", "_hot", "_load", "_pane", "_rows")
+    __slots__ = ("_dirty", "_hot", "_load", "_rows")
 
     def __init__(self, pane: Pane) -> None:
         # These stay the same objects for the life of the pane.
         self._hot = pane.hot
         self._dirty = pane.dirty
         self._load = pane.load
-        self._pane = pane
         self._rows = pane.sub_rows()
 
     def add(self, normal: NormalKey, stamp: int, record: Any) -> bool:
@@ -162,17 +165,7 @@ class _Side:
 
     def within(self, normal: NormalKey, first: int, last: int) -> list[tuple[int, list[Any]]]:
         """Return the records of a key from one time to another, both included, by their times in order."""
-        hot, owner = self._hot, (normal, ())
-        if self._pane.stored:
-            rows: Any = ((address[2], records) for address, records, *_ in cast("Any", self._rows.rows(owner)))
-            met = [(stamp, records) for stamp, records in rows if first <= stamp <= last]
-        else:
-            held: Any = self._rows.in_memory(owner)
-            near = [address for address in held if first <= address[2] <= last]
-            met = [(address[2], hot[address]) for address in near if hot[address] is not ABSENT]
-        if len(met) > 1:
-            met.sort(key=itemgetter(0))
-        return met
+        return self._rows.between((normal, ()), first, last)
 
     def forget(self, normal: NormalKey, stamp: int) -> None:
         """Delete the records of a key and a time."""

@@ -8,9 +8,10 @@ from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.user_functions import UserFunctionOperator
 from penstock._engine.protocol.control import OperatorAck
 from penstock._engine.protocol.keys import NormalKey, encode_key, normal_key
+from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock.common.copies import any_may_change, own
 from penstock.common.short_repr import short_repr
-from penstock.errors import UnstableKeyError
+from penstock.errors import MissingTimestampError, UnstableKeyError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,6 +57,12 @@ class KeyedOperator(UserFunctionOperator):
         self.store = context.keyed_store()
         for selector in {id(selector): selector for selector in self.key_selectors}.values():
             self.functions.open(selector, EngineRuntimeContext(context, counts=False))
+
+    def missing_timestamp(self, records: list[Any], stamps: list[int]) -> MissingTimestampError:
+        """Return the error for records of which at least one has no timestamp; that one is in hand then."""
+        record = records[stamps.index(NO_TIMESTAMP)]
+        next(self.iterate([record]))
+        return MissingTimestampError(self.context.operator_name, short_repr(record))
 
     def begin_epoch(self, epoch: EpochContext) -> None:
         self.store.catch_up(epoch.restore.lineage)

@@ -23,8 +23,9 @@ from functools import cache
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from penstock._api.functions.wrong_results import refuse_none
 from penstock._engine.state.table import ABSENT
-from penstock.common.copies import IMMUTABLE, all_immutable, own
+from penstock.common.copies import IMMUTABLE, all_immutable, may_change, own
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -72,6 +73,11 @@ _FILTER: Final = replace(
     """,
 )
 
+#: A result that is None where the one before may have been changed in its place: a `return` is missing.
+_NOT_NONE: Final = (
+    "if result is None and before is not ABSENT and may_change(before): refuse_none(call, before, record)"
+)
+
 _REDUCE: Final = _Template(
     "call, records, keys, hot, load, keep_apart",
     """
@@ -83,7 +89,7 @@ _REDUCE: Final = _Template(
         result = record if before is ABSENT else call(before, record)
     """,
     "hot[key] = result; results.append(result)",
-    "results.append(keep_apart(key, result))",
+    f"{_NOT_NONE}\n        results.append(keep_apart(key, result))",
 )
 
 _AGGREGATE: Final = _Template(
@@ -102,7 +108,7 @@ _AGGREGATE: Final = _Template(
             continue
     """,
     "hot[key] = result",
-    "hot[key] = own(result)",
+    "if result is None and may_change(before): refuse_none(add, before, record)\n        hot[key] = own(result)",
     end="[hot[key]] if others else []",
 )
 
@@ -112,7 +118,7 @@ _FOLD: Final = replace(
     arguments="call, records, keys, hot, load",
     each=_REDUCE.each.replace(", strict=True", ""),
     known="hot[key] = result",
-    other="hot[key] = own(result)",
+    other=f"{_NOT_NONE}\n        hot[key] = own(result)",
     end="[hot[key]] if others else []",
 )
 
@@ -168,6 +174,10 @@ def _code(template: _Template, size: int | None) -> CodeType:
     # Below the name of this file its frames count as the library's, which tracebacks leave out.
     exec(compile(source, f"{__file__}/loop", "exec"), space)  # noqa: S102 - the text above, with numbers in it
     return space["loop"].__code__
+
+
+#: What the loops use.
+_GLOBALS: Final = {"own": own, "ABSENT": ABSENT, "may_change": may_change, "refuse_none": refuse_none}
 
 
 class Loops:
@@ -255,7 +265,7 @@ class Loops:
         kinds, size = (shape, len(shape)) if isinstance(shape, tuple) else ((shape,), None)
         if (loop := self._compiled.get((template, size))) is None:
             # A copy of the code for each operator: CPython specialises code for what it calls.
-            loop = FunctionType(_code(template, size).replace(), {"own": own, "ABSENT": ABSENT})
+            loop = FunctionType(_code(template, size).replace(), _GLOBALS)
             self._compiled[template, size] = loop
         results, others = loop(*arguments, type, tuple, *kinds)
         if not others:

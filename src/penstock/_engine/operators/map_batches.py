@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock._engine.operators.base import NOTHING
 from penstock._engine.operators.batch import RowBatch
@@ -34,6 +34,8 @@ class MapBatchesOperator(FunctionOperator):
     """
 
     takes_columns = True
+    #: The method of function objects.
+    method: ClassVar[str] = "map"
 
     def __init__(
         self,
@@ -42,16 +44,16 @@ class MapBatchesOperator(FunctionOperator):
         input_type: TypeInformation | None,
         output_type: TypeInformation | None,
     ) -> None:
-        super().__init__(function, "map")
-        self._batch_format = batch_format
-        self._given = DeclaredColumns.of(input_type)
+        super().__init__(function, self.method)
+        self.batch_format = batch_format
+        self.given = DeclaredColumns.of(input_type)
         self._declared = DeclaredColumns.of(output_type)
-        self._layout = RecordLayout.DICTS if self._declared is None else self._declared.layout
+        self.layout = RecordLayout.DICTS if self._declared is None else self._declared.layout
 
     def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         if not batch.records:
             return _watermark(batch.watermarks)
-        return self.process_columns(with_columns(batch, self._given), input_index)
+        return self.process_columns(with_columns(batch, self.given), input_index)
 
     def process_columns(self, batch: ColumnBatch, input_index: int) -> Iterable[Output]:
         if not len(batch):
@@ -59,10 +61,10 @@ class MapBatchesOperator(FunctionOperator):
         return self._mapped(batch)
 
     def _mapped(self, batch: ColumnBatch) -> Iterator[Output]:
-        results = map(self._held, arrow_batches(self.call(as_frame(batch.columns, self._batch_format))))
+        results = map(self.held, arrow_batches(self.call(as_frame(batch.columns, self.batch_format))))
         if batch.timestamps is None:
             for columns in results:
-                yield None, ColumnBatch(columns, self._layout)
+                yield None, ColumnBatch(columns, self.layout)
         else:
             yield from self._stamped(batch, list(results))
         yield from _watermark(batch.watermarks)
@@ -83,15 +85,15 @@ class MapBatchesOperator(FunctionOperator):
             raise BatchColumnsError(names, f"in {self.context.operator_name!r}, {reason}")
         start = 0
         for columns in results:
-            yield None, ColumnBatch(columns, self._layout, batch.timestamps.slice(start, columns.num_rows))
+            yield None, ColumnBatch(columns, self.layout, batch.timestamps.slice(start, columns.num_rows))
             start += columns.num_rows
 
-    def _held(self, columns: Any) -> Any:
+    def held(self, columns: Any) -> Any:
         """Return a result of the function as the declared columns."""
         try:
             if self._declared is not None:
                 return self._declared.fitted(columns)
-            check_columns(columns, self._layout)
+            check_columns(columns, self.layout)
         except BatchColumnsError as error:
             reason = f"{self.context.operator_name!r} returned it, and {error.reason}"
             raise BatchColumnsError(error.columns, reason) from error

@@ -14,6 +14,7 @@ from penstock._engine.operators.context import (
 )
 from penstock._engine.operators.keyed import KeyedOperator
 from penstock._engine.operators.side_outputs import SideOutputs
+from penstock._engine.operators.timer_times import TimerTimes
 from penstock._engine.operators.user_functions import UserFunctionOperator
 from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock._engine.state.key_context import KeyContext
@@ -52,8 +53,9 @@ class ProcessOperator(UserFunctionOperator):
 
     def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         context, call = self.record_context(input_index), self.calls[input_index]
-        out = SideOutputs(with_timestamps=batch.timestamps is not None, object_reuse=self.object_reuse)
-        records, stamps = self.iterate(batch.records), batch.stamps()
+        with_timestamps = batch.timestamps is not None
+        out = SideOutputs(with_timestamps=with_timestamps, object_reuse=self.object_reuse, function=self.function)
+        records, stamps, results = self.iterate(batch.records), batch.stamps(), None
         for start, stop, watermark in batch.segments():
             # Stamps first: at their end no record is taken that belongs behind the watermark.
             for context.at, value in zip(stamps[start:stop], records, strict=False):
@@ -63,6 +65,7 @@ class ProcessOperator(UserFunctionOperator):
             if watermark is not None:
                 self.timers.watermark = watermark
                 out.watermark(watermark)
+        self.note_text(self.function, results)
         return out.outputs()
 
     def record_context(self, input_index: int) -> Any:
@@ -91,7 +94,8 @@ class KeyedProcessOperator(KeyedOperator):
         super().open(context)
         self.event_timers = self.store.timers("event-time")
         self.processing_timers = self.store.timers("processing-time")
-        self.timers = KeyedTimerService(context, self.key, self.event_timers, self.processing_timers)
+        times = TimerTimes(context.operator_name, self.record_in_hand)
+        self.timers = KeyedTimerService(context, self.key, self.event_timers, self.processing_timers, times)
 
     def begin_epoch(self, epoch: EpochContext) -> None:
         self.timers.watermark = epoch.watermark
@@ -105,20 +109,23 @@ class KeyedProcessOperator(KeyedOperator):
         """Return the runtime context of the function."""
         return EngineRuntimeContext(self.context, self.store, self.key)
 
-    def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
+    def process(self, batch: RowBatch, input_index: int) -> Iterator[Output]:
         out = self._collector(with_timestamps=batch.timestamps is not None)
         for start, stop, watermark in batch.segments():
             if start < stop:
                 self.process_run(batch, start, stop, input_index, out)
             if watermark is not None:
                 self.timers.watermark = watermark
-                self._fire(self.event_timers, watermark, TimeDomain.EVENT_TIME, out)
+                yield from self._fire(self.event_timers, watermark, TimeDomain.EVENT_TIME, out)
                 out.watermark(watermark)
-        return out.outputs()
+        yield from out.outputs()
 
     def _collector(self, *, with_timestamps: bool) -> SideOutputs:
         return SideOutputs(
-            with_timestamps=with_timestamps, object_reuse=self.object_reuse, parts_tagged=self.parts_tagged
+            with_timestamps=with_timestamps,
+            object_reuse=self.object_reuse,
+            parts_tagged=self.parts_tagged,
+            function=self.function,
         )
 
     def leave_keys(self) -> None:
@@ -128,28 +135,33 @@ class KeyedProcessOperator(KeyedOperator):
         """Process a run of records between two watermarks."""
         whole = start == 0 and stop == len(batch.records)
         records = batch.records if whole else batch.records[start:stop]
-        stamps = batch.stamps(start, stop)
+        stamps = self.timers.times.stamps = batch.stamps(start, stop)
         keys, normals = self.keys_of(records, input_index)
         context, call, key = self.record_context(), self.calls[input_index], self.key
         triples = zip(self.iterate(records), keys, normals, stamps, strict=True)
+        results: Any = None
         for value, key.key, key.normal, context.at in triples:
             results = call(value, context)
             if results is not None:
                 out.extend(results, context.at)
+        self.note_text(self.function, results)
 
     def record_context(self) -> Any:
         """Return the context for records and timers, with their key."""
         return KeyedRecordContext(self.timers, self.key)
 
-    def _fire(self, timers: Timers, limit: int, domain: TimeDomain, out: SideOutputs) -> None:
+    def _fire(self, timers: Timers, limit: int, domain: TimeDomain, out: SideOutputs) -> Iterator[Output]:
+        """Call the function for due timers, and yield its results part by part; the last part stays."""
         due = timers.next()
-        if due is not None and due <= limit:
-            self._call_timers(timers.pop_due(limit), domain, out)
+        if due is None or due > limit:
+            return iter(())
+        return out.outputs_of_timers(timers.pop_due(limit), lambda some: self._call_timers(some, domain, out))
 
     def _call_timers(self, due: Iterator[DueTimer], domain: TimeDomain, out: SideOutputs) -> None:
         context = self.record_context()
         context.domain = domain
         self.iterate([])
+        self.timers.times.stamps = ()
         out.stamps_main = True
         missing = len(out.main.records) - len(out.main.timestamps)
         out.main.timestamps.extend([NO_TIMESTAMP] * missing)
@@ -164,14 +176,15 @@ class KeyedProcessOperator(KeyedOperator):
         due = self.processing_timers.next()
         if due is None or due > now_ms:
             return ()
-        out = self._collector(with_timestamps=True)
-        self._fire(self.processing_timers, now_ms, TimeDomain.PROCESSING_TIME, out)
-        return out.outputs()
+        return self._of_processing_time(self.processing_timers.pop_due(now_ms))
 
     def fire_left_timers(self) -> Iterable[Output]:
+        return self._of_processing_time(self.processing_timers.pop_left())
+
+    def _of_processing_time(self, due: Iterator[DueTimer]) -> Iterator[Output]:
         out = self._collector(with_timestamps=True)
-        self._call_timers(self.processing_timers.pop_left(), TimeDomain.PROCESSING_TIME, out)
-        return out.outputs()
+        yield from out.outputs_of_timers(due, lambda some: self._call_timers(some, TimeDomain.PROCESSING_TIME, out))
+        yield from out.outputs()
 
     def next_timer_ms(self) -> int | None:
         return self.processing_timers.next()

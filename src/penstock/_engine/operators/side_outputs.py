@@ -8,8 +8,10 @@ record.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeGuard
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
+from penstock._api.functions.wrong_results import refuse_no_records
 from penstock._api.output_tag import OutputTag
 from penstock._engine.operators.batch import BatchBuilder
 from penstock._engine.protocol.rows import NO_TIMESTAMP
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
 
     from penstock._engine.operators.base import Output
     from penstock._engine.operators.batch import RowBatch
+    from penstock._engine.state.timers import DueTimer
+
+#: So many timers fire, and so many results are held, before results are passed on.
+_TIMERS: Final = 1 << 12
 
 
 class SideOutputs:
@@ -29,31 +35,43 @@ class SideOutputs:
         with_timestamps: Whether the records of the main output get timestamps.
         parts_tagged: False keeps pairs of a tag and a value in the main output.
         object_reuse: Whether records continue without a copy.
+        function: The function, for errors.
     """
 
-    __slots__ = ("given", "main", "parts_tagged", "sides", "stamps_main")
+    __slots__ = ("function", "given", "main", "parts_tagged", "sides", "stamps_main")
 
-    def __init__(self, *, with_timestamps: bool, object_reuse: bool, parts_tagged: bool = True) -> None:
+    def __init__(
+        self, *, with_timestamps: bool, object_reuse: bool, parts_tagged: bool = True, function: Any = None
+    ) -> None:
         self.given: Callable[[Any], Any] = (lambda record: record) if object_reuse else own
         self.parts_tagged = parts_tagged
+        self.function = function
         self.main = BatchBuilder()
         self.sides: dict[str, BatchBuilder] = {}
         self.stamps_main = with_timestamps
 
     def extend(self, results: Iterable[Any], timestamp: int) -> None:
-        """Add the results of one call, all with the timestamp of the record or timer."""
+        """Add the results of one call, all with the timestamp of the record or timer.
+
+        Raises:
+            FunctionResultError: The results are no iterable.
+        """
         main, given = self.main.records, self.given
         before = len(main)
-        for item in results:
-            kind = type(item)  # pyright: ignore[reportUnknownVariableType]
-            if kind in IMMUTABLE or (kind is tuple and all_immutable(map(type, item))):
-                main.append(item)
-            elif isinstance(item, tuple) and is_tagged(item) and self.parts_tagged:
-                side = self.side(item[0].tag_id)
-                side.records.append(given(item[1]))
-                side.timestamps.append(timestamp)
-            else:
-                main.append(given(item))
+        try:
+            for item in results:
+                kind = type(item)  # pyright: ignore[reportUnknownVariableType]
+                if kind in IMMUTABLE or (kind is tuple and all_immutable(map(type, item))):
+                    main.append(item)
+                elif isinstance(item, tuple) and is_tagged(item) and self.parts_tagged:
+                    side = self.side(item[0].tag_id)
+                    side.records.append(given(item[1]))
+                    side.timestamps.append(timestamp)
+                else:
+                    main.append(given(item))
+        except TypeError:
+            refuse_no_records(self.function, results)
+            raise
         if self.stamps_main and len(main) > before:
             self.main.timestamps.extend([timestamp] * (len(main) - before))
 
@@ -67,6 +85,21 @@ class SideOutputs:
     def watermark(self, value: int) -> None:
         """Put a watermark on the main output after the results so far."""
         self.main.add_watermark(value)
+
+    def outputs_of_timers(
+        self, due: Iterator[DueTimer], fire: Callable[[Iterator[DueTimer]], None]
+    ) -> Iterator[Output]:
+        """Fire timers, and yield what there is after each part of them: all of it may be too much for the memory.
+
+        Args:
+            due: Removes and yields the timers.
+            fire: Fires timers into these outputs.
+        """
+        for first in due:
+            fire(chain((first,), islice(due, _TIMERS - 1)))
+            if len(self.main.records) + sum(len(side.records) for side in self.sides.values()) >= _TIMERS:
+                yield from self.outputs()
+                self.main, self.sides = BatchBuilder(), {}
 
     def outputs(self) -> Iterator[Output]:
         """Yield the side outputs, each closed by the last watermark, then the main output."""

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import cloudpickle  # pyright: ignore[reportMissingTypeStubs]
 
+from penstock._api.connectors.committer import HasCommittables
 from penstock._api.connectors.sink import (
     CommittingSinkWriter,
     Sink,
     SinkWriter,
     StatefulSinkWriter,
-    SupportsCommitter,
     SupportsWriterState,
 )
+from penstock._api.connectors.topology import CommittableWithLineage
 from penstock._engine.operators.base import NOTHING, EpochContext, Operator, OperatorContext, Output
+from penstock._engine.operators.batch import RowBatch
 from penstock._engine.protocol.control import OperatorAck, decode, encode
 from penstock._engine.protocol.versioned import pack, unpack
 from penstock._shelf import load_shown
@@ -27,7 +29,7 @@ from penstock.common.redaction import hiding
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock._engine.operators.batch import Batch, RowBatch
+    from penstock._engine.operators.batch import Batch
     from penstock._engine.operators.columns import ColumnBatch
     from penstock.common.typeinfo import TypeInformation
     from penstock.metrics.metricbase import MetricGroup
@@ -47,11 +49,12 @@ class WriterContext:
         self.job_id = context.job_id
         self.run_id = context.run_id
         self.earlier_runs = context.earlier_runs
-        self.operator_uid = context.uid
+        self.operator_uid = context.sink_uid
         self.subtask_id = context.subtask
         self.number_of_parallel_subtasks = context.parallelism
         self.attempt_number = context.job_attempt
         self.restored_checkpoint_id = epoch.completed_checkpoint or None
+        self._stage = context.stage
         self.turn_to(epoch)
 
     def turn_to(self, epoch: EpochContext) -> None:
@@ -59,6 +62,13 @@ class WriterContext:
         self.checkpoint_id = epoch.checkpoint_id
         self.for_savepoint = epoch.for_savepoint
         self.attempt_token = f"{epoch.token:016x}"
+        self._epoch = epoch
+        self._staged = 0
+
+    def stage(self, data: bytes) -> str:
+        """Write a file into the checkpoint storage, for the committer."""
+        self._staged += 1
+        return self._stage(data, self._epoch, self._staged - 1)
 
 
 class WriterBatchContext:
@@ -74,16 +84,21 @@ class SinkWriterOperator(Operator):
     """Feeds a sink's writer, which continues with the next epoch if this operator ran the last accepted one.
 
     Else the writer is dropped, and a new one is created from the state of that epoch (decision 31).
+
+    Args:
+        sink: The sink.
+        emits_committables: Whether committables are its output, which a pre-commit topology reads (decision 54).
     """
 
-    def __init__(self, sink: Sink[Any]) -> None:
+    def __init__(self, sink: Sink[Any], *, emits_committables: bool = False) -> None:
         super().__init__()
         self.sink = sink
+        self._emits_committables = emits_committables
         self.with_state: SupportsWriterState[Any, Any] | None = (
             cast("SupportsWriterState[Any, Any]", sink) if isinstance(sink, SupportsWriterState) else None
         )
-        self.with_commits: SupportsCommitter[Any] | None = (
-            cast("SupportsCommitter[Any]", sink) if isinstance(sink, SupportsCommitter) else None
+        self.with_commits: HasCommittables[Any] | None = (
+            cast("HasCommittables[Any]", sink) if isinstance(sink, HasCommittables) else None
         )
         self.writer: SinkWriter[Any] | None = None
         self._writer_context: WriterContext | None = None
@@ -124,17 +139,37 @@ class SinkWriterOperator(Operator):
             self.writer.write_watermark(batch.watermarks[-1][1])
         return NOTHING
 
-    def snapshot(self, epoch: EpochContext, *, finished: bool) -> OperatorAck:
+    def prepare_snapshot(self) -> Iterable[Output]:
+        return self._emitted(end_of_input=False) if self._emits_committables else NOTHING
+
+    def finish(self) -> Iterable[Output]:
+        return self._emitted(end_of_input=True) if self._emits_committables else NOTHING
+
+    def _emitted(self, *, end_of_input: bool) -> Iterable[Output]:
+        """Return the committables of this epoch as the output."""
+        context = self._writer_context
+        assert context is not None
+        prepared = self._prepared(end_of_input=end_of_input)
+        if not prepared:
+            return NOTHING
+        place = context.checkpoint_id, context.subtask_id
+        return ((None, RowBatch([CommittableWithLineage(item, *place) for item in prepared], None)),)
+
+    def _prepared(self, *, end_of_input: bool) -> list[Any]:
+        """Flush the writer, and return its committables."""
         writer = self.writer
         assert writer is not None
         self.iterate([])
-        writer.flush(finished)
+        writer.flush(end_of_input)
+        if self.with_commits is None or not isinstance(writer, CommittingSinkWriter):
+            return []
+        return list(cast("CommittingSinkWriter[Any, Any]", writer).prepare_commit())
+
+    def snapshot(self, epoch: EpochContext, *, finished: bool) -> OperatorAck:
         committables: tuple[bytes, ...] = ()
-        if self.with_commits is not None and isinstance(writer, CommittingSinkWriter):
-            serializer = self.with_commits.get_committable_serializer()
-            version = serializer.get_version()
-            prepared = cast("CommittingSinkWriter[Any, Any]", writer).prepare_commit()
-            committables = tuple(pack(version, serializer.serialize(item)) for item in prepared)
+        if not self._emits_committables:
+            committables = _packed(self.with_commits, self._prepared(end_of_input=finished))
+        writer = self.writer
         state: bytes | None = None
         if self.with_state is not None and isinstance(writer, StatefulSinkWriter):
             serializer = self.with_state.get_writer_state_serializer()
@@ -158,6 +193,42 @@ class SinkWriterOperator(Operator):
         except Exception:  # noqa: BLE001 - a function of the user's
             text = "%s (%d): a sink writer failed to close; committed and staged data are unaffected"
             _log.warning(text, self.context.operator_name, self.context.subtask, exc_info=True)
+
+
+def _packed(sink: HasCommittables[Any] | None, committables: Iterable[Any]) -> tuple[bytes, ...]:
+    if sink is None:
+        return ()
+    serializer = sink.get_committable_serializer()
+    version = serializer.get_version()
+    return tuple(pack(version, serializer.serialize(item)) for item in committables)
+
+
+class CommittablesOperator(Operator):
+    """The end of a pre-commit topology: its input is committed with the checkpoint.
+
+    Args:
+        sink: The sink, which has the serializer of committables.
+    """
+
+    def __init__(self, sink: HasCommittables[Any]) -> None:
+        super().__init__()
+        self._sink = sink
+        self._committables: list[Any] = []
+
+    def begin_epoch(self, epoch: EpochContext) -> None:
+        self._committables = []
+
+    def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
+        for record in self.iterate(batch.records):
+            if not isinstance(record, CommittableWithLineage):
+                msg = f"A pre-commit topology has to return CommittableWithLineage, not {record!r}."
+                raise TypeError(msg)
+            self._committables.append(cast("CommittableWithLineage[Any]", record).committable)
+        return NOTHING
+
+    def snapshot(self, epoch: EpochContext, *, finished: bool) -> OperatorAck:
+        committables, self._committables = self._committables, []
+        return OperatorAck(committables=_packed(self._sink, committables))
 
 
 class TakesBatches(Protocol):

@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock._engine.operators.base import NOTHING, Operator
 from penstock._engine.operators.batch import BatchBuilder, RowBatch, watermark_only
 from penstock._engine.operators.external_sort import PART_RECORDS, ExternalSorter
+from penstock._engine.operators.first_error import FirstError
+from penstock._engine.operators.spilling import sort_directory
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 from penstock.common.batch_options import SORTED_INPUTS_MEMORY
 from penstock.common.configuration import Configuration
 from penstock.common.copies import own
 from penstock.common.redaction import hiding
-from penstock.errors import LocalStateError, SortSpillError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -59,11 +60,7 @@ class SortedInputOperator(Operator):
     def open(self, context: OperatorContext) -> None:
         super().open(context)
         memory_bytes = Configuration.from_dict(context.configuration).get(SORTED_INPUTS_MEMORY)
-        try:
-            directory = context.local_directory() / "sorts"
-        except LocalStateError as error:
-            raise SortSpillError(error.path, error.reason) from error
-        self._sorter = ExternalSorter(memory_bytes, directory)
+        self._sorter = ExternalSorter(memory_bytes, sort_directory(context))
         self.operator.open(context)
 
     def begin_epoch(self, epoch: EpochContext) -> None:
@@ -94,7 +91,7 @@ class SortedInputOperator(Operator):
     def finish(self) -> Iterator[Output]:
         """Process all keys, and then the end of the input."""
         merged = _MergedOutput()
-        for _, parts in groupby(self.sorter.parts(), key=_BY_KEY):
+        for _, parts in groupby(FirstError(self.sorter.parts()), key=_BY_KEY):
             for outputs in self.of_key(parts):
                 merged.add(outputs)
                 if merged.count >= PART_RECORDS:

@@ -87,8 +87,7 @@ class SplitOutput(SourceOutput[Any]):
         if self.marker is None:
             self._reader.emit(RowBatch(records, stamps, shape=self._reader.record_type), self)
         else:
-            cursor = self._reader.operator.iterate(records)
-            self._reader.emit(self.marker.stamp(records, cursor, stamps), self)
+            self._reader.emit(self.marker.stamp(records, self._reader.operator.iterate, stamps), self)
 
     def emit_watermark(self, watermark: int) -> None:
         self.flush()

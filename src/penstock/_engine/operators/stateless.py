@@ -9,6 +9,7 @@ from __future__ import annotations
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from penstock._api.functions.wrong_results import refuse_no_records
 from penstock._engine.operators.base import NOTHING, EpochContext, Operator, Output
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.context import EngineRuntimeContext
@@ -100,12 +101,17 @@ class FlatMapOperator(FunctionOperator):
 
     def _explode(self, records: list[Any]) -> Iterable[Output]:
         call, given = self.call, _as_it_is if self.object_reuse else own
-        exploded: list[Any] = [
-            item if type(item) in IMMUTABLE else given(item)
-            for record in self.iterate(records)
-            if (result := call(record)) is not None
-            for item in result
-        ]
+        result: Any = None
+        try:
+            exploded: list[Any] = [
+                item if type(item) in IMMUTABLE else given(item)
+                for record in self.iterate(records)
+                if (result := call(record)) is not None
+                for item in result
+            ]
+        except TypeError:
+            refuse_no_records(self.call, result)
+            raise
         return ((None, RowBatch(exploded)),) if exploded else NOTHING
 
     def _explode_stamped(self, batch: RowBatch) -> RowBatch:
@@ -115,7 +121,11 @@ class FlatMapOperator(FunctionOperator):
         for record in self.iterate(batch.records):
             result = call(record)
             if result is not None:
-                records.extend([item if type(item) in IMMUTABLE else given(item) for item in result])
+                try:
+                    records.extend([item if type(item) in IMMUTABLE else given(item) for item in result])
+                except TypeError:
+                    refuse_no_records(self.call, result)
+                    raise
             ends.append(len(records))
         timestamps: list[int] | None = None
         if batch.timestamps is not None:

@@ -7,6 +7,7 @@ the runtime creates the operator again.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from penstock._api.functions.checkpointed import (
@@ -16,6 +17,7 @@ from penstock._api.functions.checkpointed import (
     FunctionSnapshotContext,
 )
 from penstock._api.functions.endings import call_silent, ending
+from penstock._api.functions.wrong_results import called
 from penstock._api.state.operator import OperatorStateStore
 from penstock._api.state.refusals import refuse_time_to_live
 from penstock._engine.operators.base import EpochContext, Operator
@@ -25,6 +27,7 @@ from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock._engine.protocol.state_handle import StateMode
 from penstock._engine.state.kinds.typed import typed_broadcast, typed_list
 from penstock._engine.state.operator_state import OperatorStateBackend
+from penstock.common.short_repr import short_repr
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
     from penstock._api.state.kinds import BroadcastState, ListState
     from penstock._engine.operators.base import Output
     from penstock._engine.protocol.state_handle import StateHandle
+
+_log = logging.getLogger("penstock")
 
 
 class UserFunctionOperator(Operator):
@@ -49,6 +54,7 @@ class UserFunctionOperator(Operator):
         self._checkpointed: list[CheckpointedFunction] = []
         self._listeners: list[CheckpointListener] = []
         self._has_begun = False
+        self._has_noted_text = False
         #: The functions whose `finish` and `end_input` may yield.
         self._yielding: list[Any] = []
 
@@ -121,6 +127,17 @@ class UserFunctionOperator(Operator):
             if results is not None:
                 out.extend(results, NO_TIMESTAMP)
         return out.outputs()
+
+    def note_text(self, function: Any, results: Any) -> None:
+        """Warn once if the results of a process function are a text, each character of which is a record."""
+        if type(results) is str and self.parts_tagged and not self._has_noted_text:
+            self._has_noted_text = True
+            _log.warning(
+                "%s returned the text %s: each of its characters is a record, as in PyFlink. Yield a text that is to "
+                "be one record.",
+                called(function),
+                short_repr(results),
+            )
 
     def leave_keys(self) -> None:
         """Unset the current key."""

@@ -90,15 +90,21 @@ class TimestampsAndWatermarks:
         """The greatest watermark so far."""
         return self._output.top
 
-    def stamp(self, records: list[Any], cursor: Any, timestamps: list[int] | None) -> RowBatch:
-        """Return the records with their timestamps and watermarks."""
+    def stamp(self, records: list[Any], iterate: Callable[[list[Any]], Any], timestamps: list[int] | None) -> RowBatch:
+        """Return the records with their timestamps and watermarks.
+
+        Args:
+            records: The records.
+            iterate: Returns the iterator over them, if functions are called with them; see `RecordsInHand`.
+            timestamps: Those that they have.
+        """
         extract = self._extract
         if extract is not None:
             extracted = [
                 extract(record, before)
-                for record, before in zip(cursor, timestamps or [NO_TIMESTAMP] * len(records), strict=True)
+                for record, before in zip(iterate(records), timestamps or [NO_TIMESTAMP] * len(records), strict=True)
             ]
-            stamps: list[int] | None = checked_timestamps(extracted, records)
+            stamps: list[int] | None = checked_timestamps(extracted, iterate(records))
         else:
             stamps = timestamps
         self._output.marks, self._output.position = [], 0
@@ -106,7 +112,7 @@ class TimestampsAndWatermarks:
             newest = max(stamps)  # by itself: among arguments, all stamps would become a tuple
             self._follow(newest, len(records))
         elif self._generator is not None:
-            self._generate(records, stamps)
+            self._generate(iterate(records), stamps or [NO_TIMESTAMP] * len(records))
         return RowBatch(records, stamps, self._output.marks)
 
     @property
@@ -119,7 +125,7 @@ class TimestampsAndWatermarks:
 
         Args:
             batch: The batch.
-            iterate: Returns the iterator over its records, if functions are called with them; see `Operator`.
+            iterate: Returns the iterator over its records, if functions are called with them; see `RecordsInHand`.
         """
         column = self._column
         if not self.needs_rows and (column is None or batch.has(column)):
@@ -129,7 +135,7 @@ class TimestampsAndWatermarks:
                 self._follow(greatest(stamps), len(batch))
             return batch.stamped(stamps, self._output.marks)
         rows = batch.rows()
-        stamped = self.stamp(rows.records, iterate(rows.records), rows.timestamps)
+        stamped = self.stamp(rows.records, iterate, rows.timestamps)
         stamps = None if stamped.timestamps is None else int64_column(stamped.timestamps)
         return batch.stamped(stamps, stamped.watermarks)
 
@@ -140,11 +146,9 @@ class TimestampsAndWatermarks:
             self._output.position = count
             self._output.emit_watermark(max(self._greatest - self._strategy.bound_ms - 1, MIN_WATERMARK))
 
-    def _generate(self, records: list[Any], stamps: list[int] | None) -> None:
+    def _generate(self, records: Any, stamps: list[int]) -> None:
         output, on_event = self._output, self._generator.on_event
-        for position, (record, stamp) in enumerate(
-            zip(records, stamps or [NO_TIMESTAMP] * len(records), strict=True), start=1
-        ):
+        for position, (record, stamp) in enumerate(zip(records, stamps, strict=True), start=1):
             output.position = position
             on_event(record, stamp, output)
         if self._periodic:
@@ -231,7 +235,7 @@ class TimestampsAndWatermarksOperator(Operator):
             self.marker.restore(epoch.restore.state, starts=epoch.starts)
 
     def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
-        stamped = self.marker.stamp(batch.records, self.iterate(batch.records), batch.timestamps)
+        stamped = self.marker.stamp(batch.records, self.iterate, batch.timestamps)
         stamped.shape = batch.shape
         return ((None, self._ended(batch, stamped)),)
 

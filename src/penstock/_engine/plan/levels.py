@@ -33,6 +33,12 @@ class ExecutionPlan:
     #: By level: its vertices, in order.
     levels: tuple[tuple[int, ...], ...]
 
+    @property
+    def width(self) -> int:
+        """The number of subtasks of the widest level: so many tasks the job can use."""
+        counts = (sum(self.graph.vertices[vertex].parallelism for vertex in vertices) for vertices in self.levels)
+        return max(counts, default=1)
+
     def channels_into(self, vertex: int, subtask: int) -> dict[int, int]:
         """Return the channels that a subtask reads: channel number -> input index."""
         channels: dict[int, int] = {}
@@ -49,6 +55,8 @@ class ExecutionPlan:
             subtask: The subtask.
             parallelism: By vertex: the number of subtasks that a stage runs of it, where that is not the graph's.
         """
+        if self.graph.follows_its_sender(vertex):
+            return range(subtask, subtask + 1)
         full = self.graph.vertices[vertex].parallelism
         runs = parallelism.get(vertex, full)
         return range(subtask * full // runs, (subtask + 1) * full // runs)

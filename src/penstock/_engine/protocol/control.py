@@ -172,7 +172,7 @@ class JobDispatch:
     storage_url: str
     #: The key that seals dispatches in the checkpoint storage. It is random, and sent through Spark only.
     dispatch_key: bytes = field(repr=False)
-    #: Entries of sys.path that a worker on the driver's machine adds, so that the user's modules import.
+    #: Entries of sys.path that a worker adds, so that the user's modules import; relative ones were shipped.
     python_path: tuple[str, ...] = ()
     #: The effective configuration of the job that tasks read (plain strings).
     configuration: dict[str, str] = field(default_factory=dict[str, str])
@@ -182,6 +182,18 @@ class JobDispatch:
     program_digest: bytes | None = None
     #: The working directory of workers on the driver's machine; empty for the one that they were started in.
     working_directory: str = ""
+    #: The storage of a batch job's results, where that is another one than the checkpoint storage.
+    results_url: str = ""
+    #: Whether tasks announce each finished subtask of a batch job, so that it need not run again in another driver.
+    announces: bool = False
+
+
+class ResultFile(NamedTuple):
+    """A file of a stored result: its bytes, those of the index at its end, and the digest of that index."""
+
+    size: int
+    index_size: int
+    digest: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,8 +204,10 @@ class ResultPartition:
     subtask: int
     #: Names its files, with their numbers.
     token: int
-    #: The bytes of each file, and those of the index at its end.
-    files: tuple[tuple[int, int], ...]
+    #: The bytes of each file, and those of the index at its end, and the digest of that.
+    files: tuple[ResultFile, ...]
+    #: The run that has written them.
+    run_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,7 +361,7 @@ class SubtaskAck:
     #: The milliseconds of the epoch in which it could have read, where the next dispatch has to say so.
     read_ms: float | UnsetType = UNSET
     #: In a stage: the files of its result, see `ResultPartition`.
-    result_files: tuple[tuple[int, int], ...] = ()
+    result_files: tuple[ResultFile, ...] = ()
 
     @property
     def listeners(self) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from penstock._engine.protocol.batch_program import BatchProgram  # noqa: TC001 - msgspec reads it
 from penstock._engine.protocol.control import ChannelStatus
 from penstock._engine.protocol.decoders import json_decoder
 from penstock._engine.protocol.older_documents import from_format_1, from_format_3
@@ -328,6 +329,8 @@ class ChainEntry:
     spared: tuple[int, ...] | UnsetType = UNSET
     #: Whether its writer continues from the parent, and does not complete a stop that the parent belonged to.
     resumes: bool = False
+    #: Takeovers of batch jobs with recovery: the program.
+    program: BatchProgram | UnsetType = UNSET
     #: For a finished job: its accumulators, by operator uid and name.
     accumulators: dict[str, dict[str, StoredAccumulator]] | UnsetType = UNSET
     #: For a finished job: the committables that its sinks gave up.

@@ -9,7 +9,9 @@ once, without the restart strategy:
   module;
 - state whose classes have changed, damaged checkpoints, and files of a checkpoint, or temporary ones, that are gone;
 - input files that have changed since the job found them, and files of cached streams that are gone;
+- tables that cannot be used as the program asks, and replication slots without the changes to be read next;
 - a note that a supervised program's next process would need, and cannot be written;
+- another driver that has taken the job over;
 - bugs that Penstock finds in itself, and a JVM that is gone.
 
 Any other error of user code may be temporary, such as a server that does not answer; the restart strategy decides.
@@ -24,17 +26,20 @@ from penstock.errors import (
     AggregationError,
     CorruptCheckpointError,
     DriverCodeError,
+    FencedError,
     InternalError,
     JobGraphError,
     KeptStreamError,
     LostCommittableError,
     MissingTimestampError,
     PartitionError,
+    ReplicationSlotError,
     SourceFileChangedError,
     SparkGoneError,
     StagedFileError,
     StateClassError,
     SupervisionNoteError,
+    TableError,
     TemporaryCheckpointsError,
     TimestampError,
     UnpicklableAccumulatorError,
@@ -47,17 +52,20 @@ _NON_RECOVERABLE: Final = (
     AccumulatorSizeError,
     AggregationError,
     CorruptCheckpointError,
+    FencedError,
     InternalError,
     JobGraphError,
     KeptStreamError,
     LostCommittableError,
     MissingTimestampError,
     PartitionError,
+    ReplicationSlotError,
     SourceFileChangedError,
     SparkGoneError,
     StagedFileError,
     StateClassError,
     SupervisionNoteError,
+    TableError,
     TemporaryCheckpointsError,
     TimestampError,
     UnpicklableAccumulatorError,

@@ -4,7 +4,9 @@
 acks, which never change, and ``<job id>/blobs/<run id>`` a job program that is too large for a dispatch; beside it lie
 the dispatches of a wide epoch while that runs, as ``<run id>-<checkpoint>-<attempt>``. ``.mark`` is a random name of
 the directory itself, and ``.starts/<name>/3`` says which job was the third of its name to be started.
-``<job id>/results/`` has the stored results of a batch job's stages while the job runs.
+``<job id>/results/`` has the stored results of a batch job's stages while the job runs; with recovery, beside it
+``finished/`` has what tasks say of finished subtasks, and ``events/`` the log from which another driver goes on.
+``<job id>/staged/`` has what sinks' writers have staged for their committers.
 ``_claim-1`` beside the metadata of a checkpoint or savepoint says which job has claimed it.
 """
 
@@ -106,7 +108,7 @@ def shared_path(job_id: str, uid: str, subtask: int, checkpoint_id: int, token: 
     name = quote(uid, safe="")
     if len(name) > _LONGEST_UID:
         name = f"{name[: _LONGEST_UID - 17]}~{hashlib.sha256(uid.encode()).hexdigest()[:16]}"
-    return f"{shared_directory(job_id)}/{name}-{subtask}-{checkpoint_id}-{token & (1 << 64) - 1:016x}{suffix}"
+    return f"{shared_directory(job_id)}/{name}-{subtask}-{checkpoint_id}-{_in_name(token)}{suffix}"
 
 
 def checkpoint_of(path: str) -> int | None:
@@ -144,11 +146,70 @@ def result_path(job_id: str, run_id: str, subtask: tuple[int, int], token: int, 
         >>> result_path("0" * 32, "a" * 8, (2, 1), 255, 0)
         '00000000000000000000000000000000/results/aaaaaaaa-2-1-00000000000000ff-0'
     """
-    return f"{results_directory(job_id)}/{run_id}-{subtask[0]}-{subtask[1]}-{token & (1 << 64) - 1:016x}-{number}"
+    return f"{results_directory(job_id)}/{run_id}-{subtask[0]}-{subtask[1]}-{_in_name(token)}-{number}"
+
+
+def finished_directory(job_id: str) -> str:
+    """Return the directory in which tasks announce finished subtasks of a batch job with recovery."""
+    return f"{job_id}/finished"
+
+
+def finished_path(job_id: str, run_id: str, job_attempt: int, subtask: tuple[int, int], token: int) -> str:
+    """Return the file with which an attempt announces that its subtask has finished."""
+    name = f"{run_id}-{job_attempt}-{subtask[0]}-{subtask[1]}-{_in_name(token)}"
+    return f"{finished_directory(job_id)}/{name}"
+
+
+def events_directory(job_id: str) -> str:
+    """Return the directory of the events of a batch job with recovery."""
+    return f"{job_id}/events"
+
+
+def segment_path(job_id: str, number: int) -> str:
+    """Return a segment of the log of events.
+
+    Example:
+        >>> segment_path("0" * 32, 7)
+        '00000000000000000000000000000000/events/00000007'
+    """
+    return f"{events_directory(job_id)}/{number:08}"
+
+
+def staged_directory(job_id: str) -> str:
+    """Return the directory of what sinks' writers stage for their committers."""
+    return f"{job_id}/staged"
+
+
+def staged_prefix(job_id: str, run_id: str, uid: str) -> str:
+    """Return what the paths of all files begin with that a run has staged for one sink."""
+    return f"{staged_directory(job_id)}/{run_id}-{hashlib.sha256(uid.encode()).hexdigest()[:12]}-"
+
+
+def staged_path(job_id: str, run_id: str, uid: str, attempt: tuple[int, int, int], number: int) -> str:
+    """Return a file that one attempt of a sink's writer stages.
+
+    Args:
+        job_id: The job.
+        run_id: The run.
+        uid: The sink.
+        attempt: The subtask, the checkpoint and the token of the attempt.
+        number: The number of the file among those of the attempt, from 0.
+
+    Example:
+        >>> staged_path("0" * 32, "a" * 8, "sink", (1, 7, 255), 0)
+        '00000000000000000000000000000000/staged/aaaaaaaa-1978baf2c153-7-1-00000000000000ff-0'
+    """
+    begin, (subtask, checkpoint_id, token) = staged_prefix(job_id, run_id, uid), attempt
+    return f"{begin}{checkpoint_id}-{subtask}-{_in_name(token)}-{number}"
+
+
+def checkpoint_of_staged(path: str) -> int:
+    """Return the checkpoint that a staged file is for."""
+    return int(path.rpartition("/")[2].split("-")[2])
 
 
 def run_of_file(path: str) -> str:
-    """Return the run that wrote a result, a blob or a file of a DataFrame: the first part of its name."""
+    """Return the run that wrote a result, a blob, a staged file or a DataFrame's: the first part of its name."""
     return path.rpartition("/")[2].partition("-")[0]
 
 
@@ -165,3 +226,8 @@ def frames_prefix(job_id: str, run_id: str) -> str:
 def dispatches_path(job_id: str, run_id: str, checkpoint_id: int, attempt: int) -> str:
     """Return the file of the dispatches of one attempt at an epoch."""
     return f"{blob_path(job_id, run_id)}-{checkpoint_id}-{attempt}"
+
+
+def _in_name(token: int) -> str:
+    """Return the token of an attempt as names of files have it."""
+    return f"{token & (1 << 64) - 1:016x}"

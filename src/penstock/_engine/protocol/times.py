@@ -12,12 +12,12 @@ from penstock.common.short_repr import short_repr
 from penstock.errors import TimestampError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 _TIMES: Final = list[Annotated[int, msgspec.Meta(ge=MIN_WATERMARK, le=MAX_WATERMARK)]]
 
 
-def checked_timestamps(timestamps: Sequence[Any], records: Sequence[Any]) -> list[int]:
+def checked_timestamps(timestamps: Sequence[Any], records: Iterable[Any]) -> list[int]:
     """Return the timestamps of records as plain ints; it runs for each batch, so it is fast.
 
     Args:

@@ -25,8 +25,7 @@ class RestContext:
     operations: Operations
     #: Returns this moment.
     clock: Callable[[], Moment]
-    #: The number of tasks that run at the same time, and the processes in which they run.
-    slots: int
+    #: The processes in which tasks run.
     executors: Callable[[], Sequence[ExecutorView]]
     #: The configuration of the process; secrets are hidden.
     configuration: Mapping[str, str]
@@ -39,3 +38,8 @@ class RestContext:
     token: str | None
     #: Asks the process to end.
     shut_down: Callable[[], None]
+
+    @property
+    def slots(self) -> int:
+        """The number of tasks that run at the same time, which changes with the executors of a cluster."""
+        return sum(one.slots for one in self.executors())

@@ -70,6 +70,7 @@ def job_metrics(job: JobView, now: Moment) -> dict[str, Value]:
         "lastCheckpointCompletedTimestamp": last.ended.now_ms if last and last.ended else -1,
         "lastCheckpointRestoreTimestamp": restored.restored_ms if restored else -1,
         "numberOfPendingCommittables": sum(job.pending_commits.values()),
+        "numberOfFailedCommittables": job.progress.given_up,
     }
 
 

@@ -88,8 +88,8 @@ class RestServer:
         """Begin to serve on a thread of its own; does nothing if the server is running.
 
         Args:
-            slots: Tasks that run at the same time.
-            executors: Returns the processes in which they run; this process by default.
+            slots: Tasks that run in this process at the same time.
+            executors: Returns the processes in which tasks run; this process by default.
         """
         if self._thread is not None:
             return
@@ -97,7 +97,6 @@ class RestServer:
             jobs=self.jobs,
             operations=self.operations,
             clock=Moment.now,
-            slots=slots,
             executors=executors or (lambda: (local_executor(slots, self._running_tasks(slots)),)),
             configuration=self._settings.configuration,
             directories=self._settings.directories,

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from penstock._engine.graph.combining import COMBINING
+from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.operators.columns import ColumnBatch
 from penstock._engine.runtime.edge_writer import EdgeWriter
 from penstock._engine.runtime.failures import create_in_task
@@ -13,7 +15,7 @@ from penstock._engine.runtime.failures import create_in_task
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from penstock._engine.graph.job_graph import JobVertex
+    from penstock._engine.graph.job_graph import JobGraph, JobVertex, OperatorNode
     from penstock._engine.operators.base import Operator
     from penstock._engine.operators.batch import Batch
     from penstock._engine.plan.levels import ExecutionPlan
@@ -46,6 +48,17 @@ def chain_of(vertex: JobVertex, plan: ExecutionPlan, subtask: int) -> list[Chain
         has_sides = any(tag is not None for tag in chain(node.children, node.edges))
         node.parts_tagged = has_sides and not node.operator.parts_tagged
     return nodes
+
+
+def owner_of(graph: JobGraph, vertex: JobVertex, position: int) -> OperatorNode:
+    """Return the user's operator: of a cast that whose output is cast, of a combining one that which it is for."""
+    node = vertex.operators[position]
+    if node.kind is OperatorKind.CONFORM and node.parent is not None:
+        return vertex.operators[node.parent]
+    if node.kind in COMBINING:
+        [edge] = [edge for edge in graph.outputs(vertex.id) if edge.source_operator == position]
+        return graph.vertices[edge.target].operators[0]
+    return node
 
 
 def wants_columns(nodes: Sequence[ChainNode], position: int) -> bool:

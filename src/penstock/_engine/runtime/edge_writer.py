@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
 from operator import mul
 from typing import TYPE_CHECKING, Final
@@ -20,11 +21,12 @@ from penstock._engine.protocol.rows import (
     subtask_target,
 )
 from penstock._engine.runtime.blocks import cut, encode_batch, fragments
+from penstock._engine.runtime.failures import OperatorError
 from penstock._engine.runtime.routing import ColumnRouter, OutputBuffer, make_router
 from penstock._engine.runtime.row_buffer import ExchangeRow
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Generator, Mapping
 
     from penstock._api.functions.basic import RuntimeContext
     from penstock._engine.graph.job_graph import JobEdge
@@ -55,7 +57,8 @@ class EdgeWriter:
         self.is_timed = False
         self.receivers = list(plan.receivers(edge, sender))
         target = plan.graph.vertices[edge.target]
-        self._operator = target.operators[0].name
+        #: The operator that gets the records; it is to blame for functions that choose receivers.
+        self._receiver = target.operators[0]
         self.targets = [subtask_target(edge.target, receiver) for receiver in self.receivers]
         self._weights = list(map(row_weight, self.targets))
         self._outlets = [OutputBuffer() for _ in self.receivers]
@@ -79,12 +82,14 @@ class EdgeWriter:
 
     def open(self, runtime_context: RuntimeContext) -> None:
         """Open the functions that choose receivers; `close` must follow even if this fails."""
-        for function in self._router.functions:
-            self._functions.open(function, runtime_context)
+        with self._blaming():
+            for function in self._router.functions:
+                self._functions.open(function, runtime_context)
 
     def finish(self) -> None:
         """Call `finish` of the functions after the last record."""
-        self._functions.finish()
+        with self._blaming():
+            self._functions.finish()
 
     def begin_epoch(
         self, rows: RowTaker, token: int, slots: Mapping[int, int], told: ChannelStatus | None = UNHEARD
@@ -125,13 +130,29 @@ class EdgeWriter:
                 return
         self._write_rows(batch.rows())
 
+    @contextmanager
+    def _blaming(self) -> Generator[None]:
+        """Name the receiving operator, and the record, in an error of a function that chooses receivers."""
+        self._router.iterate([])
+        try:
+            yield
+        except (Exception, SystemExit) as error:
+            has_record, record = self._router.record_in_hand()
+            raise OperatorError(self._receiver, has_record=has_record, record=record) from error
+
     def _write_rows(self, batch: RowBatch) -> None:
         if batch.records:
-            self._router.check(batch.records[0], self._operator)
+            with self._blaming():
+                self._router.check(batch.records[0], self._receiver.name)
             self._take_form(stamped=batch.timestamps is not None)
             self._record_bytes = self._record_bytes or len(encode_batch(RowBatch(batch.records[:1])))
             for outlet in self._outlets:
                 outlet.expect(batch.shape)
+        with self._blaming():
+            self._route(batch)
+        self._send_full(self._block_records)
+
+    def _route(self, batch: RowBatch) -> None:
         stamps, start = batch.timestamps, 0
         for position, watermark in batch.watermarks:
             if start < position:
@@ -142,19 +163,19 @@ class EdgeWriter:
             self._router.route(batch.records, stamps)
         elif start < len(batch.records):
             self._router.route(batch.records[start:], None if stamps is None else stamps[start:])
-        self._send_full(self._block_records)
 
     def _write_columns(self, batch: ColumnBatch, router: ColumnRouter) -> None:
         if len(batch):
             self._take_form(columns=batch.form)
             self._record_bytes = batch.columns.nbytes / len(batch)
             self._column_records = max(1, min(_COLUMN_RECORDS, int(_COLUMN_BYTES / max(self._record_bytes, 1))))
-        for start, stop, watermark in batch.segments():
-            if start < stop:
-                whole = start == 0 and stop == len(batch)
-                router.route_columns(batch if whole else batch.slice(start, stop))
-            if watermark is not None:
-                self._add_watermark(watermark)
+        with self._blaming():
+            for start, stop, watermark in batch.segments():
+                if start < stop:
+                    whole = start == 0 and stop == len(batch)
+                    router.route_columns(batch if whole else batch.slice(start, stop))
+                if watermark is not None:
+                    self._add_watermark(watermark)
         self._send_full(self._column_records)
 
     def _add_watermark(self, watermark: int) -> None:
@@ -251,7 +272,8 @@ class EdgeWriter:
 
     def close(self) -> None:
         """Close the functions that choose receivers."""
-        self._functions.close()
+        with self._blaming():
+            self._functions.close()
 
     def status(self, *, idle: bool, ended: bool) -> ChannelStatus:
         """Return the status of the edge's channels at the end of an epoch."""

@@ -2,8 +2,8 @@
 
 A subtask collects its rows and writes a file whenever it has enough of them. A file has a section for each receiver,
 compressed, and an index at its end, which says where each section is and what its digest is. Sections are unpickled, so
-the index is sealed with a key that only the driver and its tasks have: files from elsewhere are refused. A file is
-named by its attempt, and the acks that count name the attempts, so what other attempts have written is never read.
+the ack has the digest of the index: files from elsewhere are refused. A file is named by its attempt, and the acks that
+count name the attempts, so what other attempts have written is never read.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ import msgspec
 import pyarrow as pa
 
 from penstock._engine.graph.job_graph import PartitionerKind
-from penstock._engine.protocol.control import decode, encode
+from penstock._engine.protocol.control import ResultFile, decode, encode
 from penstock._engine.protocol.paths import result_path
 from penstock._engine.protocol.row_sums import row_weight
 from penstock._engine.protocol.rows import split_channel, subtask_target
-from penstock._engine.protocol.signing import seal, unseal
-from penstock.errors import CorruptCheckpointError
+from penstock.errors import CorruptCheckpointError, LostResultError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -67,7 +66,7 @@ class ResultWriter:
 
     Args:
         storage: The checkpoint storage.
-        job: Names the files, and has the key that seals them.
+        job: Names the files.
         subtask: The vertex and the subtask.
         token: The attempt.
     """
@@ -79,7 +78,7 @@ class ResultWriter:
         self._token = token
         self._rows: dict[int, list[_StoredRow]] = {}
         self._bytes = 0
-        self._files: list[tuple[int, int]] = []
+        self._files: list[ResultFile] = []
 
     def add(self, row: ExchangeRow) -> None:
         """Add one row."""
@@ -88,7 +87,7 @@ class ResultWriter:
         if self._bytes >= FILE_BYTES:
             self._write()
 
-    def finish(self) -> tuple[tuple[int, int], ...]:
+    def finish(self) -> tuple[ResultFile, ...]:
         """Write the remaining rows, and return the files for the ack."""
         if self._rows:
             self._write()
@@ -102,9 +101,9 @@ class ResultWriter:
             index[target] = _ResultSection(len(body), len(section), len(raw), sha256(section).digest())
             body += section
         path = result_path(self._job.job_id, self._job.run_id, self._subtask, self._token, len(self._files))
-        tail = seal(encode(index), self._job.dispatch_key, path)
+        tail = encode(index)
         self._storage.put(path, bytes(body) + tail)
-        self._files.append((len(body) + len(tail), len(tail)))
+        self._files.append(ResultFile(len(body) + len(tail), len(tail), sha256(tail).digest()))
         self._rows, self._bytes = {}, 0
 
 
@@ -134,7 +133,7 @@ class ResultReader:
             receivers: One receiver, or several whose input one subtask reads. A broadcast input is read once.
 
         Raises:
-            CorruptCheckpointError: A file is missing, or differs from what its attempt wrote.
+            LostResultError: A file is missing, or differs from what its attempt wrote.
         """
         weights = {
             subtask_target(vertex, receiver): row_weight(subtask_target(vertex, receiver)) for receiver in receivers
@@ -149,27 +148,31 @@ class ResultReader:
                     yield from self._rows_of(result, edge.id, read)
 
     def _rows_of(self, result: ResultPartition, edge: int, weights: Mapping[int, int]) -> Iterator[ResultRow]:
-        for number, (size, index_size) in enumerate(result.files):
-            place = result.vertex, result.subtask
-            path = result_path(self._job.job_id, self._job.run_id, place, result.token, number)
-            index = self._index(path, size, index_size)
-            for target, weight in weights.items():
-                section = index.get(target)
-                for row in [] if section is None else self._section(path, section):
+        place = result.vertex, result.subtask
+        for number, file in enumerate(result.files):
+            path = result_path(self._job.job_id, result.run_id, place, result.token, number)
+            try:
+                index = self._index(path, file)
+                sections = [(target, self._section(path, index[target])) for target in weights if target in index]
+            except CorruptCheckpointError as error:
+                raise LostResultError(error.path, error.reason, *place) from error
+            for target, rows in sections:
+                for row in rows:
                     if split_channel(row.channel)[0] == edge:
-                        yield ResultRow(target, row.channel, row.kind, row.payload, result.token * weight)
+                        yield ResultRow(target, row.channel, row.kind, row.payload, result.token * weights[target])
 
-    def _index(self, path: str, size: int, index_size: int) -> dict[int, _ResultSection]:
-        tail = self._storage.read_range(path, size - index_size, index_size)
-        return decode(
-            unseal(tail, self._job.dispatch_key, path, self._storage.full_path(path)), dict[int, _ResultSection]
-        )
+    def _index(self, path: str, file: ResultFile) -> dict[int, _ResultSection]:
+        tail = self._storage.read_range(path, file.size - file.index_size, file.index_size)
+        return decode(self._checked(path, tail, file.digest), dict[int, _ResultSection])
 
-    def _section(self, path: str, section: _ResultSection) -> list[_StoredRow]:
-        data = self._storage.read_range(path, section.start, section.size)
-        if sha256(data).digest() != section.digest:
+    def _checked(self, path: str, data: bytes, digest: bytes) -> bytes:
+        if sha256(data).digest() != digest:
             reason = "it was damaged or replaced (its bytes do not match their digest)"
             raise CorruptCheckpointError(self._storage.full_path(path), reason)
+        return data
+
+    def _section(self, path: str, section: _ResultSection) -> list[_StoredRow]:
+        data = self._checked(path, self._storage.read_range(path, section.start, section.size), section.digest)
         raw: bytes = cast("Any", pa).decompress(data, section.raw_size, codec=_CODEC, asbytes=True)
         return decode(raw, list[_StoredRow])
 

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from penstock._engine.graph.job_graph import JobEdge, PartitionerKind
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.columns import ColumnBatch, joined
+from penstock._engine.operators.in_hand import RecordsInHand
 from penstock._engine.operators.keyed import refuse_unstable_key
 from penstock._engine.protocol.key_groups import int_key_groups, key_group, key_groups, subtask_of_key_group
-from penstock._engine.protocol.keys import equal_as_encoded, normal_key
+from penstock._engine.protocol.keys import encode_key, equal_as_encoded, normal_key
 from penstock._engine.runtime.column_routing import KeyColumn, by_receiver, in_turn
 from penstock.common.copies import any_may_change, own
-from penstock.errors import PartitionError
+from penstock.errors import KeyEncodingError, PartitionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,7 +79,7 @@ class OutputBuffer:
         return batch
 
 
-class Router(ABC):
+class Router(RecordsInHand, ABC):
     """Puts runs of records into the output buffers of an edge.
 
     Args:
@@ -87,10 +88,11 @@ class Router(ABC):
     """
 
     def __init__(self, outlets: list[OutputBuffer], functions: tuple[Any, ...] = ()) -> None:
+        super().__init__()
         self.outlets = outlets
         self.functions = functions
 
-    def check(self, record: Any, operator: str) -> None:  # noqa: B027 - most routers have no function to check
+    def check(self, record: Any, operator: str) -> None:
         """Check the function that chooses receivers with one record.
 
         Args:
@@ -159,16 +161,14 @@ class RoundRobinRouter(ColumnRouter):
 
 
 class TargetRouter(Router):
-    """Sends each record to the receiver that a function chooses; the function gets a run of records."""
+    """Sends each record to a receiver of its own."""
 
-    def __init__(
-        self, outlets: list[OutputBuffer], targets: Callable[[list[Any]], list[int]], functions: tuple[Any, ...] = ()
-    ) -> None:
-        super().__init__(outlets, functions)
-        self._targets = targets
+    @abstractmethod
+    def targets(self, records: list[Any]) -> list[int]:
+        """Return the receivers of a run of records."""
 
     def route(self, records: list[Any], timestamps: list[int] | None) -> None:
-        targets = self._targets(records)
+        targets = self.targets(records)
         put = [outlet.records.append for outlet in self.outlets]
         if timestamps is None:
             for record, target in zip(records, targets, strict=True):
@@ -183,8 +183,8 @@ class TargetRouter(Router):
 class RandomRouter(TargetRouter, ColumnRouter):
     """Sends each record to a random receiver."""
 
-    def __init__(self, outlets: list[OutputBuffer]) -> None:
-        super().__init__(outlets, lambda records: self._draw(len(records)))
+    def targets(self, records: list[Any]) -> list[int]:
+        return self._draw(len(records))
 
     def _draw(self, count: int) -> list[int]:
         return random.choices(range(len(self.outlets)), k=count)  # noqa: S311 - no secret
@@ -194,6 +194,26 @@ class RandomRouter(TargetRouter, ColumnRouter):
 
         for receiver, part in by_receiver(batch, np.array(self._draw(len(batch)))):
             self.outlets[receiver].add_columns(part)
+
+
+class CustomRouter(TargetRouter):
+    """Sends each record to the receiver that the program's partitioner names."""
+
+    def __init__(self, outlets: list[OutputBuffer], partitioner: Any, key_selector: Any, parallelism: int) -> None:
+        super().__init__(outlets, (partitioner, key_selector))
+        self._partition: Callable[[Any, int], object] = getattr(partitioner, "partition", partitioner)
+        self._select = getattr(key_selector, "get_key", key_selector)
+        self._receivers: dict[object, int] = {receiver: receiver for receiver in range(parallelism)}
+
+    def targets(self, records: list[Any]) -> list[int]:
+        return [self._target(record) for record in self.iterate(records)]
+
+    def _target(self, record: Any) -> int:
+        chosen = self._partition(self._select(record), len(self._receivers))
+        try:
+            return self._receivers[chosen]
+        except (KeyError, TypeError):
+            raise PartitionError(reprlib.repr(chosen), len(self._receivers)) from None
 
 
 class KeyRoutes:
@@ -226,19 +246,22 @@ class KeyRoutes:
             self.overflowed = True
         return receiver
 
-    def of(self, records: list[Any], select: Callable[[Any], Any]) -> list[int]:
+    def of(
+        self, records: list[Any], select: Callable[[Any], Any], iterate: Callable[[list[Any]], Any] = iter
+    ) -> list[int]:
         """Return the receivers of records.
 
         Args:
             records: The records.
             select: Returns the key of a record; it may return the same mutable object for all records.
+            iterate: Returns the iterator over the records, see `RecordsInHand`.
 
         Raises:
             KeyEncodingError: A key has no encoding.
         """
-        keys = [select(record) for record in records]
+        keys = [select(record) for record in iterate(records)]
         if not equal_as_encoded(keys):
-            return self._compute([own(select(record)) for record in records] if any_may_change(keys) else keys)
+            return self._compute([own(select(record)) for record in iterate(records)] if any_may_change(keys) else keys)
         if self.overflowed:
             self.known.clear()
             return self._compute(keys)
@@ -290,12 +313,21 @@ class HashRouter(TargetRouter):
         select: Callable[[Any], Any],
         functions: tuple[Any, ...] = (),
     ) -> None:
-        super().__init__(outlets, lambda records: routes.of(records, select), functions)
+        super().__init__(outlets, functions)
         self._routes = routes
         self._select = select
 
     def check(self, record: Any, operator: str) -> None:
+        next(self.iterate([record]))
         refuse_unstable_key(self._select, record, operator)
+
+    def targets(self, records: list[Any]) -> list[int]:
+        try:
+            return self._routes.of(records, self._select, self.iterate)
+        except KeyEncodingError:
+            for record in self.iterate(records):  # the error comes again, at its record
+                encode_key(self._select(record))
+            raise
 
     def route(self, records: list[Any], timestamps: list[int] | None) -> None:
         taken = self._route_alike(records, timestamps)
@@ -308,7 +340,7 @@ class HashRouter(TargetRouter):
         It is one loop, because lists between its steps took a third longer.
         """
         select, routes = self._select, self._routes
-        cursor: Any = iter(records)
+        cursor: Any = self.iterate(records)
         first = select(records[0])
         kind = cast("type[Any]", type(first))
         if kind is tuple or routes.overflowed or not equal_as_encoded([first]):
@@ -382,8 +414,7 @@ def make_router(
             among = outlets, routes, select, functions
             return HashRouter(*among) if column is None else FieldRouter(*among, column)
         case PartitionerKind.CUSTOM:
-            targets = _custom(members["partitioner"], members["key_selector"], parallelism)
-            return TargetRouter(outlets, targets, functions)
+            return CustomRouter(outlets, members["partitioner"], members["key_selector"], parallelism)
         case PartitionerKind.SHUFFLE:
             return RandomRouter(outlets)
         case PartitionerKind.BROADCAST:
@@ -392,19 +423,3 @@ def make_router(
             return SingleRouter(outlets)
         case _:
             return RoundRobinRouter(outlets, sender)
-
-
-def _custom(partitioner: Any, key_selector: Any, parallelism: int) -> Callable[[list[Any]], list[int]]:
-    partition: Callable[[Any, int], object] = getattr(partitioner, "partition", partitioner)
-    select = getattr(key_selector, "get_key", key_selector)
-
-    receivers: dict[object, int] = {receiver: receiver for receiver in range(parallelism)}
-
-    def target(record: Any) -> int:
-        chosen = partition(select(record), parallelism)
-        try:
-            return receivers[chosen]
-        except (KeyError, TypeError):
-            raise PartitionError(reprlib.repr(chosen), parallelism) from None
-
-    return lambda records: [target(record) for record in records]

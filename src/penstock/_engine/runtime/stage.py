@@ -10,18 +10,21 @@ import contextlib
 import secrets
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from penstock._engine.protocol.control import encode
+from penstock._engine.protocol.paths import finished_path
 from penstock._engine.protocol.row_sums import MODULUS
 from penstock._engine.protocol.rows import DRIVER, PayloadKind, split_channel
+from penstock._engine.protocol.signing import seal
 from penstock._engine.runtime.blocks import decode_batch
 from penstock._engine.runtime.failures import OperatorError, describe_failure
 from penstock._engine.runtime.results import ResultReader, ResultWriter
 from penstock._engine.runtime.row_buffer import ExchangeRow, RowBuffer
-from penstock._engine.runtime.subtask import SubtaskRuntime
+from penstock._engine.runtime.stage_subtask import StageSubtask
 from penstock._engine.runtime.task_log import TaskLog
 from penstock._engine.runtime.worker_cache import close_needless
+from penstock.errors import CheckpointStorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.plan.levels import ExecutionPlan
     from penstock._engine.protocol.control import SubtaskDispatch, TaskDispatch
+    from penstock._engine.runtime.stage_subtask import Block
     from penstock._engine.runtime.worker_cache import WorkerCache
 
 
@@ -43,7 +47,7 @@ class StageTask:
         self._rows = RowBuffer()
         self._log = TaskLog()
         #: The subtask that runs now, until the cache has it or it is closed.
-        self._runtime: SubtaskRuntime | None = None
+        self._runtime: StageSubtask | None = None
         self._at = (0, 0)
 
     def run(self) -> Iterator[pa.RecordBatch]:
@@ -66,11 +70,11 @@ class StageTask:
 
     def _run_subtask(self, part: SubtaskDispatch) -> None:
         task, cache, self._at = self._task, self._cache, (part.vertex, part.subtask)
-        plan, storage = cache.turn_to(task), cache.storage(task.job)
-        runtime = cache.take(part)
+        plan, storage = cache.turn_to(task), cache.results(task.job)
+        runtime = cast("StageSubtask | None", cache.take(part))
         is_new = runtime is None
         if runtime is None:
-            runtime = SubtaskRuntime(plan, task.job, self._at, cache)
+            runtime = StageSubtask(plan, task.job, self._at, cache)
         self._runtime = runtime
         self._log.turn_to(runtime)
         if is_new:
@@ -95,21 +99,29 @@ class StageTask:
         else:
             cache.put(runtime)
         self._runtime = None
+        if task.job.announces and ack.finished:
+            path = finished_path(task.job.job_id, task.job.run_id, task.level.job_attempt, self._at, self._token)
+            with contextlib.suppress(CheckpointStorageError):  # the driver gets the ack with the whole stage, too
+                storage.put(path, seal(encode(ack), task.job.dispatch_key, path))
 
-    def _read(self, runtime: SubtaskRuntime, reader: ResultReader, plan: ExecutionPlan) -> dict[int, int]:
+    def _read(self, runtime: StageSubtask, reader: ResultReader, plan: ExecutionPlan) -> dict[int, int]:
         """Let a subtask process all rows for it, and then the end of its inputs; return the sums of the rows."""
         fragments: dict[tuple[int, int], list[bytes]] = {}
         sums: Counter[int] = Counter()
         receivers = plan.receivers_of_subtask(*runtime.place, self._task.level.parallelism)
-        for row in reader.rows(runtime.place[0], receivers):
-            sums[split_channel(row.channel)[0]] += row.weight
-            name = row.target, row.channel
-            if row.kind == PayloadKind.FRAGMENT:
-                fragments.setdefault(name, []).append(row.payload)
-                continue
-            payload = b"".join([*fragments.pop(name, ()), row.payload])
-            for _ in runtime.receive(row.channel, decode_batch(payload), len(payload)):
-                pass
+
+        def blocks() -> Iterator[Block]:
+            for row in reader.rows(runtime.place[0], receivers):
+                sums[split_channel(row.channel)[0]] += row.weight
+                name = row.target, row.channel
+                if row.kind == PayloadKind.FRAGMENT:
+                    fragments.setdefault(name, []).append(row.payload)
+                    continue
+                payload = b"".join([*fragments.pop(name, ()), row.payload])
+                yield row.channel, decode_batch(payload), len(payload)
+
+        for _ in runtime.receive_all(blocks()):
+            pass
         for _ in runtime.close_silent():
             pass
         return {edge: total % MODULUS for edge, total in sums.items()}

@@ -7,11 +7,11 @@ import time
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import UNSET
 
-from penstock._engine.graph.job_graph import JobType, OperatorKind
+from penstock._engine.graph.job_graph import JobType
 from penstock._engine.operators.accumulators import AccumulatorRegistry
 from penstock._engine.operators.base import EpochContext, Operator, OperatorContext, Output
 from penstock._engine.operators.batch import RowBatch, watermark_only
@@ -22,7 +22,7 @@ from penstock._engine.operators.side_outputs import parted
 from penstock._engine.operators.source import ReadLimits, SourceOperator
 from penstock._engine.protocol.control import ENDED, OperatorAck, ReadingTime, SubtaskAck
 from penstock._engine.protocol.rows import MAX_WATERMARK, subtask_target
-from penstock._engine.runtime.chain import ChainNode, chain_of, pieces, wants_columns, with_room
+from penstock._engine.runtime.chain import ChainNode, chain_of, owner_of, pieces, wants_columns, with_room
 from penstock._engine.runtime.epoch_context import epoch_context, figures
 from penstock._engine.runtime.failures import OperatorError, create_in_task
 from penstock._engine.runtime.idleness import longest_idleness
@@ -36,7 +36,7 @@ from penstock.metrics.in_memory import InMemoryMetricGroup
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from penstock._engine.graph.job_graph import JobVertex, OperatorNode
+    from penstock._engine.graph.job_graph import JobVertex
     from penstock._engine.operators.batch import Batch
     from penstock._engine.plan.levels import ExecutionPlan
     from penstock._engine.protocol.control import (
@@ -62,6 +62,8 @@ class SubtaskRuntime:
         self.place = place
         self.vertex: JobVertex = plan.graph.vertices[place[0]]
         self._plan = plan
+        #: The user's operator at a position of the chain.
+        self._owner = partial(owner_of, plan.graph, self.vertex)
         clock = self._clock = worker.clock
         self._processing_clock = ProcessingClock(clock)
         self._now_ms = self._processing_clock.now_ms
@@ -104,12 +106,6 @@ class SubtaskRuntime:
         """The operator that runs now or ran last."""
         return self._owner(self._running).name
 
-    def _owner(self, position: int) -> OperatorNode:
-        """Return the user's operator: for a cast, the operator whose output is cast."""
-        node = self.vertex.operators[position]
-        is_type = node.kind is OperatorKind.CONFORM and node.parent is not None
-        return self.vertex.operators[cast("int", node.parent)] if is_type else node
-
     def open(self, dispatch: TaskDispatch) -> None:
         """Open all operators and edges; `close` must follow even if this fails."""
         for position in range(len(self._nodes)):
@@ -145,6 +141,7 @@ class SubtaskRuntime:
             job_name=job.job_name,
             operator_name=owner.name,
             uid=owner.uid,
+            sink_uid=owner.sink_uid or owner.uid,
             subtask=self.place[1],
             parallelism=dispatch.level.parallelism.get(vertex.id, vertex.parallelism),
             max_parallelism=vertex.max_parallelism,
@@ -159,6 +156,7 @@ class SubtaskRuntime:
             save_keyed_state=partial(self._state.save_keyed, node.uid),
             save_operator_state=partial(self._state.save_operator, node.uid),
             read_state=self._state.read,
+            stage=partial(self._state.stage, owner.uid),
             object_reuse=self._object_reuse,
             local_directory=self._local.hold,
         )
@@ -455,8 +453,10 @@ class SubtaskRuntime:
         for edge in edges:
             try:
                 edge.write(batch)
+            except OperatorError:
+                raise
             except Exception as error:
-                raise OperatorError(self.vertex.operators[position], has_record=False, record=None) from error
+                raise OperatorError(self._owner(position), has_record=False, record=None) from error
         if edges:
             yield None
 
@@ -493,6 +493,8 @@ class SubtaskRuntime:
         self._running = position
         try:
             return run(*arguments)
+        except OperatorError:  # of an edge
+            raise
         except (Exception, SystemExit) as error:  # Spark would take an exit for a lost worker, and retry
             has_record, record = self._nodes[position].operator.record_in_hand()
             raise OperatorError(self._owner(position), has_record=has_record, record=record) from error

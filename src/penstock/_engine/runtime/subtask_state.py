@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.protocol.control import encode
 from penstock._engine.protocol.key_groups import key_group_range
-from penstock._engine.protocol.paths import shared_path
+from penstock._engine.protocol.paths import shared_path, staged_path
 from penstock._engine.protocol.signing import file_digest
 from penstock._engine.protocol.state_handle import StateMode
 from penstock._engine.state.keyed_store import KeyedStore
@@ -75,11 +76,13 @@ class SubtaskState:
 
     def save_keyed(self, uid: str, store: MemoryStore, epoch: EpochContext) -> StateHandle | None:
         """Write keyed state into the checkpoint; None when nothing changed."""
-        data = (
-            b"".join(store.snapshot(epoch.checkpoint_id, epoch.token))
-            if epoch.full_snapshot
-            else store.delta(epoch.checkpoint_id, epoch.token)
-        )
+        data: bytes | None
+        if epoch.full_snapshot:
+            file = BytesIO()  # in place of join(), which would hold all pieces beside their whole
+            file.writelines(store.snapshot(epoch.checkpoint_id, epoch.token))
+            data = file.getvalue()
+        else:
+            data = store.delta(epoch.checkpoint_id, epoch.token)
         if data is None:
             return None
         path = self._put(uid, data, epoch) if len(data) > self._inline_bytes else None
@@ -101,6 +104,13 @@ class SubtaskState:
         data = encode(ack.outputs)
         path = self._put(uid, data, epoch, suffix=".out")
         return replace(ack, outputs=(), outputs_path=path, outputs_digest=file_digest(data))
+
+    def stage(self, uid: str, data: bytes, epoch: EpochContext, number: int) -> str:
+        """Write a file of a sink's writer for its committer, and return its full path."""
+        attempt = self._subtask, epoch.checkpoint_id, epoch.token
+        path = staged_path(self._job_id, self._run_id, uid, attempt, number)
+        self._storage.put(path, data)
+        return self._storage.full_path(path)
 
     def _put(self, uid: str, data: bytes, epoch: EpochContext, *, suffix: str = "") -> str:
         path = shared_path(self._job_id, uid, self._subtask, epoch.checkpoint_id, epoch.token, suffix=suffix)

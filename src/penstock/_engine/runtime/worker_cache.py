@@ -26,7 +26,7 @@ from penstock.common.redaction import hiding
 from penstock.errors import CheckpointStorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.protocol.control import JobDispatch, LevelDispatch, SubtaskDispatch, TaskDispatch
@@ -111,12 +111,20 @@ class WorkerCache:
         Raises:
             CheckpointStorageError: It cannot be opened, or this host does not have it.
         """
-        storage = self._storages.get(job.storage_url)
+        return self._storage(job.storage_url)
+
+    def results(self, job: JobDispatch) -> FileStorage:
+        """Return the storage of the job's results, which `storage` explains."""
+        return self._storage(job.results_url or job.storage_url)
+
+    def _storage(self, url: str) -> FileStorage:
+        storage = self._storages.get(url)
         if storage is None:
-            storage = open_storage(job.storage_url, self._storage_options)
+            storage = open_storage(url, self._storage_options)
             if (reason := storage.why_absent()) is not None:
                 raise CheckpointStorageError(storage.full_path(""), reason)
-            self._storages[job.storage_url] = storage
+            storage.wait_for_answers()
+            self._storages[url] = storage
         return storage
 
     def local_state(self, run_id: str) -> LocalStateDirectory:
@@ -196,11 +204,21 @@ def close_needless(runtime: SubtaskRuntime) -> None:
         _log.warning("%s (%d) failed to close; the job is not affected", name, runtime.place[1], exc_info=True)
 
 
+def add_import_path(entries: Sequence[str]) -> None:
+    """Let this process import from folders.
+
+    Args:
+        entries: Folders of this machine, which come last; shipped ones, which are relative to the working directory of
+            the executor, come first, so that modules of the same names that are installed here do not hide them.
+    """
+    shipped = [str(Path(_START_DIRECTORY) / entry) for entry in entries if not Path(entry).is_absolute()]
+    sys.path[1:1] = [entry for entry in shipped if entry not in sys.path]
+    sys.path.extend(entry for entry in entries if Path(entry).is_absolute() and entry not in sys.path)
+
+
 def _turn_to_places(job: JobDispatch) -> None:
     """Set the import path and the working directory of a job."""
-    for entry in map(os.path.abspath, job.python_path):
-        if entry not in sys.path:
-            sys.path.append(entry)
+    add_import_path(job.python_path)
     directory = job.working_directory or _START_DIRECTORY
     if _directory[0] != directory:
         os.chdir(directory)

@@ -6,15 +6,24 @@ checkpoint directories only ended jobs are searched, because a running job delet
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.protocol import clocks
-from penstock._engine.protocol.paths import METADATA, checkpoint_path, frames_directory, run_of_file, shared_directory
+from penstock._engine.protocol.paths import (
+    METADATA,
+    checkpoint_path,
+    frames_directory,
+    run_of_file,
+    shared_directory,
+    staged_directory,
+)
+from penstock._engine.savepoints.batch_leftovers import batch_leftovers
 from penstock._engine.savepoints.chains import JobChain, read_chains, same_place
 from penstock._engine.savepoints.kept_leftovers import kept_leftovers, remove_kept
 from penstock._engine.savepoints.local_leftovers import dead_local_directories, remove_local_directory
-from penstock._engine.savepoints.staged_leftovers import UNREADABLE, StagedFiles
+from penstock._engine.savepoints.staged_leftovers import UNREADABLE, StagedLeftovers
 from penstock._engine.savepoints.survey import Leftover, LeftoverKind, LeftoverPlaces, Removal, Survey, UnclearLeftover
 from penstock._engine.storage.opening import open_storage
 from penstock.common.store_options import reaching_stores_by
@@ -27,22 +36,32 @@ if TYPE_CHECKING:
 
 #: Files that were changed within this time are ignored.
 MIN_AGE_MS: Final = 3_600_000
+#: A batch job that was lost with its driver this long ago is not resumed any more.
+ABANDONED_AGE_MS: Final = 7 * 86_400_000
 _SAVEPOINT: Final = "savepoint-"
 
 
-def find_leftovers(places: LeftoverPlaces, *, min_age_ms: int = MIN_AGE_MS, now_ms: int | None = None) -> Survey:
+def find_leftovers(
+    places: LeftoverPlaces,
+    *,
+    min_age_ms: int = MIN_AGE_MS,
+    abandoned_age_ms: int = ABANDONED_AGE_MS,
+    now_ms: int | None = None,
+) -> Survey:
     """Find the leftovers of dead jobs; nothing is changed.
 
     Args:
         places: The directories to search.
         min_age_ms: Ignore files that were changed within this time.
+        abandoned_age_ms: Results and events of a batch job count as leftovers once nothing of them was changed within
+            this time.
         now_ms: The current time in epoch milliseconds; by default this machine's.
 
     Raises:
         CheckpointStorageError: A directory cannot be read.
     """
-    oldest_ms = (clocks.now_ms() if now_ms is None else now_ms) - min_age_ms
-    return _Search(places, oldest_ms).run()
+    now_ms = clocks.now_ms() if now_ms is None else now_ms
+    return _Search(places, now_ms - min_age_ms, now_ms - abandoned_age_ms).run()
 
 
 def remove_leftovers(leftovers: Iterable[Leftover], options: Mapping[str, str] | None = None) -> Removal:
@@ -87,9 +106,9 @@ def _remove(leftover: Leftover, options: Mapping[str, str] | None) -> str | None
 class _Search:
     """One search of all places."""
 
-    def __init__(self, places: LeftoverPlaces, oldest_ms: int) -> None:
+    def __init__(self, places: LeftoverPlaces, oldest_ms: int, abandoned_ms: int) -> None:
         self._places = places
-        self._oldest_ms = oldest_ms
+        self._oldest_ms, self._abandoned_ms = oldest_ms, abandoned_ms
         self._chains: list[JobChain] = []
         self._savepoints: list[tuple[FileStorage, str]] = []
         self._unclear: list[UnclearLeftover] = []
@@ -105,12 +124,21 @@ class _Search:
             storage = self._places.open(directory)
             self._savepoints += [(storage, name) for name in storage.names("") if not name.startswith(".")]
             found += self._temporary_files(storage)
-        over = list(filter(self._is_over, self._chains))
-        for chain in over:
+        found += self._staged_files()  # first: what it finds unclear protects what other jobs have staged
+        for chain in self._over:
             found += self._files_of(chain)
+        ended = {chain.job_id for chain in self._chains if chain.has_ended}
+        for directory in dict.fromkeys((*self._places.checkpoint_directories, *self._places.batch_directories)):
+            found += batch_leftovers(
+                self._places.open(directory),
+                ended=ended,
+                given_up=self._places.ended_jobs,
+                running=self._places.running_jobs,
+                oldest_ms=self._oldest_ms,
+                abandoned_ms=self._abandoned_ms,
+            )
         for storage, name in self._savepoints:
             found += self._unfinished_savepoint(storage, name)
-        found += self._staged_files(over)
         if self._places.local:
             found += [
                 Leftover(LeftoverKind.LOCAL_DIRECTORY, str(path), size, reason, modified_ms)
@@ -165,9 +193,33 @@ class _Search:
             for file in storage.files(frames_directory(chain.job_id))
             if run_of_file(file.path) not in runs
         ]
+        found += [
+            (LeftoverKind.STAGED_DATA, file, f"{ended}, and no checkpoint names it")
+            for file in storage.files(staged_directory(chain.job_id))
+            if not self._is_needed(file.path)
+        ]
         for kind, file, reason in found:
             if file.modified_ms <= self._oldest_ms:
                 yield self._stored(kind, storage, file, reason)
+
+    def _is_needed(self, staged: str) -> bool:
+        """Tell whether a job may still commit what was staged in checkpoint storage."""
+        self._unclear += self._staged.unclear
+        return bool(self._staged.unclear) or self._staged.is_named(staged)
+
+    @cached_property
+    def _over(self) -> list[JobChain]:
+        return list(filter(self._is_over, self._chains))
+
+    @cached_property
+    def _staged(self) -> StagedLeftovers:
+        return StagedLeftovers(
+            self._chains,
+            self._over,
+            self._places.ended_jobs,
+            [storage.full_path(name) for storage, name in self._savepoints],
+            dict(self._places.options),
+        )
 
     def _unfinished_savepoint(self, storage: FileStorage, name: str) -> Iterator[Leftover]:
         if not name.startswith(_SAVEPOINT) or storage.is_link(name) or storage.find(f"{name}/{METADATA}") is not None:
@@ -190,17 +242,10 @@ class _Search:
             kind = LeftoverKind.UNFINISHED_SAVEPOINT
             yield Leftover(kind, path, size, reason, modified_ms, storage.url, name)
 
-    def _staged_files(self, over: list[JobChain]) -> Iterator[Leftover]:
+    def _staged_files(self) -> Iterator[Leftover]:
         if not self._places.sink_directories:
             return
-        staged = StagedFiles(
-            self._chains,
-            over,
-            self._places.ended_jobs,
-            [storage.full_path(name) for storage, name in self._savepoints],
-            dict(self._places.options),
-        )
         with reaching_stores_by(dict(self._places.options)):
-            found = staged.below(self._places.sink_directories, self._oldest_ms)
+            found = self._staged.below(self._places.sink_directories, self._oldest_ms)
         yield from found
-        self._unclear += staged.unclear
+        self._unclear += self._staged.unclear

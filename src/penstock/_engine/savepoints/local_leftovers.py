@@ -52,7 +52,8 @@ def is_dead_directory(path: Path) -> bool:
     if _is_state(path):
         if (path / LOCK).is_file() and not is_dead(path):
             return False  # its driver or a worker lives, perhaps between two epochs
-        return not any(map(is_in_use, path.resolve().rglob("version-*")))
+        place = path.resolve()
+        return not any(is_in_use(found) for kind in ("version-*", "epoch-*") for found in place.rglob(kind))
     return is_dead(path)
 
 

@@ -1,4 +1,4 @@
-"""Staged files of the file sink that no checkpoint or savepoint will ever publish.
+"""Staged files that no checkpoint or savepoint will ever publish: those of sinks, and those of the file sink.
 
 A staged file's name has the job and the attempt that wrote it. Whether a file is needed is found without unpickling:
 the bytes of a sink in a checkpoint contain the names of all files that the sink continues with or still has to publish.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 UNREADABLE: Final = "it cannot be read, so what it names is not known"
 
 
-class StagedFiles:
+class StagedLeftovers:
     """Finds staged files of ended jobs.
 
     Args:
@@ -79,14 +79,15 @@ class StagedFiles:
                     asked.add((job_id, run_id))
                     self.unclear.append(UnclearLeftover(segment.path, _unknown(job_id, run_id)))
                 is_over = run_id in self._over or (run_id not in self._known and job_id in self._ended_jobs)
-                if not is_over or status is None or status.modified_ms > oldest_ms or self._is_needed(segment.path):
+                if not is_over or status is None or status.modified_ms > oldest_ms or self.is_named(segment.path):
                     continue
                 reason = f"job {job_id} has ended, and no checkpoint names what attempt {segment.token} staged"
                 found.append(Leftover(LeftoverKind.STAGED_FILE, segment.path, status.size, reason, status.modified_ms))
         return [] if self.unclear else found
 
-    def _is_needed(self, segment: str) -> bool:
-        name = segment.rpartition("/")[2].encode()
+    def is_named(self, staged: str) -> bool:
+        """Tell whether a checkpoint or savepoint names a staged file."""
+        name = staged.rpartition("/")[2].encode()
         return any(name in blob for blob in self._needed)
 
     def _add_chain(self, chain: JobChain) -> bool:

@@ -17,6 +17,7 @@ class LeftoverKind(StrEnum):
     """The kind of a leftover."""
 
     STAGED_FILE = "staged file"
+    STAGED_DATA = "staged data"
     CHECKPOINT = "checkpoint"
     STATE_FILE = "state file"
     PROGRAM = "job program"
@@ -25,6 +26,8 @@ class LeftoverKind(StrEnum):
     LOCAL_DIRECTORY = "local directory"
     KEPT_STREAM = "kept stream"
     DATA_FRAME = "DataFrame"
+    STAGE_RESULT = "stage result"
+    JOB_EVENTS = "job events"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,8 @@ class LeftoverPlaces:
         ended_jobs: Ids of jobs that have ended although no chain entry says so, for example a killed job that will not
             be resumed, or a job without a checkpoint directory.
         retained: Whether checkpoints that the last run of an ended job did not continue from count as leftovers.
+        batch_directories: Directories with results and events of batch jobs, beside those of checkpoints.
+        running_jobs: Ids of jobs that run on this machine.
         local: Whether to look at the temporary directory of this machine.
         options: Options of the object store.
     """
@@ -94,6 +99,8 @@ class LeftoverPlaces:
     sink_directories: tuple[str, ...] = ()
     ended_jobs: frozenset[str] = frozenset()
     retained: bool = False
+    batch_directories: tuple[str, ...] = ()
+    running_jobs: frozenset[str] = frozenset()
     local: bool = True
     options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 

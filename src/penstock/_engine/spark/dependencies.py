@@ -75,13 +75,12 @@ def bring(spark: SparkHandle, configuration: Configuration) -> TaskPlaces:
     if is_local(spark):
         entries = (*map(_importable, files), *packages)
         return TaskPlaces(tuple(map(str, entries)), _working_directory(archives, cached))
-    for path in files:
-        ship(spark, _modules_of(path))
+    folders = [folder for path in files for folder in ship(spark, _modules_of(path))]
     for path, folder in archives:
         ship_archive(spark, path, folder)
     for path, name, executable in cached:
         ship_file(spark, path, name, executable=executable)
-    return TaskPlaces(tuple(ship_archive(spark, _packed(path), path.name) for path in packages))
+    return TaskPlaces((*folders, *(ship_archive(spark, _packed(path), path.name) for path in packages)))
 
 
 def _check_executable(spark: SparkHandle, configuration: Configuration) -> None:

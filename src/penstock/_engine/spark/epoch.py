@@ -22,12 +22,13 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 from penstock._engine.plan.dispatches import pack
 from penstock._engine.plan.epoch_plan import EpochOutcome, EpochProgress
 from penstock._engine.protocol.control import encode
-from penstock._engine.spark.shipping import is_local
+from penstock._engine.spark.session import worker_error
+from penstock._engine.spark.shipping import in_workers_of, is_local
 from penstock._engine.spark.workers import close_at_exit, closing_tasks, patience, spare_modules, with_others
 from penstock.errors import EpochCancelledError, EpochInfrastructureError, InternalError, SparkGoneError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql import DataFrame
@@ -44,7 +45,7 @@ _SCHEMA: Final = StructType(
 )
 
 #: The output of the last level, which the driver collects: each row's kind and payload as text.
-_ANSWERS: Final = StructType([StructField("text", StringType())])
+ANSWERS: Final = StructType([StructField("text", StringType())])
 #: The number of answers that the driver reads at a time; an answer has at most 64 KB.
 _ANSWERS_AT_ONCE: Final = 64
 
@@ -152,10 +153,19 @@ def writes_events(spark: SparkHandle) -> bool:
 
 
 class SparkEpochRunner:
-    """Runs epochs in a Spark session, see `plan.epoch_plan.EpochRunner`."""
+    """Runs epochs in a Spark session, see `plan.epoch_plan.EpochRunner`.
 
-    def __init__(self, spark: SparkHandle) -> None:
-        self._spark = spark
+    Args:
+        spark: The session.
+        slots: Tells how many tasks run at the same time now; by default as many as when the session was made.
+        python_path: The entries of sys.path that tasks get.
+    """
+
+    def __init__(
+        self, spark: SparkHandle, slots: Callable[[], int] | None = None, python_path: Sequence[str] = ()
+    ) -> None:
+        self._spark, self._python_path = spark, python_path
+        self._slots = slots or (lambda: spark.slots)
         self._inlines = not writes_events(spark)
         self._cancelled = threading.Event()
         self._runs = count(1)
@@ -186,7 +196,7 @@ class SparkEpochRunner:
                 self._cancelled.clear()
                 raise EpochCancelledError(plan.checkpoint_id) from error
             if isinstance(error, PythonException):  # never a user's error: those are rows of the epoch
-                raise InternalError(str(error)) from error
+                raise worker_error(error, context.pythonExec) from error
             _logger.debug("Spark lost an epoch", exc_info=True)
             raise _loss(error) from None
         outcome = EpochOutcome.of_rows(rows)
@@ -209,18 +219,19 @@ class SparkEpochRunner:
         try:
             context.setLocalProperty(_DISPATCHES, "")
             with closing_tasks(context, run_id):
-                _log(EpochOutcome.of_rows(self._close(run_id, _Run(b""))).log)
+                _log(EpochOutcome.of_rows(self._close(run_id, _Run(b""), self._slots())).log)
         except Exception:
             _logger.debug("Functions stay open until their workers end", exc_info=True)
 
     def _last_rows(self, plan: EpochPlan) -> list[tuple[int, bytes]]:
-        return self._close(plan.job.run_id, _run(plan))
+        return self._close(plan.job.run_id, _run(plan), len(plan.levels[0].slots))
 
-    def _close(self, run_id: str, run: _Run) -> list[tuple[int, bytes]]:
+    def _close(self, run_id: str, run: _Run, slots: int) -> list[tuple[int, bytes]]:
         """Run one task in each slot, all at the same time, so that Spark gives each another of the idle workers."""
-        session, slots = self._spark.session, self._spark.slots
         task = partial(_last_task, run_id, run, slots)
-        return list(collect(session.range(slots, numPartitions=slots).mapInArrow(task, _ANSWERS)))
+        with in_workers_of(self._spark, self._python_path):
+            frame = self._spark.session.range(slots, numPartitions=slots).mapInArrow(task, ANSWERS)
+        return list(collect(frame))
 
     def progress(self) -> EpochProgress:
         """Look at the running epoch from another thread; never raises."""
@@ -236,7 +247,8 @@ class SparkEpochRunner:
         """Return the frame of an epoch; epochs with the same slots in each level share it."""
         shape = plan.levels[0].widths, encode(plan.job)
         if shape not in self._plans:  # it is the first epoch, or subtasks have finished
-            self._plans = {shape: self._build(plan.levels[0].widths, _run(plan))}
+            with in_workers_of(self._spark, self._python_path):
+                self._plans = {shape: self._build(plan.levels[0].widths, _run(plan))}
         # The same frame would reuse its old shuffle files and skip half of its tasks; an alias is a new frame.
         return self._plans[shape].alias("epoch")
 
@@ -246,7 +258,7 @@ class SparkEpochRunner:
             if level > 0:
                 frame = frame.repartitionById(width, "slot")
             task = partial(_task if level < last else _task_of_last_level, level, run)
-            frame = frame.mapInArrow(task, _SCHEMA if level < last else _ANSWERS)
+            frame = frame.mapInArrow(task, _SCHEMA if level < last else ANSWERS)
         return frame
 
 

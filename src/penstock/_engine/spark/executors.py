@@ -50,6 +50,45 @@ class SparkExecutors:
             self._known = self._list_them()
 
 
+class ClusterSlots:
+    """Tells how many tasks a cluster runs at the same time, which may change from epoch to epoch.
+
+    Args:
+        executors: The executors.
+        fixed: The number that the configuration says; None to follow the executors.
+        task_cpus: The cores that a task takes.
+        wanted: The least number of slots. Where Spark adds executors for waiting tasks, an epoch has as many tasks as
+            the job can use, and not as many as run now.
+    """
+
+    def __init__(self, executors: SparkExecutors, fixed: int | None, *, task_cpus: int = 1, wanted: int = 1) -> None:
+        self._executors, self._fixed = executors, fixed
+        self._task_cpus, self._wanted = task_cpus, wanted
+
+    def __call__(self) -> int:
+        """Return the number for the next epoch."""
+        if self._fixed is not None:
+            return self._fixed
+        return max(self._wanted, sum(one.slots // self._task_cpus for one in self._executors()))
+
+
+def slots_of(spark: SparkHandle, executors: SparkExecutors, fixed: int | None, parallelism: int) -> ClusterSlots:
+    """Return what tells the slots of a session on a cluster.
+
+    Args:
+        spark: The session.
+        executors: Its executors.
+        fixed: The number that the configuration says.
+        parallelism: The subtasks of the widest level of the job.
+    """
+    conf = spark.session.sparkContext.getConf()
+    task_cpus, wanted = int(conf.get("spark.task.cpus", "1")), 1
+    if conf.get("spark.dynamicAllocation.enabled", "false") == "true":
+        cores, most = int(conf.get("spark.executor.cores", "1")), conf.get("spark.dynamicAllocation.maxExecutors")
+        wanted = parallelism if most is None else min(parallelism, int(most) * (cores // task_cpus))
+    return ClusterSlots(executors, fixed, task_cpus=task_cpus, wanted=max(1, wanted))
+
+
 def executors_of(spark: SparkHandle) -> SparkExecutors:
     """Return the executors of a session on a cluster; their list is read at once."""
     executors = SparkExecutors(lambda: listed(spark.session.sparkContext))
@@ -62,6 +101,12 @@ def listed(spark_context: Any) -> tuple[ExecutorView, ...]:
     rows = spark_context._jsc.sc().statusStore().executorList(True)
     found = [rows.apply(index) for index in range(rows.size())]
     return tuple(_view(row) for row in found if row.id() != _DRIVER)
+
+
+def core_count(spark_context: Any) -> int:
+    """Return the number of tasks that all executors run at the same time; 0 without executors."""
+    cores = int(spark_context.getConf().get("spark.task.cpus", "1"))
+    return sum(executor.slots // cores for executor in listed(spark_context))
 
 
 def _view(row: Any) -> ExecutorView:

@@ -5,13 +5,17 @@ They use the program's session, whose settings are not changed.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import io
 import pickle
 import re
 import secrets
 import sys
+import threading
+import time
 from collections import Counter
+from concurrent.futures import CancelledError
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -19,28 +23,34 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import ArrayType, MapType, StructType
 
 from penstock._engine.graph.pickling import main_classes
 from penstock._engine.kept.files import read_kept
 from penstock._engine.kept.frames import FILE_BYTES, parquet_bytes
-from penstock._engine.spark.session import users_session
+from penstock._engine.spark.session import users_session, worker_error
 from penstock._engine.spark.shipping import runs_here
 from penstock._engine.storage.local import LocalStorage
 from penstock._engine.storage.opening import open_storage
-from penstock.errors import UnsupportedOperationError
+from penstock.errors import CheckpointStorageError, UnsupportedOperationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from pyspark import SparkContext, StatusTracker
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import DataType
 
     from penstock._engine.kept.files import KeptFile
     from penstock._engine.storage.checkpoint_storage import FileStorage
     from penstock._engine.storage.run_files import RunFiles
 
+#: The longest wait for the tasks of a cancelled writing; Spark kills their processes after two seconds.
+_TASKS_END_S: Final = 8.0
+_LOOK_S: Final = 0.05
 #: The rows of a batch that Python reads for Spark.
 _ROWS: Final = 16_384
 
@@ -90,9 +100,11 @@ def columns_of(frame: object) -> pa.Schema:
         raise UnsupportedOperationError(operation, "the session of the DataFrame was stopped; make it in one that runs")
     if frame.isStreaming:
         raise UnsupportedOperationError(operation, "it is a streaming DataFrame, which has no end; read its source")
-    repeated = [name for name, count in Counter(frame.columns).items() if count > 1]
-    if repeated:
-        raise UnsupportedOperationError(operation, f"two columns have the name {repeated[0]!r}; rename one of them")
+    if not frame.columns:
+        raise UnsupportedOperationError(operation, "it has no columns; select one")
+    repeated = _repeated(frame.schema)
+    if repeated is not None:
+        raise UnsupportedOperationError(operation, f"two columns have the name {repeated!r}; rename one of them")
     try:
         zones = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
         return cast("Any", to_arrow_schema)(frame.schema, **zones)
@@ -101,43 +113,102 @@ def columns_of(frame: object) -> pa.Schema:
         raise UnsupportedOperationError(operation, reason) from error
 
 
+def _repeated(kind: DataType) -> str | None:
+    """Return a name that two columns have, or two fields within one of them; None without any."""
+    if isinstance(kind, StructType):
+        names = [name for name, count in Counter(kind.names).items() if count > 1]
+        return names[0] if names else _first(_repeated(field.dataType) for field in kind.fields)
+    if isinstance(kind, MapType):
+        return _repeated(kind.keyType) or _repeated(kind.valueType)
+    return _repeated(kind.elementType) if isinstance(kind, ArrayType) else None
+
+
+def _first(names: Iterable[str | None]) -> str | None:
+    return next((name for name in names if name is not None), None)
+
+
 class FrameWriting:
-    """Writes a DataFrame as Parquet files, by tasks.
+    """Writes a DataFrame as Parquet files, by tasks, once.
 
     Args:
         frame: The DataFrame.
+        files: Where.
     """
 
-    def __init__(self, frame: DataFrame) -> None:
+    def __init__(self, frame: DataFrame, files: RunFiles) -> None:
         self._frame = frame
+        self._files = files
+        self._group = f"penstock-{secrets.token_hex(8)}"
+        self._cancelled = threading.Event()
 
-    def write(self, files: RunFiles) -> list[str]:
-        """Write it, and return the full paths in the order of its partitions."""
+    def run(self) -> list[str]:
+        """Write it, and return the full paths in the order of its partitions.
+
+        After an error no task of it runs any more, so what they have written can be deleted.
+        """
+        files, names = self._files, self._frame.columns
 
         def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return written(batches, files)
+            return written(batches, files, names)
 
         context = self._frame.sparkSession.sparkContext
-        context.addJobTag(_tag(files))
+        # Before the flag is read: so `cancel` reaches either the flag or the group.
+        context.setJobGroup(self._group, "a DataFrame is written for a job", interruptOnCancel=False)
         try:
-            rows = self._frame.mapInArrow(write, "name string").collect()
-        finally:
-            context.removeJobTag(_tag(files))
+            self._check()
+            # By place: Spark finds no column whose name has a dot, or differs from another one in its case alone.
+            numbered = self._frame.toDF(*map(str, range(len(names))))
+            rows = numbered.mapInArrow(write, "name string").collect()
+        except PythonException as error:
+            self._await_tasks(context)
+            raise worker_error(error, context.pythonExec) from error
+        except BaseException:
+            self._await_tasks(context)
+            raise
         storage = files.open()
         return [storage.full_path(row.name) for row in rows]
 
-    def cancel(self, files: RunFiles) -> None:
-        """Stop writing for a run."""
-        self._frame.sparkSession.sparkContext.cancelJobsWithTag(_tag(files))
+    def cancel(self) -> None:
+        """Stop it from another thread; before it has begun, it does not begin."""
+        self._cancelled.set()
+        context: Any = self._frame.sparkSession.sparkContext
+        # Future jobs too: a plan may run several, and may not have its next one yet.
+        context._jsc.sc().cancelJobGroupAndFutureJobs(self._group)
+
+    def _check(self) -> None:
+        if self._cancelled.is_set():
+            raise CancelledError
+
+    def _await_tasks(self, context: SparkContext) -> None:
+        """Wait some seconds for tasks that outlive their job: Spark first asks their processes to end."""
+        deadline = time.monotonic() + _TASKS_END_S
+        with contextlib.suppress(Exception):  # Spark itself may have ended
+            tracker = context.statusTracker()
+            jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(self._group)]
+            stages: list[int] = [stage for job in jobs if job is not None for stage in cast("Any", job).stageIds]
+            while time.monotonic() < deadline and any(_runs(tracker, stage) for stage in stages):
+                time.sleep(_LOOK_S)
 
 
-def _tag(files: RunFiles) -> str:
-    return "penstock-" + files.prefix.replace("/", "-")
+def _runs(tracker: StatusTracker, stage: int) -> bool:
+    info = tracker.getStageInfo(stage)
+    return info is not None and info.numActiveTasks > 0
 
 
-def written(batches: Iterator[pa.RecordBatch], files: RunFiles) -> Iterator[pa.RecordBatch]:
-    """Write the batches of one task to files, and yield their names; a task that runs twice writes other files."""
+def written(batches: Iterator[pa.RecordBatch], files: RunFiles, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Write the batches of one task to files, and yield their names; a task that runs twice writes other files.
+
+    Args:
+        batches: The batches.
+        files: Where.
+        columns: The names of the columns in the files.
+
+    Raises:
+        CheckpointStorageError: This host does not have the directory.
+    """
     storage, attempt = files.open(), secrets.token_hex(8)
+    if (reason := storage.why_absent()) is not None:
+        raise CheckpointStorageError(files.url, reason)
     waiting: list[Any] = []
     size = count = 0
     for batch in chain(batches, [None]):
@@ -146,7 +217,8 @@ def written(batches: Iterator[pa.RecordBatch], files: RunFiles) -> Iterator[pa.R
             size += batch.nbytes
         if waiting and (batch is None or size >= FILE_BYTES):
             name = f"{files.prefix}-{attempt}-{count}.parquet"
-            storage.put(name, parquet_bytes(cast("Any", pa.Table).from_batches(waiting)))
+            table = cast("Any", pa.Table).from_batches(waiting)
+            storage.put(name, parquet_bytes(table.rename_columns(list(columns))))
             yield cast("Any", pa.RecordBatch).from_pydict({"name": [name]})
             waiting, size, count = [], 0, count + 1
 
@@ -165,14 +237,19 @@ def frame_of_files(
         schema: The columns of all of them.
 
     Raises:
-        UnsupportedOperationError: Spark has no type for a column.
+        UnsupportedOperationError: Spark has no type for a column, or does not tell two of them apart.
     """
-    session = users_session()
     try:
-        columns = from_arrow_schema(schema)
+        return _frame_of(storage, options, files, schema)
     except PySparkException as error:
-        reason = f"Spark has no type for one of its columns; convert it before ({error})"
+        reason = f"Spark cannot have such columns; convert or rename them before ({error})"
         raise UnsupportedOperationError("to_dataframe()", reason) from error
+
+
+def _frame_of(
+    storage: FileStorage, options: Mapping[str, str], files: Sequence[KeptFile], schema: pa.Schema
+) -> DataFrame:
+    session, columns = users_session(), from_arrow_schema(schema)
     alike = all(cast("Any", pa.ipc).read_schema(pa.py_buffer(file.schema)).equals(schema) for file in files)
     if files and alike and isinstance(storage, LocalStorage):
         paths = [re.sub(r"([\\*?\[\]{}])", r"\\\1", storage.full_path(file.name)) for file in files]

@@ -9,19 +9,26 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import shutil
 import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from pyspark import __version__ as pyspark_version
 from pyspark.core.context import SparkContext
 from pyspark.sql import SparkSession
 
 from penstock._engine.spark import installation
+from penstock._engine.spark.java import find_java
 from penstock._engine.spark.jvm import Jvm, launch_environment
 from penstock.common.process import at_exit, available_cores
-from penstock.errors import UnsupportedOperationError
+from penstock.common.task_options import LOCAL_SLOTS
+from penstock.errors import InternalError, PenstockError, UnsupportedOperationError, WorkerPythonError
+
+if TYPE_CHECKING:
+    from pyspark.errors import PythonException
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +61,16 @@ _LOCAL_CONF = {
     # It looks up the caller's line for each step of a plan; our plans have no lines of the user.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
+
+#: Only what the configuration of Spark (SPARK_CONF_DIR) would hardly say.
+_CLUSTER_CONF = {
+    "spark.app.name": "penstock",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+}
+
+#: Names the cluster for programs that make no session.
+MASTER_VARIABLE = "SPARK_MASTER"
 
 #: The number of attempts of a Spark task; only lost workers fail a task.
 _TASK_ATTEMPTS = 4
@@ -119,7 +136,7 @@ def get_session(
     archived: bool = True,
     python: str | None = None,
 ) -> SparkHandle:
-    """Return the session for jobs: the program's session, or else ours, which is created at the first call.
+    """Return the session for jobs: the program's, or one on the cluster that SPARK_MASTER names, or else ours.
 
     Args:
         slots: The number of tasks that a session of ours runs at the same time; by default the number of cores. An
@@ -145,8 +162,43 @@ def get_session(
             raise UnsupportedOperationError("Spark Connect", "unset SPARK_REMOTE to run on a local or classic session")
         if SparkContext._active_spark_context is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
             return _beside_program_session()
+        if (master := os.environ.get(MASTER_VARIABLE, "")) and not _is_ignored(master):
+            join_cluster(master, python)
+            return _beside_program_session()
         _own = _start(slots or available_cores(), log_level, local_dir, archived=archived, python=python)
         return _own
+
+
+def _is_ignored(master: str) -> bool:
+    """Return whether a master is this machine, where sessions are ours; say so."""
+    if is_ours := master == "local" or master.startswith("local["):
+        key = LOCAL_SLOTS.key
+        log.warning(
+            "%s=%s is ignored: Penstock starts Spark on this machine itself, and %s says how many tasks run at "
+            "the same time.",
+            *(MASTER_VARIABLE, master, key),
+        )
+    return is_ours
+
+
+def join_cluster(master: str, python: str | None = None) -> SparkSession:
+    """Make a session on a cluster as a program would: with Spark's own configuration, and this process as its driver.
+
+    Args:
+        master: The cluster.
+        python: The interpreter of the tasks; by default what PYSPARK_PYTHON says, else the driver's.
+    """
+    java = find_java(pyspark_version)
+    variables = {
+        "JAVA_HOME": str(java.home),
+        "PYSPARK_PYTHON": python or os.environ.get("PYSPARK_PYTHON", sys.executable),
+    }
+    os.environ.update(variables)  # Spark reads them later, too
+    log.info("Joining the cluster %s.", master)
+    builder = SparkSession.builder.master(master)
+    for key, value in (_CLUSTER_CONF | SESSION_CONF).items():
+        builder.config(key, value)
+    return builder.getOrCreate()
 
 
 def users_session() -> SparkSession:
@@ -260,7 +312,7 @@ def unsuitable(conf: dict[str, str], master: str, python: str) -> list[str]:
         problems.append("starts a Python process for each task (spark.python.worker.reuse=false): expect slow epochs.")
     if master.startswith("local") and "," not in master:
         problems.append(f"does not try tasks again (master {master}): local[N,{_TASK_ATTEMPTS}] would.")
-    if master.startswith("local") and Path(python).is_absolute() and Path(python) != Path(sys.executable):
+    if master.startswith("local") and not _is_ours(python):
         problems.append(f"runs its tasks with {python}, not {sys.executable}: both need Penstock and its dependencies.")
     if conf.get("spark.authenticate", "false").lower() != "true":
         problems.append(
@@ -268,6 +320,25 @@ def unsuitable(conf: dict[str, str], master: str, python: str) -> list[str]:
             "spark.authenticate=true closes them."
         )
     return problems
+
+
+def _is_ours(python: str) -> bool:
+    """Return whether a name of an interpreter on this machine is that of this process, or of its environment."""
+    found = shutil.which(python)  # a bare name is looked up in PATH, as Spark does
+    return found is not None and Path(found).parent == Path(sys.executable).parent
+
+
+def worker_error(error: PythonException, python: str) -> PenstockError:
+    """Return the error of a job for one of Spark's Python processes, outside of the user's functions.
+
+    Args:
+        error: What Spark says.
+        python: The interpreter that they run.
+    """
+    said = str(error)
+    if "No module named 'penstock'" in said or "PYTHON_VERSION_MISMATCH" in said:
+        return WorkerPythonError(python, sys.executable)
+    return InternalError(said)
 
 
 def _total_memory() -> int:

@@ -1,16 +1,18 @@
 """Ships the user's own modules to workers on other machines; called once for each job.
 
-Workers of a local session import modules from their files. On other machines they import them from a zip of the job,
-with the modules and packages that the program has loaded from its script's folder.
+Workers of a local session import modules from their files. On other machines they import them from an archive of the
+job, with the modules and packages that the program has loaded from its own folders.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import logging
 import shutil
 import tempfile
+import threading
 import zipfile
 from functools import cache
 from pathlib import Path
@@ -21,7 +23,7 @@ from penstock.common.process import at_exit
 from penstock.errors import LocalDirectoryError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Generator, Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -33,6 +35,10 @@ log = logging.getLogger(__name__)
 _SOURCE: Final = ".py"
 #: The time of all files, so that the same modules make the same zip.
 _TIME: Final = (1980, 1, 1, 0, 0, 0)
+#: A variable of workers, by which Spark keeps those of other modules apart.
+_MODULES: Final = "PENSTOCK_MODULES"
+#: The environment belongs to the SparkContext, and several jobs may begin at the same time.
+_environment_lock: Final = threading.Lock()
 
 
 def is_local(spark: SparkHandle) -> bool:
@@ -46,30 +52,62 @@ def runs_here(session: SparkSession) -> bool:
     return master == "local" or master.startswith("local[")
 
 
-def ship(spark: SparkHandle, modules: Mapping[str, Path]) -> None:
+def ship(spark: SparkHandle, modules: Mapping[str, Path]) -> tuple[str, ...]:
     """Let all workers of a session import modules of this machine.
 
+    All tasks of the SparkContext can import them from a zip. Tasks of jobs import them from a folder, in which packages
+    find their data files.
+
     Args:
-        spark: The session; all tasks of its SparkContext can import them from now on.
+        spark: The session.
         modules: The file of a module, or the folder of a package, by top-level name.
+
+    Returns:
+        The folder in the working directory of each executor; nothing without modules.
 
     Raises:
         LocalDirectoryError: The temporary directory cannot be written.
     """
     content = zipped(modules)
     if content is None:
-        return
+        return ()
     context = spark.session.sparkContext
     # By its content: Spark takes a name once, and a job that is started again brings the same modules.
-    name = f"penstock-modules-{_digest(content)}.zip"
-    if name not in (context._python_includes or ()):
+    folder = f"penstock-modules-{_digest(content)}"
+    if f"{folder}.zip" not in (context._python_includes or ()):
         try:
-            path = process_folder() / name
+            path = process_folder() / f"{folder}.zip"
             path.write_bytes(content)
         except OSError as error:
             raise LocalDirectoryError(tempfile.gettempdir(), error.strerror or str(error)) from error
         context.addPyFile(str(path))
-        log.info("Shipped to the workers: %s.", ", ".join(modules))
+        ship_archive(spark, path, folder)
+        log.info("Shipped to the workers: %s (%d KB).", ", ".join(modules), len(content) >> 10)
+    return (folder,)
+
+
+@contextlib.contextmanager
+def in_workers_of(spark: SparkHandle, python_path: Sequence[str]) -> Generator[None]:
+    """Let the functions of this block run in Python processes in which no other code was imported before.
+
+    A worker keeps the modules that it has imported, so a session on a cluster has others for each set of shipped
+    modules: Spark keeps workers apart by their environment.
+
+    Args:
+        spark: The session.
+        python_path: The entries of sys.path that tasks get.
+    """
+    shipped = [entry for entry in python_path if not Path(entry).is_absolute()]
+    if not shipped:
+        yield
+        return
+    environment = spark.session.sparkContext.environment
+    with _environment_lock:
+        environment[_MODULES] = " ".join(shipped)
+        try:
+            yield
+        finally:
+            del environment[_MODULES]
 
 
 def ship_archive(spark: SparkHandle, path: Path, folder: str) -> str:

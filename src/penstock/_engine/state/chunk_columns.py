@@ -84,9 +84,14 @@ class Chunk:
     #: The time from which the rows of the table expire, see `time_to_live`; None where they do not.
     since: int | None = None
 
+    @property
+    def is_composite(self) -> bool:
+        """Whether the address of a row is more than its key."""
+        return self.subs is not None or self.namespaces is not None
+
     def addresses(self) -> list[Address]:
         """Return the addresses of the rows in their pane."""
-        if self.subs is None and self.namespaces is None:
+        if not self.is_composite:
             return cast("list[Address]", self.keys)
         count = len(self.keys)
         namespaces = self.namespaces or [()] * count

@@ -142,7 +142,7 @@ class Chunker:
             return _Columns(addresses, [hot[address] for address in addresses], *_beside(pane, addresses))
 
         present = [address for address, value in hot.items() if value is not ABSENT]
-        stored = below(pane, hot) if pane.stored else iter(())
+        stored = below(pane, hot) if pane.is_below else iter(())
         for some, key_groups in self._joined(self._by_group(pane.table.name, present, columns, stored)):
             yield self._put(pane, some, key_groups)
 

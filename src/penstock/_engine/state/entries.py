@@ -48,6 +48,13 @@ _NARROW: Final = b"isI"
 _HASHED: Final = b"\x00"
 _COMPOSITE: Final = b"\x01"
 _KEY_SIZE: Final = Struct(">H")
+#: _COMPOSITE and the size of a key.
+_HEAD: Final = Struct(">BH").pack
+#: The size and the numbers of a namespace with two of them.
+_BOUNDS: Final = 2
+_WINDOW: Final = Struct(">B2q").pack
+#: How many rows are encoded at a time: all of a large key at once would take as much memory as the rows.
+_ENCODED: Final = 8_192
 #: The tag of a value with a stamp; pickles begin with another byte.
 _STAMPED: Final = 0x01
 _STAMP: Final = Struct(">Bq")
@@ -71,6 +78,21 @@ def locate(pane_id: int, address: Address, max_parallelism: int) -> tuple[bytes,
 def locate_owner(pane_id: int, owner: Owner, max_parallelism: int) -> bytes:
     """Return the prefix of the stored keys of all rows of a key and namespace."""
     return PREFIX.pack(pane_id, key_group(owner[0], max_parallelism)) + owner_encoded(*owner)
+
+
+def ranges_under(prefix: bytes, first: int, last: int) -> list[tuple[bytes, bytes]]:
+    """Return the first and the last stored key of each range of sub-keys that are numbers from first to last.
+
+    The bytes of negative numbers stand behind those of the others.
+
+    Args:
+        prefix: Of the key and the namespace, see `locate_owner`.
+        first: The least number.
+        last: The greatest number.
+    """
+    first, last = max(first, -(1 << 63)), min(last, (1 << 63) - 1)
+    parts = [(first, last)] if (first < 0) == (last < 0) else [(first, -1), (0, last)]
+    return [(prefix + _SUB_INT(_INT_TAG, low), prefix + _SUB_INT(_INT_TAG, high)) for low, high in parts]
 
 
 def value_of(raw: bytes, *, is_wide: bool) -> tuple[Any, Any, int | None]:
@@ -104,13 +126,15 @@ def changes(
         if not rows:
             continue
         prefix = PREFIX.pack(pane_id, group)
-        values = [hot[address] for address in rows]
-        is_plain = not pane.stamps and True not in map(is_, values, repeat(ABSENT))
-        names = _narrow_keys(prefix, rows) if is_plain else None
-        if names is not None:
-            yield from zip(names, pickles.dump_each(values), strict=True)
-        else:
-            yield from _changes_one_by_one(prefix, pane, rows, values)
+        for start in range(0, len(rows), _ENCODED):
+            some = rows[start : start + _ENCODED]
+            values = [hot[address] for address in some]
+            is_plain = not pane.stamps and True not in map(is_, values, repeat(ABSENT))
+            names = _narrow_keys(prefix, some) if is_plain else None
+            if names is not None:
+                yield from zip(names, pickles.dump_each(values), strict=True)
+            else:
+                yield from _changes_one_by_one(prefix, pane, some, values)
 
 
 def _narrow_keys(prefix: bytes, rows: list[Address]) -> list[bytes] | None:
@@ -244,9 +268,15 @@ def _is_wide(encoded: bytes) -> bool:
 
 def owner_encoded(key: NormalKey, namespace: Namespace) -> bytes:
     """Return the bytes of a key and a namespace in a stored address."""
-    part = stored(encode_normal(key), _MAX_PART_BYTES)
-    numbers = struct.pack(f">{len(namespace)}q", *namespace)
-    return b"".join((_COMPOSITE, _KEY_SIZE.pack(len(part)), part, bytes((len(namespace),)), numbers))
+    part = encode_normal(key)
+    if len(part) > _MAX_PART_BYTES:
+        part = stored(part, _MAX_PART_BYTES)
+    if not namespace:
+        return _HEAD(1, len(part)) + part + b"\0"
+    size = len(namespace)
+    if size == _BOUNDS:  # those of a TimeWindow
+        return _HEAD(1, len(part)) + part + _WINDOW(size, *namespace)
+    return _HEAD(1, len(part)) + part + bytes((size,)) + struct.pack(f">{size}q", *namespace)
 
 
 def _sub(sub: NormalKey | None) -> bytes:

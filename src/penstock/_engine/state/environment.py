@@ -32,13 +32,13 @@ _MAX_READERS: Final = 512
 class LmdbEnvironment:
     """An open environment with two databases; made by `open_environment`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, map_bytes: int) -> None:
         self._path = path
         self._readers: WeakSet[lmdb.Transaction] = WeakSet()
         # No sync: a lost page costs a restore from the checkpoint, which is authoritative.
         self._env = lmdb.open(
             str(path),
-            map_size=_FIRST_MAP_BYTES,
+            map_size=map_bytes,
             max_readers=_MAX_READERS,
             max_dbs=2,
             mode=0o600,
@@ -88,11 +88,15 @@ _opened: Final[WeakValueDictionary[tuple[int, Path], LmdbEnvironment]] = WeakVal
 _opening = threading.Lock()
 
 
-def open_environment(path: Path) -> LmdbEnvironment:
+def open_environment(path: Path, map_bytes: int = _FIRST_MAP_BYTES) -> LmdbEnvironment:
     """Return this process's handle of the environment in a directory; the handle closes with its last user.
 
     Either both files of the environment must exist or neither: where one was deleted, a process that has them open
     still uses its own, and a second process, with another lock file, would write into the same data.
+
+    Args:
+        path: The directory.
+        map_bytes: The first size of the map, where this process has not opened it.
 
     Raises:
         lmdb.Error: The directory cannot be opened as an environment.
@@ -103,7 +107,7 @@ def open_environment(path: Path) -> LmdbEnvironment:
         if environment is None:
             if (path / "data.mdb").exists() != (path / "lock.mdb").exists():
                 raise lmdb.Error(f"{path}: one of its two files is missing")
-            environment = _opened[key] = LmdbEnvironment(path)
+            environment = _opened[key] = LmdbEnvironment(path, map_bytes)
         return environment
 
 

@@ -1,21 +1,27 @@
 """Keyed state in memory over its committed version in a local LMDB environment.
 
 Only `catch_up` writes to the local version, and only committed state: a failed epoch leaves nothing to undo, and a
-killed process has broken nothing. The subtask's next epoch may run in another process of the host; a store that missed
-epochs applies their deltas. Two processes may have one version open: the write transaction checks which of them lags.
+killed process has broken nothing. Where the changes of the running epoch fill the memory, they leave it for a layer of
+this store above the local version (`epoch_layer`), and their part of the delta is written. The subtask's next epoch may
+run in another process of the host; a store that missed epochs applies their deltas. Two processes may have one version
+open: the write transaction checks which of them lags.
 """
 
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from penstock._engine.state.local_version import NOWHERE, LocalVersion, VersionMovedError, find_versions, new_version
+from penstock._engine.state.epoch_layer import EpochLayer
+from penstock._engine.state.local_version import NOWHERE, LocalVersion, VersionMovedError
 from penstock._engine.state.memory_store import MemoryStore, entry_bytes
+from penstock._engine.state.rows import TIMERS
 from penstock._engine.state.table import ABSENT, MISSING, Pane
 from penstock._engine.state.timer_rows import place_before
 from penstock._engine.state.timers import Timers
 from penstock._engine.state.trust import ALL_CLASSES
+from penstock._engine.state.versions import find_versions, new_version
 from penstock._engine.storage.local_state import private_directory
 from penstock.errors import StaleAttemptError
 
@@ -23,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Generator, Iterator
     from pathlib import Path
 
-    from penstock._engine.protocol.state_handle import StateHandle
+    from penstock._engine.protocol.state_handle import Lineage, StateHandle
     from penstock._engine.state.chunk_columns import Chunk
     from penstock._engine.state.lineage import LineageStep, Position
     from penstock._engine.state.rows import Address, Composite, Owner, Row
@@ -32,7 +38,7 @@ if TYPE_CHECKING:
 
 #: Deltas that may wait in memory for the local version: a store that starts from that version has to load them all.
 _MAX_PENDING_DELTAS: Final = 8
-#: The additional memory of a row with a sub-key: its address, and its place in an index.
+#: The additional memory of a row whose address is more than a key: the address, and its place in an index.
 _COMPOSITE_BYTES: Final = 250
 #: The memory that a stamp takes.
 _STAMP_BYTES: Final = 120
@@ -42,6 +48,10 @@ _TIMER_CHANGE_BYTES: Final = 120
 #: The part of the memory that the earliest timers of a domain keep where memory is full, and their least number.
 _TIMERS_PART: Final = 4
 _FEWEST_TIMERS: Final = 8
+#: After so many keys that come from no batch, room is measured.
+_TURNS: Final = 1 << 10
+#: Changes that take no more than this stay in memory, however little there is.
+_FEWEST_CHANGED_BYTES: Final = 1 << 12
 
 
 class KeyedStore(MemoryStore):
@@ -53,8 +63,9 @@ class KeyedStore(MemoryStore):
         max_parallelism: The number of all key groups.
         read: Reads the file of a handle.
         memory_bytes: The estimated memory that entries and timers may take. Above it, entries that the local version
-            has are evicted between batches, and timers but for the earliest. Changes of the running epoch always stay
-            in memory, and so do the entries that a batch reads until the batch ends: the states of some thousand keys.
+            has are evicted between batches, and timers but for the earliest. Where the changes of the running epoch
+            take more than half of it, they are written to the disk. What a batch reads and changes stays in memory
+            until the batch ends: the states of some thousand keys.
         operator_uid: The operator, for errors.
         subtask_index: The subtask, for errors.
         run_id: The run of the job. A later run may go back to an older checkpoint, or begin without state.
@@ -87,13 +98,25 @@ class KeyedStore(MemoryStore):
         self._passed: list[Position] = []
         #: Bytes that may be loaded from the local version until memory counts as full.
         self._room = 0
-        #: Entries read from files since the local version last moved.
+        #: The bytes of the running epoch's changes when the room was last measured.
+        self._counted = 0
+        #: Keys that may come from no batch until the room is measured again.
+        self._turns = _TURNS
+        #: Changes that are neither in memory nor in the local version.
+        self._layer: EpochLayer | None = None
+        #: The estimated memory of what was read from files since the local version last moved.
         self._absorbed = 0
 
     # ---------------------------------------------------------------------------------------------- the epoch's start
 
+    def catch_up(self, lineage: Lineage) -> None:
+        if self._local is not None and self._local.is_lost():
+            self._names = []  # what memory lacks is not there any more
+        super().catch_up(lineage)
+
     def _start_over(self, way: list[LineageStep], places: dict[Position, int]) -> int:
         super()._start_over(way, places)
+        self._drop_layer()
         self._local, self._passed = None, []
         best = -1
         for version in self._versions():
@@ -105,6 +128,8 @@ class KeyedStore(MemoryStore):
         if self._local is not None:
             self._arrived_at(way[best].position)
             self._attach(self._local)
+            for pane in self._panes():
+                pane.whole = not pane.stored
             try:
                 for timers in self._timers.values():
                     if timers.stored:
@@ -134,9 +159,15 @@ class KeyedStore(MemoryStore):
 
     def _absorb(self, chunk: Chunk) -> None:
         super()._absorb(chunk)
-        self._absorbed += len(chunk.keys)
-        if not self._passed and self._absorbed * self._entry_bytes > self._memory_bytes // 2:
+        if chunk.kind == TIMERS:
+            row_bytes = _TIMER_BYTES
+        else:
+            row_bytes = self._row_bytes(has_stamps=chunk.stamps is not None, is_composite=chunk.is_composite)
+        self._absorbed += len(chunk.keys) * row_bytes
+        if not self._passed and self._absorbed > self._memory_bytes // 4:
             self._move_local()  # a snapshot that is larger than memory is written in parts
+        elif self._absorbed > max(self._memory_bytes // 2, _FEWEST_CHANGED_BYTES):
+            self._unload()  # the local version stays where it is: part of a step leads to no position
 
     def _arrived_at(self, position: Position) -> None:
         super()._arrived_at(position)
@@ -146,7 +177,8 @@ class KeyedStore(MemoryStore):
 
     def _caught_up(self, places: dict[Position, int]) -> None:
         if (
-            len(self._passed) > _MAX_PENDING_DELTAS + 1
+            self._layer is not None
+            or len(self._passed) > _MAX_PENDING_DELTAS + 1
             or self._pending_bytes() > self._memory_bytes // 2
             # The lineage was compacted: only this store can still use its local version, until the version moves.
             or (self._local is not None and self._local.position not in places)
@@ -159,18 +191,25 @@ class KeyedStore(MemoryStore):
     def _move_local(self) -> None:
         """Write pending entries to the local version; they may be evicted afterwards."""
         local = self._local = self._furthest()
+        local.above = self._layer
+        panes, timers = list(self._panes()), list(self._timers.values())
         try:
-            local.move(self._passed, list(self._panes()), list(self._timers.values()), self._run_id)
+            local.move(self._passed, panes, timers, self._run_id, self._memory_bytes)
         except VersionMovedError as moved:
             raise self._stale(moved.position) from moved
         del self._passed[:-1]
+        self._drop_layer()
+        self._note_stored()
+        self._attach(local)
+        self._measure_room()
+
+    def _note_stored(self) -> None:
+        """Count committed changes as stored, where they may be evicted."""
         self._absorbed = 0
         for timers in self._timers.values():
             timers.has_moved()
         for pane in self._panes():
             pane.has_moved()
-        self._attach(local)
-        self._measure_room()
 
     def _furthest(self) -> LocalVersion:
         """Return the version to move: the furthest one at a position that this store has passed, or a new one."""
@@ -181,6 +220,39 @@ class KeyedStore(MemoryStore):
                 return max(usable, key=lambda version: places[version.position])
         # The directory is created again where it was deleted under a live job.
         return self._local or new_version(private_directory(self._directory), self._key_groups, self._max_parallelism)
+
+    def _unload(self) -> None:
+        """Write all changes that the local version lacks to the layer above it, and evict them."""
+        if self._local is None:
+            self._local = self._furthest()
+            self._local.passed = self._passed
+        if self._layer is None:
+            self._layer = self._local.above = EpochLayer(self._directory, self._max_parallelism)
+        local, layer = self._local, self._layer
+        # While files are read, another process may have moved the version to where they lead. What this store deletes
+        # too much then is set again by what it reads next.
+        reading = partial(local.reading, is_checked=self._running)
+        local.release()
+        with self._moved():
+            for pane in self._panes():
+                if pane.masked or pane.pending or pane.dirty or (pane.subs is not None and pane.subs.cleared):
+                    layer.take_pane(pane, local.panes, reading)
+                    pane.end_epoch()
+        for timers in self._timers.values():
+            if timers.pending or timers.journal:
+                layer.take_timers(timers, local.panes)
+                timers.end_epoch()
+        self._note_stored()
+        local.release()
+        self._evict()
+
+    def _drop_layer(self) -> None:
+        if self._layer is not None:
+            self._layer.close()
+        self._layer = None
+        if self._local is not None:
+            self._local.release()
+            self._local.above = None
 
     def _versions(self) -> list[LocalVersion]:
         return find_versions(self._directory, self._key_groups, self._max_parallelism)
@@ -199,7 +271,9 @@ class KeyedStore(MemoryStore):
                 table = self.table(record.name, kind=record.kind, keep_keys=record.keep_keys)
                 table.old_keys = table.old_keys or record.old_keys
                 table.life.since = record.since
-                table.pane(record.namespace).stored = record.pane_id
+                is_new = record.namespace not in table.panes
+                pane = table.pane(record.namespace)
+                pane.stored, pane.whole = record.pane_id, pane.whole and not is_new
         for table in self._tables.values():
             for pane in table.panes.values():
                 if not pane.stored and ABSENT in pane.hot.values():  # then nothing is stored that ABSENT would hide
@@ -225,7 +299,7 @@ class KeyedStore(MemoryStore):
             pane.hot[address] = value  # as `put` does, without the call: this is the path of most reads
             self._room -= entry_bytes(size)
             return value
-        self._room -= entry_bytes(size) + (_COMPOSITE_BYTES if subs is not None else 0)
+        self._room -= entry_bytes(size) + (_COMPOSITE_BYTES if type(address) is tuple else 0)
         pane.put(address, value, original, stamp)
         return value
 
@@ -241,6 +315,13 @@ class KeyedStore(MemoryStore):
         """Iterate a pane's rows of one key and namespace in the local version, in parts."""
         with self._moved():
             yield from cast("LocalVersion", self._local).scan_under(pane.stored, owner, known)
+
+    def scan_between(
+        self, pane: Pane, owner: Owner, bounds: tuple[int, int], known: Container[Address]
+    ) -> Iterator[Row]:
+        """Iterate a pane's rows of one key with numbers within bounds as sub-keys in the local version, in parts."""
+        with self._moved():
+            yield from cast("LocalVersion", self._local).scan_between(pane.stored, owner, bounds, known)
 
     def owners(self, pane: Pane) -> Iterator[Owner]:
         """Iterate the keys and namespaces that have rows of a pane in the local version, in parts."""
@@ -313,20 +394,41 @@ class KeyedStore(MemoryStore):
 
     def _bytes_of(self, pane: Pane, rows: int) -> int:
         """Estimate the memory that a number of rows of a pane takes."""
-        row_bytes = self._entry_bytes + (_STAMP_BYTES if pane.stamps else 0)
-        if pane.subs is None:
-            return rows * row_bytes
-        return (rows + len(pane.subs.cleared)) * (row_bytes + _COMPOSITE_BYTES)
+        cleared = 0 if pane.subs is None else len(pane.subs.cleared)
+        row_bytes = self._row_bytes(has_stamps=bool(pane.stamps), is_composite=pane.is_composite)
+        return (rows + cleared) * row_bytes
+
+    def _row_bytes(self, *, has_stamps: bool, is_composite: bool) -> int:
+        """Estimate the memory that a row takes."""
+        return self._entry_bytes + has_stamps * _STAMP_BYTES + is_composite * _COMPOSITE_BYTES
 
     def make_room(self) -> None:
-        """Evict all entries that the local version has too, when memory is full."""
-        if self._room <= 0:
+        """Where memory is full, evict the entries that the disk has, and write the running epoch's changes to it."""
+        self._turns = _TURNS
+        changed = self._change_bytes()
+        if changed > max(self._memory_bytes // 2, _FEWEST_CHANGED_BYTES):
+            self._write_changes()
+            self._unload()
+        elif self._room <= changed - self._counted:
             self._evict()
+
+    def make_some_room(self) -> None:
+        self._turns -= 1
+        if self._turns <= 0 or self._room <= 0:
+            self.make_room()
+
+    def _change_bytes(self) -> int:
+        """Estimate the memory of the running epoch's changes."""
+        changed = sum(self._bytes_of(pane, len(pane.dirty)) for pane in self._panes() if pane.dirty)
+        timers = sum(len(timers.journal) for timers in self._timers.values())
+        return changed + timers * (_TIMER_BYTES + _TIMER_CHANGE_BYTES)
 
     def _measure_room(self) -> None:
         held = sum(self._bytes_of(pane, len(pane.hot)) for pane in self._panes())
+        self._counted = self._change_bytes()
         self._room = self._memory_bytes - held - self._timer_bytes()
-        self.make_room()
+        if self._room <= 0:
+            self._evict()
 
     def _evict(self) -> None:
         # All clean entries are evicted: the use of single entries is not tracked.
@@ -334,6 +436,7 @@ class KeyedStore(MemoryStore):
         for timers in self._timers.values():
             timers.trim()
         kept += self._timer_bytes()
+        self._counted = self._change_bytes()
         # Some room is left even where dirty entries fill memory, or each load would evict again.
         self._room = max(self._memory_bytes - kept, self._memory_bytes // 8)
 
@@ -356,4 +459,5 @@ def _evict_clean(pane: Pane) -> int:
     """Evict the rows of a pane that are neither dirty nor pending; return how many stay."""
     if pane.stored and pane.hot:
         pane.keep([*pane.pending, *pane.dirty])
+        pane.whole = False
     return len(pane.hot)

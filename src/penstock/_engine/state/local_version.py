@@ -11,12 +11,12 @@ moved.
 
 from __future__ import annotations
 
-import shutil
-from itertools import islice, takewhile
+import sys
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
-from uuid import uuid4
 
-import lmdb
 import msgspec
 
 from penstock._engine.protocol.decoders import msgpack_decoder
@@ -31,68 +31,44 @@ from penstock._engine.state.entries import (
     locate_owner,
     owner_bytes,
     owner_of,
+    ranges_under,
     stamp_of,
     value_of,
 )
-from penstock._engine.state.environment import LmdbEnvironment, not_usable, open_environment
+from penstock._engine.state.moves import DeletedRange, PaneMeta, Part, Progress, VersionMeta, parts_of_rows
+from penstock._engine.state.readings import LayeredReading, pairs_under, pairs_within
 from penstock._engine.state.rows import TIMERS, Namespace, key_at
 from penstock._engine.state.table import ABSENT, MISSING, Pane
 from penstock._engine.state.timer_rows import original_in, timer_name, timer_row, timers_behind, timers_by_group
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Container, Generator, Iterator
 
+    import lmdb
+
+    from penstock._engine.state.environment import LmdbEnvironment
+    from penstock._engine.state.epoch_layer import EpochLayer, PaneName
     from penstock._engine.state.lineage import Position
+    from penstock._engine.state.readings import Reading
     from penstock._engine.state.rows import Address, Composite, Owner, Row
     from penstock._engine.state.timers import StoredTimer, Timers
 
-_LAYOUT: Final = 4
+LAYOUT: Final = 4
 _VERSION_KEY: Final = b"version"
 #: The position of a version that holds no state yet.
 NOWHERE: Final = (-1, -1)
 #: Number of passed positions that a version remembers: a task that needs one of them is outdated.
 _HISTORY: Final = 64
 
-#: Entries written in one call: bounds the memory of the call.
-_BATCH: Final = 1 << 15
+#: A version with more pages than this takes at most so many changes in a transaction, and fewer with less memory.
+_MANY_PAGES: Final = 1 << 15
+_MOST_CHANGES: Final = 1 << 15
+_FEWEST_CHANGES: Final = 1 << 10
+_PAGE_BYTES: Final = 1 << 12
 #: Reads after which a read transaction is renewed.
 _READS: Final = 1 << 12
 #: Rows of a key that are read at once: between two reads no transaction stays open while the user's function runs.
 _SCAN: Final = 1 << 10
-
-
-class VersionMeta(msgspec.Struct):
-    """The metadata of a version."""
-
-    layout: int
-    key_groups: tuple[int, int]
-    max_parallelism: int
-    #: `NOWHERE` while a restore fills the version: no other process can use it.
-    position: tuple[int, int]
-    #: Positions that the version has passed, oldest first.
-    history: list[tuple[int, int]]
-    next_pane: int
-    #: The run that moved the version last.
-    run_id: str = ""
-
-
-class PaneMeta(msgspec.Struct, array_like=True):
-    """The metadata of one pane, or of the timers of one domain."""
-
-    pane_id: int
-    name: str
-    namespace: tuple[int, ...]
-    kind: str
-    keep_keys: bool
-    old_keys: bool
-    entries: int
-    #: The time from which the rows of the table expire, see `time_to_live`.
-    since: int | None = None
-
-    @property
-    def is_timers(self) -> bool:
-        return self.kind == TIMERS
 
 
 class VersionMovedError(Exception):
@@ -119,8 +95,10 @@ class LocalVersion:
     def __init__(self, environment: LmdbEnvironment, key_groups: range, max_parallelism: int) -> None:
         self._environment = environment
         self._max_parallelism = max_parallelism
-        self._reader: lmdb.Transaction | None = None
+        self._reader: Reading | None = None
         self._reads = 0
+        #: Changes above the version that only the caller has.
+        self.above: EpochLayer | None = None
         #: Positions that the caller's memory has passed: the version may move to any of them while it is in use.
         self.passed: list[Position] = []
         self._key_groups = (key_groups.start, key_groups.stop - 1)
@@ -132,8 +110,13 @@ class LocalVersion:
         """The position when it was last read; `NOWHERE` while a restore fills the version."""
         return self.meta.position
 
+    def is_lost(self) -> bool:
+        """Return whether another process began to move the version and did not come to the end."""
+        with self._environment.read() as transaction:
+            return _position_in(transaction, self._environment) == NOWHERE != self.position
+
     def _read_directory(self, transaction: lmdb.Transaction) -> None:
-        self.meta = VersionMeta(_LAYOUT, self._key_groups, self._max_parallelism, NOWHERE, [], 1)
+        self.meta = VersionMeta(LAYOUT, self._key_groups, self._max_parallelism, NOWHERE, [], 1)
         self.panes: dict[tuple[str, Namespace, bool], PaneMeta] = {}
         for key, value in transaction.cursor(self._environment.meta):
             if key == _VERSION_KEY:
@@ -159,11 +142,8 @@ class LocalVersion:
     def scan(self, pane_id: int, known: Container[Address]) -> Iterator[tuple[int, Row]]:
         """Iterate (key group, row) of a pane by ascending key group, except for known addresses."""
         prefix, reader = PANE_ID.pack(pane_id), RowReader()
-        with self._environment.read() as transaction:
-            self._check(transaction)
-            for key, raw in _from(transaction, prefix):
-                if not key.startswith(prefix):
-                    break
+        with self.reading() as transaction:
+            for key, raw in pairs_under(transaction, prefix):
                 row = reader.row(key[6:], raw, known)
                 if row is not None:
                     yield GROUP.unpack_from(key, 4)[0], row
@@ -178,10 +158,24 @@ class LocalVersion:
         reader = RowReader()
         while start is not None:
             # Rows after those of the key are not read: most keys have few rows.
-            under = takewhile(lambda pair: pair[0].startswith(prefix), _from(self._reading(), start))
-            found = list(islice(under, _SCAN))
+            found = list(islice(pairs_under(self._reading(), prefix, start), _SCAN))
             start = found[-1][0] + b"\0" if len(found) == _SCAN else None
             for key, raw in found:
+                row = reader.row(key[6:], raw, known)
+                if row is not None:
+                    yield row
+
+    def scan_between(
+        self, pane_id: int, owner: Owner, bounds: tuple[int, int], known: Container[Address]
+    ) -> Iterator[Row]:
+        """Iterate a pane's rows of one key whose sub-keys are numbers within bounds; no transaction stays open.
+
+        Raises:
+            VersionMovedError: The version moved to where the caller is not.
+        """
+        reader = RowReader()
+        for start, stop in ranges_under(locate_owner(pane_id, owner, self._max_parallelism), *bounds):
+            for key, raw in pairs_within(self._reading(), start, stop):
                 row = reader.row(key[6:], raw, known)
                 if row is not None:
                     yield row
@@ -194,8 +188,8 @@ class LocalVersion:
         """
         prefix = start = PANE_ID.pack(pane_id)
         while True:
-            key, raw = next(_from(self._reading(), start), (b"", b""))
-            if not key.startswith(prefix):
+            key, raw = next(pairs_under(self._reading(), prefix, start), (b"", b""))
+            if not key:
                 return
             yield owner_of(key[6:], raw)
             start = _behind(key[: 6 + owner_bytes(key[6:])])
@@ -215,8 +209,7 @@ class LocalVersion:
         Raises:
             VersionMovedError: The version moved to where the caller is not.
         """
-        with self._environment.read() as transaction:
-            self._check(transaction)
+        with self.reading() as transaction:
             yield from timers_behind(transaction, pane_id, place)
 
     def timers_by_group(self, pane_id: int) -> Iterator[tuple[int, Composite, Any]]:
@@ -225,8 +218,7 @@ class LocalVersion:
         Raises:
             VersionMovedError: The version moved to where the caller is not.
         """
-        with self._environment.read() as transaction:
-            self._check(transaction)
+        with self.reading() as transaction:
             yield from timers_by_group(transaction, pane_id)
 
     def stored_over(
@@ -239,9 +231,7 @@ class LocalVersion:
         """
         prefix, count = PANE_ID.pack(pane_id), 0
         found: list[Address] = []
-        for key, raw in _from(self._reading(), prefix + start):
-            if not key.startswith(prefix):
-                break
+        for key, raw in pairs_under(self._reading(), prefix, prefix + start):
             if count == most:
                 return found, count, key[len(prefix) :]
             count += 1
@@ -249,18 +239,38 @@ class LocalVersion:
                 found.append(address_of(key[6:], raw))
         return found, count, None
 
-    def _reading(self) -> lmdb.Transaction:
+    def _reading(self) -> Reading:
         self._reads += 1
         if self._reader is None or self._reads > _READS:
             self.release()
-            self._reader = self._environment.read()
-            self._check(self._reader)
+            self._reader = self._begin()
         return self._reader
+
+    def _begin(self, *, is_checked: bool = True) -> Reading:
+        below = self._environment.read()
+        if is_checked:
+            self._check(below)
+        return below if self.above is None else LayeredReading(self.above.read(), below)
+
+    @contextmanager
+    def reading(self, *, is_checked: bool = True) -> Generator[Reading]:
+        """Read apart from other readers.
+
+        Args:
+            is_checked: Make sure that the version has not moved.
+
+        Raises:
+            VersionMovedError: The version moved to where the caller is not.
+        """
+        reading = self._begin(is_checked=is_checked)
+        try:
+            yield reading
+        finally:
+            reading.abort()
 
     def _check(self, transaction: lmdb.Transaction) -> None:
         """Make sure that a transaction does not read state that is newer than the caller's memory."""
-        raw = transaction.get(_VERSION_KEY, db=self._environment.meta)
-        position = NOWHERE if raw is None else msgpack_decoder(VersionMeta).decode(raw).position
+        position = _position_in(transaction, self._environment)
         # A version without a position is only known to the store that fills it.
         if position not in self.passed and (position, self.position) != (NOWHERE, NOWHERE):
             raise VersionMovedError(position)
@@ -274,89 +284,155 @@ class LocalVersion:
 
     # ---------------------------------------------------------------------------------------------------- writing
 
-    def move(self, passed: list[Position], panes: list[Pane], timers: list[Timers], run_id: str) -> None:
-        """Write all pending changes and move to the last position passed, in one transaction.
+    def move(
+        self, passed: list[Position], panes: list[Pane], timers: list[Timers], run_id: str, memory_bytes: int
+    ) -> None:
+        """Write all pending changes, those of the layer above first, and move to the last position passed.
 
         Nothing is written when another process already moved the version there. Where it moved the version part of the
         way, the changes include some that are already written: writing them again changes nothing.
+
+        LMDB keeps each page that a transaction changes in memory. So many changes, and those of a large version, are
+        written in several transactions, and until the last one the version has no position: a process that ends
+        meanwhile leaves a version that is not used again.
 
         Args:
             passed: The positions from the version's to the caller's; empty to leave the version without a position.
             panes: All panes in memory.
             timers: All timers in memory.
             run_id: The run that moves the version.
+            memory_bytes: The memory of the state; a quarter of it may be changed pages.
 
         Raises:
             VersionMovedError: The version is at a position that the caller did not pass.
         """
         self.release()
         self.passed = passed
-        self._environment.write(lambda transaction: self._move(transaction, panes, timers, run_id))
+        is_written = False
+        while not is_written:
+            with self._environment.read() as transaction:
+                self._check(transaction)
+                self._read_directory(transaction)
+                size = transaction.stat(self._environment.entries)
+            if passed and self.position == passed[-1]:
+                return
+            most = self._most_changes(int(size["leaf_pages"]) * int(size["psize"]), memory_bytes)
+            is_written = self._write(self._parts(panes, timers), most, run_id)
 
-    def _move(self, transaction: lmdb.Transaction, panes: list[Pane], timers: list[Timers], run_id: str) -> None:
-        passed = self.passed
-        self._check(transaction)
-        self._read_directory(transaction)
-        if passed and self.position == passed[-1]:
-            return
-        for pane in panes:
-            cleared = pane.subs is not None and pane.subs.cleared
-            if pane.masked or pane.pending or cleared or self._lives_otherwise(pane):
-                self._write_pane(transaction, pane)
-        for domain in timers:
-            if domain.pending:
-                self._write_timers(transaction, domain)
-        meta = self.meta
-        meta.position, meta.run_id = passed[-1] if passed else NOWHERE, run_id
-        meta.history = [*meta.history, *(position for position in passed if position not in meta.history)][-_HISTORY:]
+    def _most_changes(self, version_bytes: int, memory_bytes: int) -> int:
+        """Return how many changes a transaction may take: each may change another page."""
+        if self.above is None and version_bytes <= min(_MANY_PAGES * _PAGE_BYTES, memory_bytes // 4):
+            return sys.maxsize
+        return min(_MOST_CHANGES, max(_FEWEST_CHANGES, memory_bytes // 4 // _PAGE_BYTES))
+
+    def _write(self, parts: Iterator[Part], most: int, run_id: str) -> bool:
+        """Write parts in transactions of so many changes; return False where another process moved the version."""
+        ahead: list[Part] = []
+        is_last = False
+        while not is_last:
+            room = most - sum(map(len, ahead))
+            while room > 0 and (part := next(parts, None)) is not None:
+                ahead.append(part)
+                room -= len(part)
+            progress = self._environment.write(partial(self._write_some, ahead, most, run_id, no_more=room > 0))
+            if progress is None:
+                return False
+            for part, more in zip(ahead, progress.more_entries, strict=False):
+                part.record.entries += more
+            del ahead[: progress.finished]
+            self.meta = progress.meta
+            is_last = room > 0 and not ahead
+        self._forget_empty()
+        return True
+
+    def _write_some(
+        self, ahead: list[Part], most: int, run_id: str, transaction: lmdb.Transaction, *, no_more: bool
+    ) -> Progress | None:
+        """Write parts until there are enough changes; return None where another process moved the version.
+
+        What is in memory stays as it is: the transaction may be repeated.
+        """
+        if _position_in(transaction, self._environment) != self.position:
+            return None
+        finished = written = 0
+        more_entries: list[int] = []
+        counted: dict[int, PaneMeta] = {}
+        before = int(transaction.stat(self._environment.entries)["entries"])
+        for part in ahead:
+            if written >= most:
+                break
+            count, is_finished = part.write(transaction, most - written)
+            after = int(transaction.stat(self._environment.entries)["entries"])
+            record = counted.get(part.record.pane_id, part.record)
+            counted[record.pane_id] = msgspec.structs.replace(record, entries=record.entries + after - before)
+            more_entries.append(after - before)
+            before, written, finished = after, written + count, finished + is_finished
+        for record in counted.values():
+            key = PANE_ID.pack(record.pane_id)
+            if record.entries:
+                transaction.put(key, msgspec.msgpack.encode(record), db=self._environment.meta)
+            else:
+                transaction.delete(key, db=self._environment.meta)
+        meta = self._meta_after(run_id, is_last=no_more and finished == len(ahead))
         transaction.put(_VERSION_KEY, msgspec.msgpack.encode(meta), db=self._environment.meta)
+        return Progress(finished, more_entries, meta)
+
+    def _meta_after(self, run_id: str, *, is_last: bool) -> VersionMeta:
+        """Return the metadata after a transaction of a move."""
+        passed, meta = self.passed, self.meta
+        history = [*meta.history, *(position for position in passed if position not in meta.history)][-_HISTORY:]
+        position = passed[-1] if passed and is_last else NOWHERE
+        return msgspec.structs.replace(meta, position=position, run_id=run_id, history=history)
+
+    def _forget_empty(self) -> None:
+        self.panes = {name: record for name, record in self.panes.items() if record.entries}
 
     def _lives_otherwise(self, pane: Pane) -> bool:
         """Return whether the time to live of a stored pane has begun or ended since the pane was written."""
         record = self.panes.get((pane.table.name, pane.namespace, False))
         return record is not None and record.since != pane.table.life.since
 
-    def _write_pane(self, transaction: lmdb.Transaction, pane: Pane) -> None:
+    def _parts(self, panes: list[Pane], timers: list[Timers]) -> Iterator[Part]:
+        """Iterate what has to be written."""
+        if self.above is not None:
+            dropped = {(pane.table.name, pane.namespace, False) for pane in panes if pane.masked}
+            yield from self._parts_above(self.above, dropped)
+        for pane in panes:
+            cleared = pane.subs is not None and pane.subs.cleared
+            if pane.masked or pane.pending or cleared or self._lives_otherwise(pane):
+                yield from self._parts_of(pane)
+        for domain in timers:
+            if domain.pending:
+                record = self._record(domain.name, (), is_timers=True)
+                yield from parts_of_rows(record, iter(sorted(self._timer_changes(record, domain))))
+
+    def _parts_above(self, above: EpochLayer, dropped: set[PaneName]) -> Iterator[Part]:
+        """Iterate what the layer has, but for panes that were dropped since."""
+        for name, held in above.panes.items():
+            if name not in dropped:
+                record = self._record(name[0], name[1], is_timers=held.is_timers)
+                record.kind, record.keep_keys = held.kind, held.keep_keys
+                record.old_keys, record.since = held.old_keys, held.since
+                yield from parts_of_rows(record, above.pairs(held, record.pane_id))
+
+    def _parts_of(self, pane: Pane) -> Iterator[Part]:
         table = pane.table
         record = self._record(table.name, pane.namespace, is_timers=False)
         record.kind, record.keep_keys, record.old_keys = table.kind, table.keep_keys, table.old_keys
         record.since = table.life.since
-        if pane.masked:
-            self._delete_all(transaction, record)
+        if pane.masked and record.entries:
+            yield DeletedRange(record, PANE_ID.pack(record.pane_id))
         for owner in pane.subs.cleared if pane.subs is not None else ():
-            record.entries -= _delete_from(transaction, locate_owner(record.pane_id, owner, self._max_parallelism))
+            yield DeletedRange(record, locate_owner(record.pane_id, owner, self._max_parallelism))
         # Almost the order of the stored keys: neighbours share pages. Sorting the stored keys takes four times as long.
         pending = _sorted(pane.pending)
-        self._write_entries(transaction, record, changes(record.pane_id, pane, pending, self._max_parallelism))
+        yield from parts_of_rows(record, changes(record.pane_id, pane, pending, self._max_parallelism))
 
-    def _write_timers(self, transaction: lmdb.Transaction, domain: Timers) -> None:
-        record = self._record(domain.name, (), is_timers=True)
-
-        def change(item: tuple[Composite, bool]) -> tuple[bytes, bytes | None]:
-            row, is_set = item
+    def _timer_changes(self, record: PaneMeta, domain: Timers) -> Iterator[tuple[bytes, bytes | None]]:
+        for row, is_set in domain.pending.items():
             original = domain.original(row) if is_set else None
             key, raw = timer_row(record.pane_id, row, original, self._max_parallelism)
-            return key, raw if is_set else None
-
-        self._write_entries(transaction, record, iter(sorted(map(change, domain.pending.items()))))
-
-    def _write_entries(
-        self, transaction: lmdb.Transaction, record: PaneMeta, changes: Iterator[tuple[bytes, bytes | None]]
-    ) -> None:
-        entries = self._environment.entries
-        before = int(transaction.stat(entries)["entries"])
-        while batch := list(islice(changes, _BATCH)):
-            for key, raw in batch:
-                if raw is None:
-                    transaction.delete(key)
-            transaction.cursor().putmulti([(key, raw) for key, raw in batch if raw is not None])
-        record.entries += int(transaction.stat(entries)["entries"]) - before
-        key = PANE_ID.pack(record.pane_id)
-        if record.entries:
-            transaction.put(key, msgspec.msgpack.encode(record), db=self._environment.meta)
-        else:
-            transaction.delete(key, db=self._environment.meta)
-            del self.panes[record.name, record.namespace, record.is_timers]
+            yield key, raw if is_set else None
 
     def _record(self, name: str, namespace: Namespace, *, is_timers: bool) -> PaneMeta:
         record = self.panes.get((name, namespace, is_timers))
@@ -367,74 +443,16 @@ class LocalVersion:
             self.panes[name, namespace, is_timers] = record
         return record
 
-    @staticmethod
-    def _delete_all(transaction: lmdb.Transaction, record: PaneMeta) -> None:
-        if record.entries:
-            _delete_from(transaction, PANE_ID.pack(record.pane_id))
-        record.entries = 0
 
-
-def _from(transaction: lmdb.Transaction, start: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Iterate the stored pairs from a key on."""
-    cursor = transaction.cursor()
-    return cast("Iterator[tuple[bytes, bytes]]", iter(cursor) if cursor.set_range(start) else iter(()))
+def _position_in(transaction: lmdb.Transaction, environment: LmdbEnvironment) -> Position:
+    raw = transaction.get(_VERSION_KEY, db=environment.meta)
+    return NOWHERE if raw is None else msgpack_decoder(VersionMeta).decode(raw).position
 
 
 def _behind(prefix: bytes) -> bytes:
     """Return the smallest key that is greater than all keys with a prefix."""
     last = len(prefix.rstrip(b"\xff")) - 1
     return prefix[:last] + bytes((prefix[last] + 1,))
-
-
-def _delete_from(transaction: lmdb.Transaction, prefix: bytes) -> int:
-    """Delete all rows whose keys begin with a prefix, and return their number."""
-    cursor, count = transaction.cursor(), 0
-    if cursor.set_range(prefix):
-        while cast("bytes", cursor.key()).startswith(prefix) and cursor.delete():
-            count += 1
-    return count
-
-
-def find_versions(directory: Path, key_groups: range, max_parallelism: int) -> list[LocalVersion]:
-    """Return the versions in a subtask's directory that hold a committed state of these key groups."""
-    versions: list[LocalVersion] = []
-    for path in directory.glob("version-*"):
-        try:
-            version = LocalVersion(open_environment(path), key_groups, max_parallelism)
-        except (lmdb.Error, OSError, msgspec.MsgspecError):
-            continue  # damaged, or being removed: the checkpoint has the whole state
-        meta = version.meta
-        own = (_LAYOUT, (key_groups.start, key_groups.stop - 1), max_parallelism)
-        if meta.position != NOWHERE and (meta.layout, meta.key_groups, meta.max_parallelism) == own:
-            versions.append(version)
-    return versions
-
-
-def new_version(directory: Path, key_groups: range, max_parallelism: int) -> LocalVersion:
-    """Create an empty version, and remove old versions except the last used.
-
-    A process that still uses a removed version continues in the unlinked files.
-
-    Raises:
-        LocalStateError: The disk refuses the write.
-    """
-    old = sorted(directory.glob("version-*"), key=_last_use)
-    for path in old[:-1]:
-        shutil.rmtree(path, ignore_errors=True)
-    path = directory / f"version-{uuid4().hex[:16]}"
-    try:
-        path.mkdir(mode=0o700)
-        environment = open_environment(path)
-    except (lmdb.Error, OSError) as error:
-        raise not_usable(directory, error) from error
-    return LocalVersion(environment, key_groups, max_parallelism)
-
-
-def _last_use(path: Path) -> float:
-    try:
-        return (path / "data.mdb").stat().st_mtime
-    except OSError:
-        return 0.0
 
 
 def _sorted(addresses: set[Address]) -> list[Address]:

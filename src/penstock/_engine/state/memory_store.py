@@ -8,6 +8,7 @@ epoch ended without one of these, memory holds changes that were never committed
 
 from __future__ import annotations
 
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal, cast
 from zlib import crc32
 
@@ -65,6 +66,8 @@ class MemoryStore:
         self._names: list[Position] = []
         #: True from `catch_up` to `delta` or `snapshot`.
         self._running = False
+        #: The file of the running epoch's changes, which has those that have left memory.
+        self._changes = StateFileWriter(), BytesIO()
         #: The estimated memory of an entry, learned from files.
         self._entry_bytes = 200
 
@@ -107,13 +110,18 @@ class MemoryStore:
 
     def turn_to(self, normal: NormalKey) -> None:
         """Prepare for a key that comes from no batch, but from a timer, a window, or an iteration over a state."""
-        self.make_room()
+        self.make_some_room()
         self.adopt((normal,))
+
+    def make_some_room(self) -> None:
+        """Evict entries where memory is full, as `make_room`; runs for each key that comes from no batch."""
 
     def adopt(self, normals: Iterable[NormalKey]) -> None:
         """Give keys their state from a checkpoint of format 1, before that state is read or written."""
-        if any(table.old_keys for table in self._tables.values()):
-            old_keys.adopt(self._tables.values(), normals)
+        for table in self._tables.values():  # without a generator, because it is asked for each timer
+            if table.old_keys:
+                old_keys.adopt(self._tables.values(), normals)
+                return
 
     def clear(self) -> None:
         """Drop the state and the timers of all keys; in a batch job only one key has any."""
@@ -152,11 +160,13 @@ class MemoryStore:
             here = self._start_over(way, places)
         else:
             self._settle_name(way[here].position)
+        self._running = False
         for step in way[here + 1 :]:
             self._take(step, places)
         self._caught_up(places)
         for table in self._tables.values():
             table.life.settle()
+        self._changes = StateFileWriter(), BytesIO()
         self._running = True
 
     def _start_over(self, way: list[LineageStep], places: dict[Position, int]) -> int:
@@ -247,20 +257,28 @@ class MemoryStore:
             UnpicklableStateError: A value cannot be pickled; the epoch cannot end.
         """
         self.remove_expired()
-        writer = StateFileWriter()
-        chunker = Chunker(self._key_groups, self._max_parallelism, writer)
-        changed = [table for table in self._tables.values() if table.life.since_is_unsaved]
-        pieces = [writer.add(chunker.life_changes(table)) for table in changed]
-        for pane in self._panes():
-            pieces += map(writer.add, chunker.pane_changes(pane))
-        for timers in self._timers.values():
-            pieces += map(writer.add, chunker.timer_changes(timers))
+        self._write_changes()
+        writer, file = self._changes
         self._end_epoch()
-        if not pieces:
+        if not writer.has_chunks:
             return None
         self._arrived_at((checkpoint_id, token))
         self._learn_entry_size(writer.raw_size, writer.entries)
-        return b"".join([*pieces, writer.finish()])
+        file.write(writer.finish())
+        return file.getvalue()
+
+    def _write_changes(self) -> None:
+        """Add what changed to the file of the running epoch; the changes in memory are left as they are."""
+        writer, file = self._changes
+        chunker = Chunker(self._key_groups, self._max_parallelism, writer)
+        for table in self._tables.values():
+            if table.life.since_is_unsaved:
+                file.write(writer.add(chunker.life_changes(table)))
+                table.life.since_is_unsaved = False
+        for pane in self._panes():
+            file.writelines(map(writer.add, chunker.pane_changes(pane)))
+        for timers in self._timers.values():
+            file.writelines(map(writer.add, chunker.timer_changes(timers)))
 
     def snapshot(self, checkpoint_id: int, token: int) -> Iterator[bytes]:
         """Iterate the pieces of a state file with the whole state, including the running epoch's changes.
@@ -315,6 +333,8 @@ class MemoryStore:
         )
 
     def _has_changes(self) -> bool:
+        if self._running and self._changes[0].has_chunks:
+            return True
         if any(table.life.since_is_unsaved for table in self._tables.values()):
             return True
         return any(map(Pane.has_changes, self._panes())) or any(timers.journal for timers in self._timers.values())
@@ -339,6 +359,7 @@ class MemoryStore:
             table.prune()
         for timers in self._timers.values():
             timers.end_epoch()
+        self._changes = StateFileWriter(), BytesIO()
         self._running = False
 
     def _learn_entry_size(self, raw_size: int, entries: int) -> None:
@@ -380,6 +401,12 @@ class MemoryStore:
 
     def timers_by_group(self, timers: Timers) -> Iterator[tuple[int, Row]]:
         """Iterate (key group, row) of the stored timers that are not in memory, by ascending key group."""
+        return iter(())
+
+    def scan_between(
+        self, pane: Pane, owner: Owner, bounds: tuple[int, int], known: Container[Address]
+    ) -> Iterator[Row]:
+        """Iterate the stored rows of a key whose sub-keys are within bounds, except for known addresses."""
         return iter(())
 
     def owners(self, pane: Pane) -> Iterator[Owner]:

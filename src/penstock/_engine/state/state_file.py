@@ -86,6 +86,11 @@ class StateFileWriter:
         #: How many entries the next chunk should have.
         self.batch = 1 << 10
 
+    @property
+    def has_chunks(self) -> bool:
+        """Whether a chunk was added."""
+        return bool(self._index)
+
     def add(self, chunk: Chunk) -> bytes:
         """Return the next piece of the file.
 

@@ -7,8 +7,10 @@ are: its stored rows are void from then on, and only rows that are written later
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
 from heapq import merge
-from typing import TYPE_CHECKING, Any, cast
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._engine.state.rows import owner_at
 
@@ -18,17 +20,22 @@ if TYPE_CHECKING:
     from penstock._engine.state.rows import Address, Composite, Owner, Row
     from penstock._engine.state.table import CommittedVersion, Pane
 
+#: So many rows of a key are looked at one by one; for more of them an order of their sub-keys is kept.
+_FEW: Final = 16
+
 
 class SubRows:
     """The rows of one pane, key by key."""
 
-    __slots__ = ("_base", "_pane", "_under", "cleared")
+    __slots__ = ("_base", "_ordered", "_pane", "_under", "cleared")
 
     def __init__(self, pane: Pane, base: CommittedVersion) -> None:
         self._pane = pane
         self._base = base
         #: A key with one row, the usual case, has the row itself in place of a set: half the memory.
         self._under: dict[Owner, Composite | set[Composite]] = {}
+        #: The sub-keys in memory of keys that were asked for a range, in order.
+        self._ordered: dict[Owner, list[int]] = {}
         #: Keys whose stored rows are void, and whether the running epoch cleared them.
         self.cleared: dict[Owner, bool] = {}
         self.index(pane.hot)
@@ -43,23 +50,77 @@ class SubRows:
             found.add(address)
         elif found != address:
             self._under[owner] = {cast("Composite", found), address}
+        if self._ordered and (ordered := self._ordered.get(owner)) is not None:
+            sub = cast("int", address[2])
+            if not ordered or sub > ordered[-1]:  # the usual case
+                ordered.append(sub)
+            elif ordered[bisect_left(ordered, sub)] != sub:
+                insort(ordered, sub)
 
     def discard(self, address: Composite) -> bool:
         """Delete a row that no checkpoint has, without a trace; return False where a trace has to be left."""
         pane = self._pane
         if pane.stored or address in pane.pending:
             return False
-        owner = address[0], address[1]
-        found = self._under.get(owner)
-        if type(found) is set:
-            found.discard(address)
-        elif found == address:
-            del self._under[owner]
+        self.take_out(address)
         pane.hot.pop(address, None)
         pane.dirty.discard(address)
         pane.originals.pop(address, None)
         pane.stamps.pop(address, None)
         return True
+
+    def take_out(self, address: Composite) -> None:
+        """Remove a row that is in memory no more from the index."""
+        owner = address[0], address[1]
+        found = self._under.get(owner)
+        if type(found) is set:
+            found.discard(address)
+            if not found:
+                del self._under[owner]
+        elif found == address:
+            del self._under[owner]
+        if self._ordered and (ordered := self._ordered.get(owner)) is not None:
+            sub = cast("int", address[2])
+            at = bisect_left(ordered, sub)
+            if at < len(ordered) and ordered[at] == sub:
+                del ordered[at]
+            if not ordered:
+                del self._ordered[owner]
+
+    def between(self, owner: Owner, first: int, last: int) -> list[tuple[int, Any]]:
+        """Return sub-key and value of the present rows of a key with numbers from first to last as sub-keys, in order.
+
+        What is stored and not in memory is read for this range alone. A value that a caller changes has to be written.
+        """
+        pane, known = self._pane, self._under.get(owner)
+        is_below = pane.stored != 0 and not pane.whole and owner not in self.cleared
+        near: Collection[Composite]
+        if known is None:
+            if not is_below:
+                return []
+            near = ()
+        elif type(known) is not set:
+            near = (cast("Composite", known),) if first <= cast("tuple[Any, Any, int]", known)[2] <= last else ()
+        elif len(known) <= _FEW:
+            near = [address for address in known if first <= cast("int", address[2]) <= last]
+        else:
+            near = self._ordered_within(owner, known, first, last)
+        found = pane.numbered(near)
+        if is_below:
+            rows: Iterator[Any] = self._base.scan_between(pane, owner, (first, last), set(near))
+            found += [(row[0][2], row[1]) for row in rows]
+        if len(found) > 1:
+            found.sort(key=itemgetter(0))
+        return found
+
+    def _ordered_within(self, owner: Owner, known: set[Composite], first: int, last: int) -> list[Composite]:
+        """Return the addresses in memory of a key with many rows whose sub-keys are from first to last."""
+        key, namespace = owner
+        ordered = self._ordered.get(owner)
+        if ordered is None:
+            ordered = self._ordered[owner] = sorted(cast("int", address[2]) for address in known)
+        subs = ordered[bisect_left(ordered, first) : bisect_right(ordered, last)]
+        return [(key, namespace, sub) for sub in subs]
 
     def in_memory(self, owner: Owner) -> Collection[Composite]:
         """Return the addresses in memory of a key and namespace, also of deleted rows; not to be kept."""
@@ -71,6 +132,7 @@ class SubRows:
     def index(self, addresses: Iterable[Address]) -> None:
         """Build the index from the rows in memory."""
         self._under.clear()
+        self._ordered.clear()
         for address in addresses:
             if type(address) is tuple:
                 self.note(address)
@@ -82,7 +144,7 @@ class SubRows:
         """
         known = self._known(owner)
         yield from self._pane.rows_in_memory(known)
-        if self._pane.stored and owner not in self.cleared:
+        if self._pane.is_below and owner not in self.cleared:
             yield from self._base.scan_under(self._pane, owner, set(known))
 
     def ordered_rows(self, owner: Owner) -> Callable[[], Iterator[Row]]:
@@ -92,7 +154,7 @@ class SubRows:
         """
         known = self._known(owner)
         above = sorted(self._pane.rows_in_memory(known), key=_number)
-        if not self._pane.stored or owner in self.cleared:
+        if not self._pane.is_below or owner in self.cleared:
             return lambda: iter(above)
         hidden = set(known)
         return lambda: merge(above, self._base.scan_under(self._pane, owner, hidden), key=_number)
@@ -103,7 +165,7 @@ class SubRows:
         for owner in in_memory:
             yield from self._first(owner)
         known = set(in_memory)
-        if self._pane.stored:
+        if self._pane.is_below:
             for owner in self._base.owners(self._pane):
                 if owner not in known:
                     yield from self._first(owner)
@@ -125,6 +187,7 @@ class SubRows:
         if pane.stored or owner in self.cleared or not unsaved or any(address in pane.pending for address in rows):
             self.cleared[owner] = unsaved
         self._under.pop(owner, None)
+        self._ordered.pop(owner, None)
         for address in rows:
             del pane.hot[address]
             pane.dirty.discard(address)
@@ -139,6 +202,7 @@ class SubRows:
     def forget(self) -> None:
         """Forget all rows and marks."""
         self._under.clear()
+        self._ordered.clear()
         self.cleared.clear()
 
     def _known(self, owner: Owner) -> list[Composite]:

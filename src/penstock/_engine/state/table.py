@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator
 
     from penstock._engine.protocol.keys import NormalKey
-    from penstock._engine.state.rows import Address, Namespace, Owner, Row
+    from penstock._engine.state.rows import Address, Composite, Namespace, Owner, Row
 
 
 class Absence(Enum):
@@ -80,6 +80,12 @@ class CommittedVersion(Protocol):
         """Iterate the stored rows of one key and namespace; writes meanwhile do not change the result."""
         ...
 
+    def scan_between(
+        self, pane: Pane, owner: Owner, bounds: tuple[int, int], known: Container[Address]
+    ) -> Iterator[Row]:
+        """Iterate the stored rows of a key whose sub-keys are numbers within bounds, both included."""
+        ...
+
     def owners(self, pane: Pane) -> Iterator[Owner]:
         """Iterate the keys and namespaces that have stored rows; writes meanwhile do not change the result."""
         ...
@@ -118,6 +124,7 @@ class Pane:
         "stored",
         "subs",
         "table",
+        "whole",
     )
 
     def __init__(self, table: Table, namespace: Namespace, base: CommittedVersion) -> None:
@@ -137,6 +144,8 @@ class Pane:
         self.subs: SubRows | None = None
         #: The pane's id in the committed version; 0 without stored rows: then a row that is not in `hot` is absent.
         self.stored = 0
+        #: Whether `hot` has all rows, also the stored ones: none was evicted, or left on the disk at a start.
+        self.whole = True
         #: True when the pane was dropped after the committed version: its stored rows are void.
         self.masked = False
         #: True when the running epoch dropped rows that earlier epochs committed.
@@ -145,7 +154,17 @@ class Pane:
 
     def load(self, address: Address) -> Any:
         """Return the value of a row that is not in `hot`, or ABSENT."""
-        return self._base.fetch(self, address) if self.stored else ABSENT
+        return ABSENT if self.whole or not self.stored else self._base.fetch(self, address)
+
+    @property
+    def is_below(self) -> bool:
+        """Whether rows may be stored that are not in `hot`."""
+        return bool(self.stored) and not self.whole
+
+    @property
+    def is_composite(self) -> bool:
+        """Whether the addresses of rows in memory are more than keys."""
+        return self.subs is not None or type(next(iter(self.hot), None)) is tuple
 
     def entries(self) -> Iterator[tuple[NormalKey, Any, Any]]:
         """Iterate all present rows without sub-keys as (normal key, key, value), as of now.
@@ -155,18 +174,18 @@ class Pane:
         """
         get = cast("dict[Any, Any]", self.originals).get
         hot = [(normal, get(normal), value) for normal, value in self.hot.items() if value is not ABSENT]
-        known = set(self.hot) if self.stored else ()
+        known = set(self.hot) if self.is_below else ()
         yield from starmap(self._entry, cast("list[tuple[NormalKey, Any, Any]]", hot))
-        if self.stored:
+        if self.is_below:
             for normal, value, original, _ in self._base.scan(self, known):
                 yield self._entry(cast("NormalKey", normal), original, value)
 
     def rows(self) -> Iterator[Row]:
         """Iterate all present rows as of now; meanwhile rows may be written and evicted."""
         hot = self.rows_in_memory(list(self.hot))
-        known = set(self.hot) if self.stored else ()
+        known = set(self.hot) if self.is_below else ()
         yield from hot
-        if self.stored:
+        if self.is_below:
             yield from self._base.scan(self, known)
 
     def rows_in_memory(self, addresses: Collection[Address]) -> list[Row]:
@@ -176,6 +195,11 @@ class Pane:
             return [(address, value, None, None) for address, value in pairs if value is not ABSENT]
         original, stamp = self.originals.get, self.stamps.get
         return [(address, value, original(address), stamp(address)) for address, value in pairs if value is not ABSENT]
+
+    def numbered(self, addresses: Collection[Composite]) -> list[tuple[int, Any]]:
+        """Return sub-key and value of the present rows among some in memory whose sub-keys are numbers."""
+        hot = self.hot
+        return [(cast("int", address[2]), value) for address in addresses if (value := hot[address]) is not ABSENT]
 
     def full_rows(self) -> Iterator[FullRow]:
         """Iterate all present rows with the user's keys and sub-keys; meanwhile rows may be written."""
@@ -211,7 +235,7 @@ class Pane:
         for address, value in self.hot.items():
             if value is not ABSENT:
                 yield address, value
-        if self.stored:
+        if self.is_below:
             for address, value, _, _ in self._base.scan(self, self.hot):
                 yield address, value
 
@@ -281,7 +305,13 @@ class Pane:
             self.subs.cleared = dict.fromkeys(self.subs.cleared, False)
 
     def has_moved(self) -> None:
-        """Count committed changes as stored: the local version has moved."""
+        """Count committed changes as stored: the local version has moved, and deleted rows leave no trace any more."""
+        hot = self.hot
+        gone = [address for address in self.pending if hot.get(address) is ABSENT and address not in self.dirty]
+        for address in gone:
+            del hot[address]
+            if self.subs is not None and type(address) is tuple:
+                self.subs.take_out(address)
         self.pending.clear()
         self.masked = False
         if self.subs is not None:
@@ -291,7 +321,7 @@ class Pane:
         """Delete all entries."""
         if self.stored or self.pending or (self.subs is not None and self.subs.cleared):
             self.masked = self.drop_unsaved = True
-        self.stored = 0
+        self.stored, self.whole = 0, True
         for rows in (self.hot, self.dirty, self.pending, self.originals, self.stamps):
             rows.clear()
         if self.subs is not None:

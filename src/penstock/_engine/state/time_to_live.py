@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock._api.state.ttl import StateTtlConfig
+from penstock.common.time import millis_of_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +30,7 @@ class TimeToLive:
     def __init__(self, config: StateTtlConfig, clock: Callable[[], int], count: Callable[[int], object]) -> None:
         self.clock = clock
         self.count = count
-        self.duration_ms = config.get_ttl().to_milliseconds()
+        self.duration_ms = millis_of_time("ttl", config.get_ttl())
         self.is_renewed_by_reads = config.get_update_type() is StateTtlConfig.UpdateType.OnReadAndWrite
         visible = StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp
         self.returns_expired = config.get_state_visibility() is visible

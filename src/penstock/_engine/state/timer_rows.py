@@ -23,12 +23,12 @@ from penstock._engine.state.entries import (
     owner_encoded,
     owner_of,
 )
+from penstock._engine.state.readings import first_key, pairs_under
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import lmdb
-
+    from penstock._engine.state.readings import Reading
     from penstock._engine.state.rows import Composite
 
 #: Pane id, key group and time.
@@ -66,48 +66,36 @@ def original_in(raw: bytes) -> Any:
     return pickles.load(raw)[1] if raw else None
 
 
-def timers_behind(transaction: lmdb.Transaction, pane_id: int, place: bytes) -> Iterator[tuple[bytes, Composite, Any]]:
+def timers_behind(reading: Reading, pane_id: int, place: bytes) -> Iterator[tuple[bytes, Composite, Any]]:
     """Iterate the timers of a pane behind a place, in the order of places, as (place, row, original)."""
-    for found, raw in merge(*_streams(transaction, PANE_ID.pack(pane_id), place)):
+    for found, raw in merge(*_streams(reading, PANE_ID.pack(pane_id), place)):
         yield found, _row(found[:8], found[10:], raw), original_in(raw)
 
 
-def timers_by_group(transaction: lmdb.Transaction, pane_id: int) -> Iterator[tuple[int, Composite, Any]]:
+def timers_by_group(reading: Reading, pane_id: int) -> Iterator[tuple[int, Composite, Any]]:
     """Iterate the timers of a pane by ascending key group, as (key group, row, original)."""
     prefix = PANE_ID.pack(pane_id)
-    for name, raw in _from(transaction, prefix):
-        if not name.startswith(prefix):
-            return
+    for name, raw in pairs_under(reading, prefix):
         yield GROUP.unpack_from(name, 4)[0], _row(name[6:14], name[14:], raw), original_in(raw)
 
 
-def _streams(transaction: lmdb.Transaction, prefix: bytes, place: bytes) -> Iterator[Iterator[tuple[bytes, bytes]]]:
+def _streams(reading: Reading, prefix: bytes, place: bytes) -> Iterator[Iterator[tuple[bytes, bytes]]]:
     """Iterate the streams of the key groups that have timers, each of (place, value) behind a place."""
-    cursor, group = transaction.cursor(), 0
-    while cursor.set_range(prefix + GROUP.pack(group)):
-        head = cast("bytes", cursor.key())[:6]
-        if not head.startswith(prefix):
-            return
-        yield _stream(transaction, head, place)
+    group = 0
+    # Keys of deleted timers count here: to look for one that is not deleted could go past all that have fired.
+    while (head := first_key(reading, prefix + GROUP.pack(group))[:6]).startswith(prefix):
+        yield _stream(reading, head, place)
         group = GROUP.unpack_from(head, 4)[0] + 1
 
 
-def _stream(transaction: lmdb.Transaction, head: bytes, place: bytes) -> Iterator[tuple[bytes, bytes]]:
+def _stream(reading: Reading, head: bytes, place: bytes) -> Iterator[tuple[bytes, bytes]]:
     group = head[4:]
     start = head + place[:8]
     if len(place) > _TIME.size and group <= place[8:10]:
         start += _BEHIND_KEYS if group < place[8:10] else place[10:] + b"\0"
-    for name, raw in _from(transaction, start):
-        if not name.startswith(head):
-            return
+    for name, raw in pairs_under(reading, head, start):
         yield name[6:14] + group + name[14:], raw
 
 
 def _row(time: bytes, owner: bytes, raw: bytes) -> Composite:
     return *owner_of(owner, raw), _TIME.unpack(time)[0] - _SHIFT
-
-
-def _from(transaction: lmdb.Transaction, start: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Iterate the stored pairs from a key on."""
-    cursor = transaction.cursor()
-    return cast("Iterator[tuple[bytes, bytes]]", iter(cursor) if cursor.set_range(start) else iter(()))

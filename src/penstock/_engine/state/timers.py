@@ -123,6 +123,13 @@ class Timers:
             self._fresh.add(row)
         return True
 
+    def put_off(self, timestamp: int, normal: NormalKey, namespace: Namespace, original: Any) -> bool:
+        """Set a timer in place of one that has fired too early, as `register` does; it fires while `pop_left` runs."""
+        is_new = self.register(timestamp, normal, namespace, original)
+        if self._fresh is not None:
+            self._fresh.discard((normal, namespace, timestamp))
+        return is_new
+
     def delete(self, timestamp: int, normal: NormalKey, namespace: Namespace = ()) -> None:
         """Delete a timer; deleting a missing one has no effect."""
         row = normal, namespace, timestamp
@@ -167,13 +174,13 @@ class Timers:
             self._fresh = None
 
     def _pop_at(self, timestamp: int) -> Iterator[DueTimer]:
-        journal = self.journal
+        journal, times = self.journal, self._times
         for entry, original in list(self._at(timestamp)):
             # The callback may have set earlier timers.
-            while (earlier := self.next()) is not None and earlier < timestamp:
+            while times and times[0] < timestamp and (earlier := self.next()) is not None and earlier < timestamp:
                 yield from self._pop_at(earlier)
             if self.remove(timestamp, entry):
-                normal, namespace = _split(entry)
+                normal, namespace = entry if type(entry) is tuple else (cast("NormalKey", entry), ())
                 row = normal, namespace, timestamp
                 if not journal.pop(row, False):
                     journal[row] = False

@@ -135,6 +135,9 @@ class FileStorage(ABC):
         """Return a path in full, for display."""
         return f"{self.url.rstrip('/')}/{path}" if path else self.url
 
+    def wait_for_answers(self) -> None:  # noqa: B027 - most storages answer at once, or never
+        """Note that the storage is there, so that an outage is waited for: the driver has probed it."""
+
     def why_absent(self) -> str | None:
         """Return why this host does not have the storage that the driver has probed, a clause; None where it does."""
         return None

@@ -41,10 +41,12 @@ _IMPATIENT: Final[RetryConfig] = {
     "retry_timeout": timedelta(seconds=5),
     "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=1), "base": 2},
 }
+#: The pauses are random between the first one and the base times the one before: with a base of 2 they hardly grow, and
+#: fifteen of them may be over in three seconds. So the time alone limits how often is asked again.
 _PATIENT: Final[RetryConfig] = {
-    "max_retries": 15,
+    "max_retries": 1_000,
     "retry_timeout": timedelta(seconds=60),
-    "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=5), "base": 2},
+    "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=5), "base": 4},
 }
 #: Stores of the scheme ``memory``: shared within the process by their URL, for tests.
 _memory: Final[dict[str, MemoryStore]] = {}
@@ -198,6 +200,12 @@ class ObjectStorage(FileStorage):
                     raise CorruptCheckpointError(self.full_path(path), "it is gone") from None
                 raise
 
+    def wait_for_answers(self) -> None:
+        """Ask again for a minute from now on, because the store has answered before."""
+        if not self._has_answered and self._access is not None:
+            self._store = from_url(_quoted(self.url), retry_config=_PATIENT, **self._access.arguments)
+            self._has_answered = True
+
     @contextlib.contextmanager
     def _naming(self, path: str) -> Generator[None]:
         """Turn an error of the store into ours, which names the path; and note that it has answered."""
@@ -208,9 +216,7 @@ class ObjectStorage(FileStorage):
             raise CheckpointStorageError(self.full_path(path), reason) from error
         except (BaseError, OSError, ValueError) as error:
             raise CheckpointStorageError(self.full_path(path), reason_of(error)) from error
-        if not self._has_answered and self._access is not None:
-            self._store = from_url(_quoted(self.url), retry_config=_PATIENT, **self._access.arguments)
-            self._has_answered = True
+        self.wait_for_answers()
 
 
 def _bucket(url: str) -> str | None:

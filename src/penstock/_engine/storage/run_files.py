@@ -15,17 +15,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunFiles:
-    """Where a run writes; tasks get a copy.
+    """Where a run writes, and what it has written; tasks get a copy.
 
     Attributes:
         url: The checkpoint storage.
         prefix: What the paths below it begin with: the job's directory, and the run.
         options: Of the storage.
+        frames: The files that the run has written, by the token of the source: if it starts anew without a checkpoint,
+            it reads the same ones.
     """
 
     url: str
     prefix: str
     options: Mapping[str, str] = field(repr=False)
+    frames: dict[str, tuple[str, ...]] = field(default_factory=dict[str, "tuple[str, ...]"], repr=False)
 
     def open(self) -> FileStorage:
         """Open the storage."""

@@ -9,6 +9,7 @@ from penstock._shelf import show
 from penstock.common._row_formats.avro_schema import AvroSchema, plain, record_by_position
 from penstock.common._row_formats.avro_values import of_avro, type_of
 from penstock.common.serialization import DeserializationSchema, SerializationSchema
+from penstock.common.types import Row, field_names
 from penstock.errors import MessageFormatError, UnsupportedOperationError
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ class AvroRowDeserializationSchema(DeserializationSchema):
 class AvroRowSerializationSchema(SerializationSchema):
     r"""Makes an Avro message without a header of a Row, by names where it has them, else by position.
 
+    The names f0, f1 and so on are those of a type without names; they count only where the schema has them.
+
     Source: org.apache.flink.formats.avro.AvroRowSerializationSchema.
 
     Args:
@@ -101,7 +104,8 @@ class AvroRowSerializationSchema(SerializationSchema):
 
         written = io.BytesIO()
         try:
-            record = plain(list(element) if isinstance(element, tuple) else element)  # pyright: ignore[reportUnknownArgumentType]
+            by_position = isinstance(element, tuple) or _has_names_of_its_type(element, self._schema.definition)
+            record = plain(list(element) if by_position else element)  # pyright: ignore[reportUnknownArgumentType]
             if isinstance(record, list):
                 record = record_by_position(record, self._schema.definition)  # pyright: ignore[reportUnknownArgumentType]
             write = cast("Any", fastavro).schemaless_writer
@@ -112,6 +116,14 @@ class AvroRowSerializationSchema(SerializationSchema):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return AvroRowSerializationSchema, (None, str(self._schema))
+
+
+def _has_names_of_its_type(element: Any, definition: Any) -> bool:
+    """Tell whether a row has the names f0, f1 and so on that a type gives it, and the schema has others."""
+    names = field_names(element) if isinstance(element, Row) else None
+    if names is None or list(names) != [f"f{number}" for number in range(len(names))]:
+        return False
+    return not {field["name"] for field in definition["fields"]}.issuperset(names)
 
 
 def _schema(name: str, record_class: str | None, text: str | None) -> AvroSchema:

@@ -25,6 +25,18 @@ if TYPE_CHECKING:
     from penstock.datastream.connectors.file_system import OutputFileConfig as OutputFileConfig
     from penstock.datastream.connectors.file_system import RollingPolicy as RollingPolicy
     from penstock.datastream.connectors.file_system import StreamFormat as StreamFormat
+    from penstock.datastream.connectors.jdbc import JdbcConnectionOptions as JdbcConnectionOptions
+    from penstock.datastream.connectors.jdbc import JdbcExecutionOptions as JdbcExecutionOptions
+    from penstock.datastream.connectors.jdbc import JdbcSink as JdbcSink
+    from penstock.datastream.connectors.kafka import KafkaOffsetResetStrategy as KafkaOffsetResetStrategy
+    from penstock.datastream.connectors.kafka import KafkaOffsetsInitializer as KafkaOffsetsInitializer
+    from penstock.datastream.connectors.kafka import (
+        KafkaRecordDeserializationSchema as KafkaRecordDeserializationSchema,
+    )
+    from penstock.datastream.connectors.kafka import KafkaRecordSerializationSchema as KafkaRecordSerializationSchema
+    from penstock.datastream.connectors.kafka import KafkaSink as KafkaSink
+    from penstock.datastream.connectors.kafka import KafkaSource as KafkaSource
+    from penstock.datastream.connectors.kafka import KafkaTopicPartition as KafkaTopicPartition
     from penstock.datastream.connectors.number_seq import NumberSequenceSource as NumberSequenceSource
 
 _NAMES_OF_MODULES = {
@@ -33,6 +45,11 @@ _NAMES_OF_MODULES = {
     "file_system": (
         *("BucketAssigner", "FileEnumeratorProvider", "FileSink", "FileSource", "FileSourceBuilder"),
         *("FileSplitAssignerProvider", "OutputFileConfig", "RollingPolicy", "StreamFormat"),
+    ),
+    "jdbc": ("JdbcConnectionOptions", "JdbcExecutionOptions", "JdbcSink"),
+    "kafka": (
+        *("KafkaOffsetResetStrategy", "KafkaOffsetsInitializer", "KafkaRecordDeserializationSchema"),
+        *("KafkaRecordSerializationSchema", "KafkaSink", "KafkaSource", "KafkaTopicPartition"),
     ),
     "number_seq": ("NumberSequenceSource",),
 }
@@ -47,6 +64,16 @@ __all__ = [
     "FileSource",
     "FileSourceBuilder",
     "FileSplitAssignerProvider",
+    "JdbcConnectionOptions",
+    "JdbcExecutionOptions",
+    "JdbcSink",
+    "KafkaOffsetResetStrategy",
+    "KafkaOffsetsInitializer",
+    "KafkaRecordDeserializationSchema",
+    "KafkaRecordSerializationSchema",
+    "KafkaSink",
+    "KafkaSource",
+    "KafkaTopicPartition",
     "NumberSequenceSource",
     "OutputFileConfig",
     "RollingPolicy",

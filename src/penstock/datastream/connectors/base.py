@@ -23,7 +23,9 @@ from penstock._api.connectors.committer import (
     Committer,
     CommitterInitContext,
     GlobalCommitter,
+    SupportsGlobalCommitter,
 )
+from penstock._api.connectors.function_source import FunctionSource
 from penstock._api.connectors.reader import (
     InputStatus,
     ReaderOutput,
@@ -40,9 +42,7 @@ from penstock._api.connectors.sink import (
     SinkWriter,
     SinkWriterContext,
     StatefulSinkWriter,
-    StreamTransformer,
     SupportsCommitter,
-    SupportsPreprocessing,
     SupportsWriterState,
     WriterInitContext,
 )
@@ -55,15 +55,27 @@ from penstock._api.connectors.source import (
     SplitsAssignment,
 )
 from penstock._api.connectors.split import SourceEvent, SourceSplit
+from penstock._api.connectors.topology import (
+    CheckpointFunction,
+    CommittableWithLineage,
+    StreamTransformer,
+    SupportsPreCommitTopology,
+    SupportsPreprocessing,
+)
+from penstock._api.connectors.transactional import CheckpointTransaction, TransactionalSink
 
 __all__ = [
     "BatchContext",
     "Boundedness",
+    "CheckpointFunction",
+    "CheckpointTransaction",
     "CommitRequest",
+    "CommittableWithLineage",
     "Committer",
     "CommitterInitContext",
     "CommittingSinkWriter",
     "DeliveryGuarantee",
+    "FunctionSource",
     "GlobalCommitter",
     "InputStatus",
     "PickleSerializer",
@@ -85,8 +97,11 @@ __all__ = [
     "StatefulSinkWriter",
     "StreamTransformer",
     "SupportsCommitter",
+    "SupportsGlobalCommitter",
+    "SupportsPreCommitTopology",
     "SupportsPreprocessing",
     "SupportsWriterState",
+    "TransactionalSink",
     "WriterInitContext",
 ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock._absent import explain
+from penstock._connectors.files.compaction import FileCompactor, FileCompactStrategy
 from penstock._connectors.files.file_sink import FileSink
 from penstock._connectors.files.file_source import (
     FileEnumeratorProvider,
@@ -25,6 +26,8 @@ __all__ = [
     "BucketAssigner",
     "BulkFormat",
     "DefaultRollingPolicy",
+    "FileCompactStrategy",
+    "FileCompactor",
     "FileEnumeratorProvider",
     "FileFormat",
     "FilePart",

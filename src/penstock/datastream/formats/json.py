@@ -1,7 +1,8 @@
-"""Rows as JSON messages (``pyflink.datastream.formats.json``)."""
+"""Rows as JSON messages, and files with a JSON value in each line (``pyflink.datastream.formats.json``)."""
 
 from __future__ import annotations
 
+from penstock._formats.json_lines import BadLine, JsonLinesFormat
 from penstock.common._row_formats.json_rows import JsonRowDeserializationSchema, JsonRowSerializationSchema
 
-__all__ = ["JsonRowDeserializationSchema", "JsonRowSerializationSchema"]
+__all__ = ["BadLine", "JsonLinesFormat", "JsonRowDeserializationSchema", "JsonRowSerializationSchema"]

@@ -1,22 +1,33 @@
 from __future__ import annotations
 
 import itertools
+import random
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.unit.coordinator.acks import ack
 
 from penstock._engine.coordinator.epochs.budget import FIRST_MS, FIRST_RECORDS, BudgetPlanner, EpochCost, epoch_cost
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 def simulate(
-    planner: BudgetPlanner, *, epochs: int, source_per_s: float, sink_per_s: float, fixed_ms: int = 300
+    planner: BudgetPlanner,
+    *,
+    epochs: int,
+    source_per_s: float,
+    sink_per_s: float,
+    fixed_ms: int = 300,
+    opening_ms: Callable[[], float] = float,
 ) -> list[float]:
     """Run epochs of a source that always has more, and a slower or faster level behind it; returns their lengths."""
     lengths: list[float] = []
     for _ in range(epochs):
-        budget = planner.budget(0)
-        records = max(1, min(budget.records, int(source_per_s * budget.time_ms / 1000)))
-        reading, writing = records / source_per_s * 1000, records / sink_per_s * 1000
+        budget, opening = planner.budget(0), opening_ms()
+        records = max(1, min(budget.records, int(source_per_s * max(0.0, budget.time_ms - opening) / 1000)))
+        reading, writing = opening + records / source_per_s * 1000, records / sink_per_s * 1000
         wall = round(fixed_ms + reading + writing)
         acks = [
             ack(0, 0, records_in=records, bytes_out=records, busy_ms=round(reading)),
@@ -83,6 +94,23 @@ def test_budget_never_falls_below_one_record() -> None:
         planner.expired()
     budget = planner.budget(0)
     assert min(budget.records, budget.bytes, budget.time_ms) >= 1
+
+
+@pytest.mark.parametrize("share", [0.5, 1])
+def test_readers_that_take_long_to_open_do_not_lower_the_budget_again_and_again(share: float) -> None:
+    planner, dice = BudgetPlanner(200, [0]), random.Random(3)
+
+    def opening() -> float:
+        return 800 + 50 * dice.random() if dice.random() < share else 1
+
+    simulate(planner, epochs=60, source_per_s=200_000, sink_per_s=100_000, fixed_ms=10, opening_ms=opening)
+    assert planner.budget(0).records > 2_000
+
+
+def test_slow_records_are_told_from_slow_opening() -> None:
+    planner = BudgetPlanner(1_000, [0])
+    lengths = simulate(planner, epochs=30, source_per_s=100, sink_per_s=100, fixed_ms=10, opening_ms=lambda: 100)
+    assert 700 < lengths[-1] < 1_600
 
 
 def test_epoch_that_read_little_takes_nothing_away() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,7 +11,10 @@ from penstock._engine import launch
 from penstock._engine.spark import session
 from penstock.common.configuration import Configuration
 from penstock.datastream import StreamExecutionEnvironment
-from penstock.errors import ConfigurationError, JobGraphError
+from penstock.errors import ConfigurationError, JobGraphError, UnsupportedOperationError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)
@@ -50,3 +53,19 @@ def test_a_port_that_was_set_and_is_taken_is_refused() -> None:
 
 def test_the_uid_of_a_source_that_is_not_there_is_refused() -> None:
     assert "penstock.restart-finished-sources" in str(refusal({"penstock.restart-finished-sources": "orders"}))
+
+
+@pytest.mark.behaviour(154)
+@pytest.mark.parametrize("recovered", [True, False])
+def test_a_second_job_beside_a_batch_job_with_recovery_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recovered: bool
+) -> None:
+    monkeypatch.setattr(launch, "_started", [recovered])
+    own = {
+        "execution.batch.job-recovery.enabled": str(not recovered).lower(),
+        "execution.runtime-mode": "BATCH",
+        "execution.checkpointing.dir": str(tmp_path),
+    }
+    error = refusal(own)
+    assert isinstance(error, UnsupportedOperationError)
+    assert "execution.batch.job-recovery.enabled" in str(error)

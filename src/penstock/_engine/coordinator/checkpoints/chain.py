@@ -6,11 +6,15 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind, JobSnapshot, ParentCheckpoint
 from penstock._engine.protocol.paths import checkpoint_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from penstock._engine.protocol.batch_program import BatchProgram
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,8 @@ class ChainWriter:
     runs: tuple[str, ...] = ()
     #: Whether the job continues from the parent although that was to be the last checkpoint before a stop.
     resumes: bool = False
+    #: Batch jobs with recovery: the program.
+    program: BatchProgram | None = None
     _writes: Iterator[int] = field(default_factory=lambda: count(1))
 
     def make(
@@ -71,6 +77,7 @@ class ChainWriter:
             begins=self.begins,
             runs=self.runs,
             resumes=self.resumes,
+            program=UNSET if self.program is None or kind is not ChainEntryKind.TAKEOVER else self.program,
         )
 
     def savepoint(self, snapshot: JobSnapshot, now_ms: int, *, of: int) -> ChainEntry:

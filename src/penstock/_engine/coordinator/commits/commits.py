@@ -20,7 +20,7 @@ from penstock._engine.protocol.metadata import Committable, OutstandingCommit
 from penstock.errors import JobRunError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from penstock._engine.coordinator.context import CoordinatorContext
     from penstock._engine.coordinator.epochs.job_state import JobState
@@ -205,14 +205,22 @@ class CommitScheduler:
         )
 
 
-def commits_of(checkpoint_id: int, acks: Sequence[SubtaskAck]) -> tuple[OutstandingCommit, ...]:
-    """Collect the committables of an epoch by sink, in the order of subtasks and within each subtask."""
+def commits_of(
+    checkpoint_id: int, acks: Sequence[SubtaskAck], sink_uids: Mapping[str, str]
+) -> tuple[OutstandingCommit, ...]:
+    """Collect the committables of an epoch by sink, in the order of subtasks and within each subtask.
+
+    Args:
+        checkpoint_id: The checkpoint.
+        acks: The acks of the epoch.
+        sink_uids: By the uid of the last operator of a pre-commit topology: the uid of the sink.
+    """
     by_sink: dict[str, list[Committable]] = {}
     for ack in sorted(acks, key=lambda ack: (ack.vertex, ack.subtask)):
         for uid, operator in ack.operators.items():
             if operator.committables:
                 items = (Committable(ack.subtask, payload) for payload in operator.committables)
-                by_sink.setdefault(uid, []).extend(items)
+                by_sink.setdefault(sink_uids.get(uid, uid), []).extend(items)
     return tuple(OutstandingCommit(uid, checkpoint_id, tuple(items)) for uid, items in by_sink.items())
 
 

@@ -6,7 +6,8 @@ limits start small and follow the measured time of all levels.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -26,6 +27,12 @@ _SHORTEST_MS: Final = 50
 _MOST_BYTES: Final = 1 << 30
 #: A measured rate is raised by this factor, so that an epoch which reads faster than before is not cut short.
 _HEADROOM: Final = 1.25
+
+#: Two epochs tell what a record costs if one has read at least this many times as many records as the other. Two that
+#: have read about as many, and of which one took this many times as long, tell that it is no longer known.
+_TELLING: Final = 2
+#: The most by which a budget grows after an epoch that took too long for another reason than its records.
+_CAREFUL: Final = 2.0
 
 #: An idle job looks for input after this time, which doubles with each look up to a maximum.
 _FIRST_LOOK_MS: Final = 200
@@ -53,15 +60,22 @@ class EpochCost:
     wall_ms: int
     #: By level: the time of its subtasks, shared out over the slots.
     levels_ms: tuple[float, ...]
+    #: The part of these times that fewer records do not shorten: connections of new readers, transactions of writers.
+    opening_ms: float = 0.0
+
+    @property
+    def busy_ms(self) -> float:
+        """The time of the subtasks, added up over all levels."""
+        return sum(self.levels_ms)
 
     @property
     def work_ms(self) -> float:
         """The time that was spent on records, added up over all levels."""
-        return sum(self.levels_ms)
+        return self.busy_ms - self.opening_ms
 
     @property
     def fixed_ms(self) -> float:
-        """The remaining time: planning, scheduling, shuffling."""
+        """The remaining time: planning, scheduling, shuffling, opening."""
         return max(0.0, self.wall_ms - self.work_ms)
 
 
@@ -97,6 +111,9 @@ class BudgetPlanner:
         self._work_ms = float(FIRST_MS)
         self._reading_share = 1.0
         self._look_ms = _FIRST_LOOK_MS
+        #: What epochs cost beside their records, and an earlier epoch to compare with: its records, and its time.
+        self._opening_ms: float | None = None
+        self._compared: tuple[int, float] | None = None
 
     def budget(self, vertex: int) -> ReadBudget:
         """Return what each subtask of a source may read in the next epoch."""
@@ -106,16 +123,36 @@ class BudgetPlanner:
         """Learn from an epoch that counts."""
         acks = list(acks)
         read = {vertex: [ack for ack in acks if ack.vertex == vertex] for vertex in self._budgets}
-        if not any(ack.records_in for part in read.values() for ack in part):
+        records = sum(ack.records_in for part in read.values() for ack in part)
+        if not records:
             return
         self._look_ms = _FIRST_LOOK_MS
+        opening_ms = self._opening(records, cost.busy_ms)
+        if cost.busy_ms > self._goal_ms(cost):
+            cost = replace(cost, opening_ms=opening_ms)
         self._work_ms = max(_SHORTEST_MS, min(2 * self._work_ms, self._goal_ms(cost)))
-        if cost.work_ms > 0:
-            self._reading_share = max(0.05, cost.levels_ms[0] / cost.work_ms)
+        if cost.busy_ms > 0:
+            self._reading_share = max(0.05, cost.levels_ms[0] / cost.busy_ms)
         growth = self._work_ms / max(cost.work_ms, 1.0) * _HEADROOM
+        growth = min(growth, _CAREFUL) if cost.opening_ms else growth
         for vertex, part in read.items():
             if part:
-                self._budgets[vertex] = self._grown(self._budgets[vertex], part, growth)
+                reading_ms = (self._work_ms + cost.opening_ms) * self._reading_share
+                self._budgets[vertex] = self._grown(self._budgets[vertex], part, growth, reading_ms)
+
+    def _opening(self, records: int, busy_ms: float) -> float:
+        """Return what an epoch has cost beside its records, by an earlier one that read more or fewer of them.
+
+        Without this, epochs that are too long for another reason would read fewer records each time, down to one.
+        """
+        before, before_ms = self._compared or (records, busy_ms)
+        if max(records, before) >= _TELLING * min(records, before):
+            record_ms = max(0.0, (busy_ms - before_ms) / (records - before))
+            self._opening_ms, self._compared = max(0.0, busy_ms - records * record_ms), (records, busy_ms)
+        elif self._compared is None or max(busy_ms, before_ms) >= _TELLING * min(busy_ms, before_ms):
+            self._opening_ms, self._compared = None, (records, busy_ms)
+        # As long as no epochs tell, half of the time is taken for it.
+        return busy_ms / 2 if self._opening_ms is None else min(self._opening_ms, busy_ms)
 
     def expired(self) -> None:
         """Learn from an epoch that took too long and was given up."""
@@ -136,7 +173,7 @@ class BudgetPlanner:
             return max(self.interval_ms - cost.fixed_ms, cost.fixed_ms)
         return min(max(_WORK_PER_COST * cost.fixed_ms, FIRST_MS), _LONGEST_MS)
 
-    def _grown(self, before: ReadBudget, acks: list[SubtaskAck], growth: float) -> ReadBudget:
+    def _grown(self, before: ReadBudget, acks: list[SubtaskAck], growth: float, reading_ms: float) -> ReadBudget:
         """Return the budget that fits the time, by what the busiest subtask read.
 
         An epoch that read less than its budget says little about the rate, so it never lowers the budget.
@@ -146,7 +183,7 @@ class BudgetPlanner:
         limited = growth < 1 or records >= before.records or size >= before.bytes
         least = ReadBudget(1, 1, 1) if limited else before
         return ReadBudget(
-            max(least.records, round(records * growth)),
+            max(least.records, math.ceil(records * growth)),
             min(_MOST_BYTES, max(least.bytes, FIRST_BYTES, round(size * growth))),
-            max(1, round(self._work_ms * self._reading_share)),
+            max(1, round(reading_ms)),
         )

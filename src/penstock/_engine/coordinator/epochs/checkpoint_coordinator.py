@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.life.requests import PendingRequests
     from penstock._engine.coordinator.life.savepoint_copies import SavepointCopies
     from penstock._engine.coordinator.life.stop import StopWithSavepoint
-    from penstock._engine.protocol.control import SubtaskAck
     from penstock._engine.protocol.metadata import ChainEntry
 
 
@@ -69,9 +68,10 @@ class CheckpointCoordinator:
 
     # ---------------------------------------------------------------------------------------- up to the commit point
 
-    def begin(self, acks: tuple[SubtaskAck, ...], wall_ms: int, stop: StopMode) -> None:
+    def begin(self, event: ev.EpochEnded, stop: StopMode) -> None:
         """Begin the checkpoint of an accepted epoch."""
-        self.pending = self._state.accept(acks, wall_ms, stop)
+        acks = event.outcome.acks
+        self.pending = self._state.accept(acks, event.wall_ms, event.slots, stop)
         self._context.go(Phase.SNAPSHOTTING)
         if added := self._state.contributions(acks):
             self._context.call(do.MergeAccumulators(self._state.snapshot.all_accumulators, added))

@@ -168,7 +168,7 @@ class EpochScheduler(SourceScheduler):
         else:
             self._attempt = 1
             self._watch.succeeded()
-            self._checkpoints.begin(outcome.acks, event.wall_ms, self._stops)
+            self._checkpoints.begin(event, self._stops)
 
     def epoch_lost(self, event: ev.EpochLost) -> None:
         """Run a lost epoch again, unless too many in a row have expired."""

@@ -35,14 +35,14 @@ from penstock._engine.coordinator.epochs.sources import EnumeratorSnapshot, Sour
 from penstock._engine.coordinator.instructions import AccumulatorUpdate, OperatorOutput
 from penstock._engine.coordinator.restore.reopening import at_and_behind
 from penstock._engine.gateway.progress import JobProgress
-from penstock._engine.graph.job_graph import OperatorKind
+from penstock._engine.graph.job_graph import KINDS_WITH_ITEMS
 from penstock._engine.protocol.control import HISTORY, StopMode
 from penstock._engine.protocol.metadata import late_records
 from penstock._engine.protocol.paths import shared_path
 from penstock._engine.protocol.rows import MAX_WATERMARK
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from penstock._engine.coordinator.epochs.topology import Topology
     from penstock._engine.coordinator.settings import JobSettings
@@ -77,12 +77,10 @@ class JobState:
     Args:
         topology: The job.
         settings: Its settings.
-        slots: Tasks that run at the same time.
     """
 
-    def __init__(self, topology: Topology, settings: JobSettings, slots: int) -> None:
+    def __init__(self, topology: Topology, settings: JobSettings) -> None:
         self.topology = topology
-        self._slots = slots
         self._sources_by_uid = topology.sources
         self._collectors = topology.collectors
         self._ends = topology.ends
@@ -91,7 +89,7 @@ class JobState:
         #: The operators that keep their state after they have finished.
         self._kept = at_and_behind(topology.graph, settings.reopened_sources)
         operators = topology.graph.operators.items()
-        self._writers = frozenset(uid for uid, node in operators if node.kind is OperatorKind.SINK_WRITER)
+        self._writers = frozenset(uid for uid, node in operators if node.kind in KINDS_WITH_ITEMS)
         self._planner = BudgetPlanner(settings.epoch_ms, self._source_vertices)
         #: The state at the last completed checkpoint.
         self.snapshot = fresh_snapshot(topology.graph)
@@ -145,9 +143,16 @@ class JobState:
     # ------------------------------------------------------------------------------------------------------ an epoch
 
     def dispatches(
-        self, completed_checkpoint: int, passed_ms: int, *, for_savepoint: bool
+        self, completed_checkpoint: int, passed_ms: int, *, for_savepoint: bool, only: Collection[int] | None = None
     ) -> dict[Subtask, SubtaskDispatch]:
-        """Return the dispatch of each subtask for an epoch that begins at this monotonic time in milliseconds."""
+        """Return the dispatch of each subtask for an epoch that begins at this monotonic time in milliseconds.
+
+        Args:
+            completed_checkpoint: The last checkpoint, 0 for none.
+            passed_ms: That time.
+            for_savepoint: Whether a savepoint is made of it.
+            only: The vertices that run; None for all.
+        """
         self._started_ms = passed_ms
 
         def events(uid: str, index: int) -> tuple[bytes, ...]:
@@ -158,6 +163,8 @@ class JobState:
         ending, visible = self._ending(), visible_states(self.snapshot)
         group_marks = group_watermarks(self._alignment)
         for subtask in unfinished(self.snapshot):
+            if only is not None and subtask[0] not in only:
+                continue
             part = dispatch(
                 self.snapshot,
                 subtask,
@@ -224,9 +231,9 @@ class JobState:
         expected = dict.fromkeys(unfinished(self.snapshot))
         return void_reason(checkpoint_id, acks, expected, self.topology.graph.edges)
 
-    def accept(self, acks: tuple[SubtaskAck, ...], wall_ms: int, stop: StopMode) -> PendingCheckpoint:
+    def accept(self, acks: tuple[SubtaskAck, ...], wall_ms: int, slots: int, stop: StopMode) -> PendingCheckpoint:
         """Note an accepted epoch."""
-        self._planner.accepted(acks, epoch_cost(acks, wall_ms, self.topology.levels, self._slots))
+        self._planner.accepted(acks, epoch_cost(acks, wall_ms, self.topology.levels, slots))
         for uid, source in self._sources.items():
             vertex = self._sources_by_uid[uid]
             own = [ack for ack in acks if ack.vertex == vertex]
@@ -246,7 +253,8 @@ class JobState:
             The pending checkpoint with its state, and the files to write because the metadata has no room for them.
         """
         state, files = _spill(self.advanced(pending, enumerators), job_id, checkpoint_id)
-        return replace(pending, snapshot=state, commits=commits_of(checkpoint_id, pending.acks)), files
+        commits = commits_of(checkpoint_id, pending.acks, self.topology.sink_uids)
+        return replace(pending, snapshot=state, commits=commits), files
 
     def advanced(self, pending: PendingCheckpoint, enumerators: Mapping[str, EnumeratorSnapshot]) -> JobSnapshot:
         """Return the state after an accepted epoch, without outstanding commits."""

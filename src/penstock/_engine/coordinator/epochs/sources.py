@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator.checkpoints.splits import on_the_way
-from penstock._engine.protocol.events import EndOfInputEvent, encode_event
+from penstock._engine.protocol.events import AddSplitsEvent, EndOfInputEvent, decode_event, encode_event
 from penstock._engine.protocol.metadata import ReaderMessages, ReturnedSplits, SourceCoordinatorState
 
 if TYPE_CHECKING:
@@ -104,6 +104,16 @@ class SourceCoordinator:
     def has_pending(self) -> bool:
         """Whether the next dispatch has events for a reader."""
         return any(self._pending.values())
+
+    @property
+    def unfinished(self) -> frozenset[int]:
+        """The subtasks whose readers have not finished."""
+        return frozenset(self._readers).difference(self._finished)
+
+    def splits_on_the_way(self, subtask: int) -> tuple[bytes, ...]:
+        """Return the events with splits that the next dispatch has for a reader."""
+        pending = self._pending.get(subtask, ())
+        return tuple(event for event in pending if isinstance(decode_event(event), AddSplitsEvent))
 
     def assigned(self, events: Mapping[int, tuple[bytes, ...]]) -> None:
         """Note the events of the enumerator for its readers."""

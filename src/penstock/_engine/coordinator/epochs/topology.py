@@ -34,6 +34,12 @@ class Topology:
         return [operator.uid for operator in nodes if operator.kind is OperatorKind.COLLECT]
 
     @property
+    def sink_uids(self) -> dict[str, str]:
+        """The uids of sinks with a pre-commit topology, by the uid of the topology's last operator."""
+        nodes = self.graph.operators.values()
+        return {node.uid: node.sink_uid or node.uid for node in nodes if node.kind is OperatorKind.COMMITTABLES}
+
+    @property
     def ends(self) -> list[int]:
         """The vertices without a downstream vertex."""
         feeding = {edge.source for edge in self.graph.edges}

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import UNSET
+
 from penstock._engine.coordinator.checkpoints.chain import ChainWriter, DriverIdentity
 from penstock._engine.coordinator.checkpoints.snapshots import resumable
 from penstock._engine.coordinator.events import (
@@ -19,12 +21,14 @@ from penstock._engine.coordinator.events import (
     ChainEntryUncertain,
     Event,
     InstructionFailed,
+    JobEventsFound,
     JobsListed,
     LaterCheckpointFound,
     MarkRead,
     StartRecorded,
 )
 from penstock._engine.coordinator.instructions import (
+    FindJobEvents,
     FindLaterCheckpoint,
     Instruction,
     ListChainEntries,
@@ -42,13 +46,14 @@ from penstock._engine.coordinator.restore.reopening import ReopenedSources, reop
 from penstock._engine.coordinator.restore.state_assignment import RestoredCheckpoint, StateAssignment, assign_state
 from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind, ParentCheckpoint
 from penstock._engine.protocol.paths import checkpoint_path, job_id_of_name
-from penstock.errors import CorruptCheckpointError, FencedError, InternalError, NoCheckpointError
+from penstock.errors import ChangedProgramError, CorruptCheckpointError, FencedError, InternalError, NoCheckpointError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock._engine.coordinator.settings import JobSettings
     from penstock._engine.graph.job_graph import JobGraph
+    from penstock._engine.protocol.batch_program import BatchProgram
 
 #: A takeover whose outcome is unknown is put again this often.
 _TAKEOVER_TRIES: Final = 5
@@ -134,7 +139,7 @@ class JobStart:
 
     def begin(self) -> list[Instruction]:
         """Return the first instructions."""
-        if self._settings.latest and not self.job_id:
+        if self._settings.finds_itself and not self.job_id:
             self.phase = StartPhase.FINDING_JOB
             return [ListJobs(self._settings.job_name)]
         self.job_id = self.job_id or self._identity.fresh_job_id
@@ -187,7 +192,7 @@ class JobStart:
         if not self._ids:
             return self._choose(None)
         self.phase = StartPhase.LOOKING
-        return [ReadChainEntry(checkpoint_path(self.job_id, self._ids[-1]), is_followed=self._settings.latest)]
+        return [ReadChainEntry(checkpoint_path(self.job_id, self._ids[-1]), is_followed=self._settings.finds_itself)]
 
     def newest_read(self, event: ChainEntryRead) -> list[Instruction]:
         """Choose what to restore, knowing the newest entry."""
@@ -196,16 +201,43 @@ class JobStart:
 
     def newest_failed(self, event: InstructionFailed) -> list[Instruction]:
         """Choose what to restore without a damaged newest entry, which may be the reason for a start from elsewhere."""
-        if self._settings.latest or not isinstance(event.error, CorruptCheckpointError):
+        if self._settings.finds_itself or not isinstance(event.error, CorruptCheckpointError):
             raise event.error
         return self._choose(None)
 
     def _choose(self, newest: ChainEntryRead | None) -> list[Instruction]:
         path = self._settings.recovery_path
-        if path is None or (self._settings.latest and newest is None):
+        if self._settings.finds_itself:
+            if newest is None or (path is None and not self._continues):
+                return self._begin_anew()
+            self.phase = StartPhase.READING
+            return self.entry_read(newest)
+        if path is None:
             return self._take_over()
         self.phase = StartPhase.READING
-        return self.entry_read(newest) if newest is not None and self._settings.latest else [ReadChainEntry(path)]
+        return [ReadChainEntry(path)]
+
+    def _begin_anew(self) -> list[Instruction]:
+        """Begin the job anew, unless the driver that has finished it was lost before its own end."""
+        if self._newest is None or self._newest.kind is not ChainEntryKind.FINISHED:
+            return self._take_over()
+        self.phase = StartPhase.LOOKING_FOR_EVENTS
+        return [FindJobEvents(self.job_id, self._newest.run_id)]
+
+    def job_events_found(self, event: JobEventsFound) -> list[Instruction]:
+        """End the job that has finished: its events are deleted last, so its program has not heard of its end."""
+        if not event.are_there:
+            return self._take_over()
+        self.already_ended = self._newest
+        self.phase = StartPhase.DONE
+        return []
+
+    @property
+    def _continues(self) -> bool:
+        """Whether this driver continues an earlier run of the job: it is to, and that run has not ended the job."""
+        return self._settings.latest or (
+            self._settings.finds_itself and self._newest is not None and not self._newest.is_terminal
+        )
 
     def entry_read(self, event: ChainEntryRead) -> list[Instruction]:
         """Restore the checkpoint, or follow an entry that names another one."""
@@ -224,7 +256,8 @@ class JobStart:
                 entry.savepoint is not None
             ):
                 return [self._follow(entry.savepoint, event.path)]
-            case ChainEntryKind.TAKEOVER | ChainEntryKind.FAILED if entry.parent is None and self._settings.latest:
+            case ChainEntryKind.TAKEOVER | ChainEntryKind.FAILED if entry.parent is None and self._continues:
+                self._check_program(entry)
                 return self._take_over()  # there is no checkpoint yet, so the job starts without state
             case _ if entry.parent is not None:
                 self._resumes = self._resumes or entry.resumes or entry.kind is ChainEntryKind.CANCELED
@@ -235,6 +268,17 @@ class JobStart:
                 if entry.kind is ChainEntryKind.TAKEOVER:
                     reason = "that entry is of a start, and the job had no checkpoint before it"
                 raise NoCheckpointError(event.path, self._job, reason)
+
+    def _check_program(self, begun: ChainEntry) -> None:
+        """Refuse to go on with a batch job that another program has begun."""
+        recovery = self._settings.recovery
+        if recovery is None or begun.program is UNSET:
+            return
+        difference = recovery.program.difference(
+            begun.program, accept_changed_functions=recovery.accept_changed_functions
+        )
+        if difference:
+            raise ChangedProgramError(self._settings.job_name, self.job_id, difference)
 
     def _follow(self, path: str, named_by: str) -> ReadChainEntry:
         """Read the entry that an entry names; a circle of entries raises CorruptCheckpointError."""
@@ -259,7 +303,7 @@ class JobStart:
         if assignment.by_rank:
             remarks = (*remarks, LogMessage(_BY_RANK.format(path, ", ".join(assignment.by_rank)), unexpected=True))
         self.restored = RestoredCheckpoint(entry, path, assignment, stopping, (*remarks, *_remarks(assignment, again)))
-        if self._settings.latest:
+        if self._settings.finds_itself:
             return self._take_over()
         self.phase = StartPhase.COMPARING
         return [FindLaterCheckpoint(path, entry, self._settings.job_name, self.job_id, self._settings.claim)]
@@ -290,13 +334,25 @@ class JobStart:
         self._takeovers.clear()
         next_id = self._ids[-1] + 1 if self._ids else 1
         parent = self.restored and ParentCheckpoint(self.restored.entry.checkpoint_id, self.restored.path)
-        own = ownership(self._newest, self.restored, self._settings, next_id, self._identity.run_id)
+        own = ownership(
+            self._newest, self.restored, self._settings, next_id, self._identity.run_id, continues=self._continues
+        )
         name = self._settings.job_name
         resumes = self.restored is not None and self.restored.resumes
         self.chain = ChainWriter(
             self._identity, self.job_id, name, next_id, parent, own.claimed, own.begins, own.runs, resumes
         )
+        self.chain.program = self._program(next_id)
         return self._put_takeover(self.chain)
+
+    def _program(self, next_id: int) -> BatchProgram | None:
+        """Return the program of a batch job with recovery, with the takeover since which its events count."""
+        recovery, newest = self._settings.recovery, self._newest
+        if recovery is None:
+            return None
+        goes_on = newest is not None and newest.kind is ChainEntryKind.TAKEOVER and self._continues
+        begun = newest.program if goes_on and newest is not None else UNSET
+        return replace(recovery.program, first=next_id if begun is UNSET else begun.first)
 
     def _put_takeover(self, chain: ChainWriter) -> list[Instruction]:
         self._tries = 0
@@ -350,7 +406,7 @@ class JobStart:
         if self.restored is not None:
             return self.restored.remarks
         newest = self._newest
-        if newest is None or self._settings.latest or (newest.is_terminal and not newest.keeps_checkpoints):
+        if newest is None or self._continues or (newest.is_terminal and not newest.keeps_checkpoints):
             return ()
         return (LogMessage(_ANEW.format(self._job), unexpected=True),)
 

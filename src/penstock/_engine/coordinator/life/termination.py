@@ -61,6 +61,10 @@ class JobTermination:
         self._savepoint: str | None = None
         #: Whether the job has ended, and nothing is left from which it could continue.
         self.is_over = False
+        #: Whether the end of the job is on its chain, so that another start of a batch job begins anew.
+        self.is_recorded = False
+        #: Whether the job has ended, and has read all of its input in this run: one that was stopped has FINISHED, too.
+        self.is_complete = False
 
     def close(self, kind: ChainEntryKind, error: Cause | None = None, savepoint: str | None = None) -> None:
         """Begin the end of the job.
@@ -101,7 +105,9 @@ class JobTermination:
         """
         is_finished = self._kind in {ChainEntryKind.FINISHED, ChainEntryKind.DRAINED}
         is_given_up = self._kind is not ChainEntryKind.SUSPENDED and not self._keeps_checkpoints
+        self.is_recorded = is_stored
         self.is_over = is_stored and (is_finished or is_given_up)
+        self.is_complete = is_stored and self._kind is ChainEntryKind.FINISHED
         if is_stored and not self._keeps_checkpoints:
             self._context.delete(self._context.retention.drop_all())
             self._context.sweep()

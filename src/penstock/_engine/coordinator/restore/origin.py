@@ -45,7 +45,13 @@ class Ownership:
 
 
 def ownership(
-    newest: ChainEntry | None, restored: RestoredCheckpoint | None, settings: JobSettings, chain_id: int, run_id: str
+    newest: ChainEntry | None,
+    restored: RestoredCheckpoint | None,
+    settings: JobSettings,
+    chain_id: int,
+    run_id: str,
+    *,
+    continues: bool = False,
 ) -> Ownership:
     """Return the ownership of a job that starts now.
 
@@ -58,8 +64,9 @@ def ownership(
         settings: Hold the claim mode.
         chain_id: The id of the takeover.
         run_id: The run that takes the job over.
+        continues: Whether it continues earlier runs without `latest`: a batch job with recovery.
     """
-    if settings.latest and newest is not None:
+    if (settings.latest or continues) and newest is not None:
         return Ownership(newest.claimed, newest.begins, (*newest.runs, run_id)[-_MOST_RUNS:])
     claimed = (restored.path,) if restored is not None and settings.claim and not settings.latest else ()
     return Ownership(claimed, chain_id, (run_id,))

@@ -19,7 +19,7 @@ from penstock._engine.coordinator.checkpoints.splits import splits_of
 from penstock._engine.coordinator.restore.finished import Extent, extents
 from penstock._engine.coordinator.restore.max_parallelism import take_over_max_parallelism
 from penstock._engine.coordinator.restore.places import differences
-from penstock._engine.graph.job_graph import OperatorKind
+from penstock._engine.graph.job_graph import KINDS_WITH_ITEMS
 from penstock._engine.protocol.control import decode, encode
 from penstock._engine.protocol.events import EndOfInputEvent, SourceEventWrapper, decode_event, encode_event
 from penstock._engine.protocol.key_groups import key_group_range
@@ -207,8 +207,8 @@ def _fit(
         )
     if extent is Extent.RUNNING and found.parallelism == wanted.parallelism:
         return replace(wanted, subtasks=found.subtasks, enumerator=found.enumerator)
-    # A reader's splits go back to the enumerator, and watermarks begin anew; only states of writers are left.
-    states = _deal(found, wanted.parallelism) if node.kind is OperatorKind.SINK_WRITER else [None] * wanted.parallelism
+    # A reader's splits go back to the enumerator, and watermarks begin anew; only states of items are left.
+    states = _deal(found, wanted.parallelism) if node.kind in KINDS_WITH_ITEMS else [None] * wanted.parallelism
     lineages = [part.lineage for part in found.subtasks]
     subtasks = tuple(
         OperatorSubtaskState(

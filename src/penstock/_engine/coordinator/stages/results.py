@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.protocol.control import ResultPartition
+from penstock._engine.protocol.control import ResultPartition, SubtaskAck
 from penstock._engine.protocol.paths import result_path
+from penstock._engine.protocol.rows import MAX_WATERMARK
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from penstock._engine.coordinator.context import CoordinatorContext
+    from penstock._engine.coordinator.epochs.acceptance import Subtask
     from penstock._engine.graph.job_graph import JobGraph
-    from penstock._engine.protocol.control import SubtaskAck
 
 
 class StageResults:
@@ -22,11 +23,13 @@ class StageResults:
     Args:
         context: The coordinator's context.
         graph: The job.
+        keeps: Whether results stay until the job ends, so that other drivers find them.
     """
 
-    def __init__(self, context: CoordinatorContext, graph: JobGraph) -> None:
+    def __init__(self, context: CoordinatorContext, graph: JobGraph, *, keeps: bool = False) -> None:
         self._context = context
         self._graph = graph
+        self._keeps = keeps
         #: The acks that count, in the order of the stages.
         self.acks: list[SubtaskAck] = []
         self._stored: list[ResultPartition] = []
@@ -34,16 +37,27 @@ class StageResults:
     def begin(self) -> None:
         """Begin anew: delete what earlier runs and the last attempt of this run have stored."""
         chain = self._context.chain
-        self._context.emit(do.DeleteResults(chain.job_id, self._paths(self._stored), chain.runs[-1]))
+        if not self._keeps:
+            self._context.emit(do.DeleteResults(chain.job_id, self._paths(self._stored), chain.runs[-1]))
         self.acks, self._stored = [], []
 
-    def add(self, acks: Iterable[SubtaskAck]) -> None:
-        """Add the acks of an accepted stage, and delete the results that all readers have read."""
+    def add(self, acks: Iterable[SubtaskAck], run_id: str = "") -> None:
+        """Add the acks of an accepted stage, and delete the results that all readers have read.
+
+        Args:
+            acks: The acks.
+            run_id: The run that has written the results; by default this one.
+        """
         added = sorted(acks, key=lambda ack: (ack.vertex, ack.subtask))
         self.acks += added
+        run = run_id or self._context.chain.runs[-1]
         self._stored += [
-            ResultPartition(ack.vertex, ack.subtask, ack.token, ack.result_files) for ack in added if ack.result_files
+            ResultPartition(ack.vertex, ack.subtask, ack.token, ack.result_files, run)
+            for ack in added
+            if ack.result_files
         ]
+        if self._keeps:
+            return
         read = self._are_read()
         needless = [part for part in self._stored if part.vertex in read]
         if needless:
@@ -56,10 +70,14 @@ class StageResults:
         parts = [part for part in self._stored if part.vertex in senders]
         return tuple(sorted(parts, key=lambda part: (part.vertex, part.subtask)))
 
-    def bytes_read_by(self, vertex: int) -> int:
-        """Return the bytes that the senders of a vertex have sent, to this vertex and to their other receivers."""
+    def bytes_read_by(self, vertex: int) -> dict[int, int]:
+        """Return the bytes that each sender of a vertex has sent, to this vertex and to its other receivers."""
         senders = {edge.source for edge in self._graph.inputs(vertex)}
-        return sum(ack.bytes_out for ack in self.acks if ack.vertex in senders)
+        sent = dict.fromkeys(sorted(senders), 0)
+        for ack in self.acks:
+            if ack.vertex in senders:
+                sent[ack.vertex] += ack.bytes_out
+        return sent
 
     def _are_read(self) -> set[int]:
         """Return the vertices whose readers have all finished."""
@@ -72,7 +90,30 @@ class StageResults:
     def _paths(self, parts: Iterable[ResultPartition]) -> tuple[str, ...]:
         chain = self._context.chain
         return tuple(
-            result_path(chain.job_id, chain.runs[-1], (part.vertex, part.subtask), part.token, number)
+            result_path(chain.job_id, part.run_id, (part.vertex, part.subtask), part.token, number)
             for part in parts
             for number in range(len(part.files))
         )
+
+
+def idle_ack(place: Subtask, checkpoint_id: int) -> SubtaskAck:
+    """Return the ack of a subtask that does not run, because fewer subtasks read the stage's input."""
+    return SubtaskAck(
+        vertex=place[0],
+        subtask=place[1],
+        checkpoint_id=checkpoint_id,
+        token=0,
+        rows_read={},
+        rows_sent={},
+        operators={},
+        outputs={},
+        finished=True,
+        input_watermark=MAX_WATERMARK,
+        watermark=MAX_WATERMARK,
+        records_in=0,
+        records_out=0,
+        bytes_out=0,
+        busy_ms=0,
+        started_ms=0,
+        ended_ms=0,
+    )

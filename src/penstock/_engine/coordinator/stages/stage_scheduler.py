@@ -2,8 +2,10 @@
 
 Recover → open → settle → run a stage → accept → settle, until all subtasks have finished; then the chain entry, which
 is the commit point of all sinks. A stage is the vertices of one level. Their tasks read the stored results of the
-stages before, and store their own. Sources run several times while their enumerators assign splits. Nothing before the
-chain entry is kept: a restart begins with the first stage.
+stages before, and store their own. Sources run several times while their enumerators assign splits.
+
+Without recovery nothing before the chain entry is kept: a restart begins with the first stage. With it, a stage is one
+vertex, finished subtasks are recorded (`recovery`), and a start reconciles the job with what is recorded and stored.
 """
 
 from __future__ import annotations
@@ -11,23 +13,25 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.checkpoints.snapshots import unfinished
 from penstock._engine.coordinator.commits.commits import commits_of
 from penstock._engine.coordinator.epochs.acceptance import void_reason
 from penstock._engine.coordinator.epochs.job_state import PendingCheckpoint
-from penstock._engine.coordinator.epochs.source_scheduler import SourceScheduler
+from penstock._engine.coordinator.epochs.source_scheduler import MAX_ATTEMPTS, SourceScheduler
 from penstock._engine.coordinator.phases import Phase
-from penstock._engine.coordinator.stages.results import StageResults
-from penstock._engine.protocol.control import StopMode, SubtaskAck
+from penstock._engine.coordinator.stages.recovery import LOOK_EVERY_MS, JobRecovery
+from penstock._engine.coordinator.stages.results import StageResults, idle_ack
+from penstock._engine.plan.epoch_plan import EpochOutcome
+from penstock._engine.protocol.control import StopMode
+from penstock._engine.protocol.job_events import NO_CHECKPOINT
 from penstock._engine.protocol.metadata import ChainEntryKind
-from penstock._engine.protocol.rows import MAX_WATERMARK
-from penstock.errors import InternalError, UnsupportedOperationError
+from penstock.errors import InternalError, PenstockError, UnsupportedOperationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
-    from penstock._engine.coordinator import events as ev
     from penstock._engine.coordinator.commits.commits import CommitScheduler
     from penstock._engine.coordinator.commits.output_delivery import OutputDelivery
     from penstock._engine.coordinator.context import CoordinatorContext
@@ -35,7 +39,9 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.epochs.job_state import JobState
     from penstock._engine.coordinator.scheduler import JobLife
     from penstock._engine.coordinator.settings import JobSettings
-    from penstock._engine.protocol.metadata import ChainEntry, JobSnapshot
+    from penstock._engine.graph.job_graph import JobVertex
+    from penstock._engine.protocol.control import SubtaskAck
+    from penstock._engine.protocol.metadata import ChainEntry, JobSnapshot, StoredAccumulator
 
 #: A source reads all splits that it has.
 _WITHOUT_LIMIT_MS: Final = 1 << 40
@@ -68,9 +74,15 @@ class StageScheduler(SourceScheduler):
         del unused
         super().__init__(context, state, life, commits, output)
         self._auto_parallelism = settings.auto_parallelism
-        self._results = StageResults(context, state.topology.graph)
+        graph = state.topology.graph
+        #: None for a job that begins anew after a failure.
+        self._recovery = None if settings.recovery is None else JobRecovery(context, graph, settings.recovery)
+        self._losses = 0
+        self._results = StageResults(context, graph, keeps=self._recovery is not None)
         #: The state at the last checkpoint, to which a restart returns; None before the first start.
         self._checkpoint: JobSnapshot | None = None
+        #: By vertex that has run: its subtasks, which those forward behind it continue one by one.
+        self._runs_of: dict[int, int] = {}
         #: By subtask of the running stage: whether it runs. A subtask that does not run finishes with the stage.
         self._stage: dict[Subtask, bool] = {}
         #: The accepted run of a stage whose accumulators are being merged.
@@ -110,7 +122,83 @@ class StageScheduler(SourceScheduler):
         elif not self._state.ledger:
             self._open()
 
+    def _open(self) -> None:
+        """Start the enumerators; with recovery, first find out what is left to do."""
+        if self._recovery is None or self._state.snapshot.finished:
+            super()._open()
+            return
+        self._context.go(Phase.RECONCILING)
+        if self._recovery.is_claimed:
+            self._take_up(self._recovery)
+        else:
+            self._recovery.claim()
+
+    def events_claimed(self, event: ev.JobEventsClaimed) -> None:
+        """Look for the results that the events of earlier drivers name."""
+        assert self._recovery is not None
+        self._recovery.claimed(event)
+        if self._recovery.has_events:
+            self._look_for_results()
+        else:
+            self._take_up(self._recovery)
+
+    def _look_for_results(self) -> None:
+        if self._context.phase is Phase.RECONCILING:  # else the job was cancelled meanwhile
+            self._context.call(do.ListPartitions(self._context.chain.job_id))
+
+    def partitions_listed(self, event: ev.PartitionsListed) -> None:
+        """Take up the job once what it needs is there, or the wait for it is over."""
+        assert self._recovery is not None
+        if self._recovery.partitions_listed(event):
+            self._take_up(self._recovery)
+        else:
+            self._context.alarm(LOOK_EVERY_MS, self._look_for_results)
+
+    def _take_up(self, recovery: JobRecovery) -> None:
+        """Replay the events, and continue from the state that they lead to."""
+        try:
+            recovery.replay()
+            self._state.snapshot = recovery.state(self._state.snapshot)
+            self._state.reset()
+        except PenstockError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with the events, the job can do without them
+            self._begin_anew(recovery, error)
+            return
+        for _, done in sorted(recovery.job.finished.items()):
+            self._results.add(done.acks, done.run_id)
+        if added := self._state.contributions(tuple(self._results.acks)):
+            self._context.call(do.MergeAccumulators({}, added))
+        else:
+            self._taken_up({})
+
+    def _begin_anew(self, recovery: JobRecovery, error: Exception) -> None:
+        cause = InternalError(f"The recovery of the job failed, and it begins anew: {type(error).__name__}: {error}")
+        recovery.clear(str(cause))
+        self._context.report_failure(cause, counted=False)
+        self._context.emit(do.LogMessage("The job begins anew", cause))
+        self._life.go_back()
+
+    def _taken_up(self, accumulators: Mapping[str, dict[str, StoredAccumulator]]) -> None:
+        acks, snapshot = tuple(self._results.acks), self._state.snapshot
+        if acks:
+            operators = {
+                uid: replace(operator, accumulators=accumulators.get(uid, operator.accumulators))
+                for uid, operator in snapshot.operators.items()
+            }
+            self._state.completed(
+                PendingCheckpoint(acks, 0), replace(snapshot, operators=operators), self._context.chain.next_id
+            )
+            self._publish(acks)
+        super()._open()
+
     # --------------------------------------------------------------------------------------------------- between stages
+
+    def assigned(self, assigned: ev.Assigned) -> None:
+        """Note what enumerators assigned."""
+        if self._recovery is not None:
+            self._recovery.assigned(assigned)
+        super().assigned(assigned)
 
     def enumerators_called(self, event: ev.EnumeratorsCalled) -> None:
         """Continue once the enumerators have started or have handled their readers' events."""
@@ -123,30 +211,54 @@ class StageScheduler(SourceScheduler):
     def _next(self) -> None:
         """Run the next stage, now or when its sources have splits; after the last stage, make the checkpoint."""
         if not self._state.snapshot.finished:
-            self._run_after(self._state.wait_for_splits_ms())
+            if self._recovery is not None and self._recovery.wants_snapshot(min(self._vertices())):
+                self._context.call(do.SnapshotEnumerators(NO_CHECKPOINT))
+            else:
+                self._run_after(self._state.wait_for_splits_ms())
         elif self._state.snapshot is self._checkpoint:
             self._finish()
         else:
             self._put_entry()
 
+    def enumerators_snapshotted(self, event: ev.EnumeratorsSnapshotted) -> None:
+        """Run the next stage, with the state of its enumerators at hand."""
+        assert self._recovery is not None
+        self.assigned(event.assigned)
+        self._recovery.snapshotted(event.snapshots, self._state.sources)
+        self._run_after(self._state.wait_for_splits_ms())
+
     # --------------------------------------------------------------------------------------------------------- a stage
+
+    def _vertices(self) -> set[int]:
+        """Return the vertices of the next stage."""
+        levels, left = self._state.topology.levels, {vertex for vertex, _ in unfinished(self._state.snapshot)}
+        level = min(map(levels.__getitem__, left))
+        vertices = {vertex for vertex in left if levels[vertex] == level}
+        return vertices if self._recovery is None else {min(vertices)}
 
     def _run(self) -> None:
         context, state = self._context, self._state
         context.go(Phase.EPOCH)
-        levels = state.topology.levels
-        level = min(levels[vertex] for vertex, _ in unfinished(state.snapshot))
+        vertices = self._vertices()
+        time_ms = _WITHOUT_LIMIT_MS if any(not state.topology.levels[vertex] for vertex in vertices) else 0
+        dispatches = state.dispatches(0, context.now.passed_ms, for_savepoint=False, only=vertices)
         stage = {
-            place: replace(part, max_records=0, max_bytes=0, max_time_ms=_WITHOUT_LIMIT_MS if level == 0 else 0)
-            for place, part in state.dispatches(0, context.now.passed_ms, for_savepoint=False).items()
-            if levels[place[0]] == level and not part.is_notification
+            place: replace(part, max_records=0, max_bytes=0, max_time_ms=time_ms)
+            for place, part in dispatches.items()
+            if place[0] in vertices and not part.is_notification
         }
-        parallelism = self._parallelism({vertex for vertex, _ in stage})
+        parallelism = self._parallelism(vertices)
         self._stage = {place: place[1] < parallelism.get(place[0], place[1] + 1) for place in stage}
         self._runs += 1
-        context.epoch_running = True
-        results = self._results.read_by({vertex for vertex, _ in stage})
+        results = self._results.read_by(vertices)
         running = {place: part for place, part in stage.items() if self._stage[place]}
+        if self._recovery is not None:
+            self._recovery.dispatched(running)
+            running = {place: part for place, part in running.items() if not self._recovery.is_registered(place)}
+            if not running:
+                self._accept(ev.EpochEnded(EpochOutcome((), ()), wall_ms=0, slots=1))
+                return
+        context.epoch_running = True
         number, restarts = self._runs, context.job_attempt
         context.emit(
             do.RunEpoch(
@@ -164,41 +276,81 @@ class StageScheduler(SourceScheduler):
 
     def _parallelism(self, vertices: Iterable[int]) -> dict[int, int]:
         """Return the number of subtasks of each vertex that runs fewer of them than the job graph says."""
-        if not self._auto_parallelism.enabled:
-            return {}
-        found: dict[int, int] = {}
-        for vertex in map(self._state.topology.graph.vertices.__getitem__, vertices):
-            if not (vertex.is_source or vertex.parallelism_is_set):
-                runs = self._auto_parallelism.decide(self._results.bytes_read_by(vertex.id), vertex.parallelism)
-                if runs < vertex.parallelism:
-                    found[vertex.id] = runs
-        return found
+        found = {vertex: self._decided(self._state.topology.graph.vertices[vertex]) for vertex in vertices}
+        graph = self._state.topology.graph
+        return {vertex: runs for vertex, runs in found.items() if runs < graph.vertices[vertex].parallelism}
+
+    def _decided(self, vertex: JobVertex) -> int:
+        """Return the number of subtasks of a vertex, which is decided once: when its inputs are known."""
+        known = None if self._recovery is None else self._recovery.parallelism(vertex.id)
+        if known is not None:
+            self._runs_of[vertex.id] = known
+            return known
+        graph = self._state.topology.graph
+        sizes, runs = self._results.bytes_read_by(vertex.id), vertex.parallelism
+        if self._auto_parallelism.enabled and not (vertex.is_source or vertex.parallelism_is_set):
+            if graph.follows_its_sender(vertex.id):
+                runs = max(self._runs_before(edge.source) for edge in graph.inputs(vertex.id))
+            else:
+                runs = self._auto_parallelism.decide(sum(sizes.values()), vertex.parallelism)
+        self._runs_of[vertex.id] = runs
+        if self._recovery is not None:
+            self._recovery.initialized(vertex.id, runs, sizes)
+        return runs
+
+    def _runs_before(self, vertex: int) -> int:
+        """Return the subtasks of a vertex that has run, here or in an earlier driver."""
+        known = None if self._recovery is None else self._recovery.parallelism(vertex)
+        return self._runs_of[vertex] if known is None else known
+
+    def subtasks_finished(self, event: ev.SubtasksFinished) -> None:
+        """Record subtasks that have finished while others of their stage run on."""
+        is_current = event.job_attempt == self._context.job_attempt and self._context.phase is Phase.EPOCH
+        if is_current and self._recovery is not None:
+            self._recovery.register(event.acks, self._stage)
+            # They may have finished an interval ago, so they are stored without another one.
+            self._context.emit(do.RecordJobEvents((), cut=True))
 
     def stage_ended(self, event: ev.EpochEnded) -> None:
         """Handle the end of a stage: it is accepted, runs again, or fails the job."""
         self._context.epoch_running = False
-        outcome, checkpoint_id = event.outcome, self._context.chain.next_id
-        if outcome.failures:
-            self._life.fail(outcome.failures[0])
-            return
+        if self._recovery is not None:
+            self._recovery.register(event.outcome.acks, self._stage)
+        if event.outcome.failures:
+            self._life.fail(event.outcome.failures[0])
+        else:
+            self._accept(event)
+
+    def _accept(self, event: ev.EpochEnded) -> None:
+        """Accept a stage, or let it run again."""
+        answers = event.outcome.acks
+        checkpoint_id = self._context.chain.next_id
+        acks = answers if self._recovery is None else self._recovery.counting(answers)
         vertices = {vertex for vertex, _ in self._stage}
         edges = [edge for edge in self._state.topology.graph.edges if edge.target in vertices]
         running = [place for place, runs in self._stage.items() if runs]
-        reason = void_reason(checkpoint_id, outcome.acks, running, edges, self._results.acks)
+        reason = void_reason(checkpoint_id, acks, running, edges, self._results.acks)
         if reason:
+            if self._recovery is not None:
+                self._recovery.void()
             self._run_again("A stage", InternalError(f"A stage does not count: {reason}."))
             return
         self._attempt = 1
         self._context.go(Phase.SNAPSHOTTING)
-        idle = (_idle_ack(place, checkpoint_id) for place, runs in self._stage.items() if not runs)
-        self._accepted = self._state.accept((*outcome.acks, *idle), event.wall_ms, StopMode.NO)
-        if added := self._state.contributions(outcome.acks):
+        if self._recovery is not None:
+            self._recovery.accepted(acks)
+        idle = (idle_ack(place, checkpoint_id) for place, runs in self._stage.items() if not runs)
+        self._accepted = self._state.accept((*acks, *idle), event.wall_ms, event.slots, StopMode.NO)
+        if added := self._state.contributions(acks):
             self._context.call(do.MergeAccumulators(self._state.snapshot.all_accumulators, added))
         else:
             self._advance(self._accepted)
 
     def accumulators_merged(self, event: ev.AccumulatorsMerged) -> None:
         """Continue with the merged accumulators."""
+        if self._context.phase is Phase.RECONCILING:
+            self._taken_up(event.accumulators)
+            return
         assert self._accepted is not None
         self._advance(replace(self._accepted, accumulators=event.accumulators))
 
@@ -208,13 +360,35 @@ class StageScheduler(SourceScheduler):
         snapshot = self._state.advanced(accepted, {})
         self._state.completed(accepted, snapshot, self._context.chain.next_id)
         self._results.add(accepted.acks)
-        self._context.emit(do.PublishProgress(self._state.progress, accepted.acks, snapshot))
+        self._publish(accepted.acks)
         self._settle(0)
+
+    def _publish(self, acks: tuple[SubtaskAck, ...]) -> None:
+        view = None if self._recovery is None else self._recovery.view
+        self._context.emit(do.PublishProgress(self._state.progress, acks, self._state.snapshot, view))
 
     def stage_lost(self, event: ev.EpochLost) -> None:
         """Run a lost stage again."""
         self._context.epoch_running = False
         self._run_again("A stage", event.error)
+
+    def results_lost(self, event: ev.ResultsLost) -> None:
+        """Let the subtasks of lost results run again, which is no failure of the job unless it happens too often."""
+        assert self._recovery is not None
+        self._context.epoch_running = False
+        self._recovery.register(event.outcome.acks, self._stage)
+        self._recovery.lost(event.subtasks)
+        self._losses += 1
+        if self._losses > MAX_ATTEMPTS:
+            self._life.fail(event.error)
+            return
+        self._context.report_failure(event.error, counted=False)
+        self._context.emit(do.LogMessage("A result is lost, and is made again", event.error))
+        self._life.go_back()
+
+    def events_fenced(self, event: ev.JobEventsFenced) -> None:
+        """End this driver: the job is another one's."""
+        self._life.fail(event.error)
 
     # ----------------------------------------------------------------------------------------------- the one checkpoint
 
@@ -222,7 +396,7 @@ class StageScheduler(SourceScheduler):
         """Put the chain entry of the whole job: the commit point."""
         context, acks = self._context, tuple(self._results.acks)
         context.go(Phase.RECORDING)
-        commits = commits_of(context.chain.next_id, acks)
+        commits = commits_of(context.chain.next_id, acks, self._state.topology.sink_uids)
         self._pending = PendingCheckpoint(acks, 0, snapshot=self._state.snapshot, commits=commits)
         document = self._state.document(self._pending)
         context.put(context.chain.make(ChainEntryKind.CHECKPOINT, context.now.now_ms, document))
@@ -279,26 +453,3 @@ class StageScheduler(SourceScheduler):
 
 def _has_begun(snapshot: JobSnapshot) -> bool:
     return any(subtask.has_run for vertex in snapshot.vertices for subtask in vertex.subtasks)
-
-
-def _idle_ack(place: Subtask, checkpoint_id: int) -> SubtaskAck:
-    """Return the ack of a subtask that does not run, because fewer subtasks read the stage's input."""
-    return SubtaskAck(
-        vertex=place[0],
-        subtask=place[1],
-        checkpoint_id=checkpoint_id,
-        token=0,
-        rows_read={},
-        rows_sent={},
-        operators={},
-        outputs={},
-        finished=True,
-        input_watermark=MAX_WATERMARK,
-        watermark=MAX_WATERMARK,
-        records_in=0,
-        records_out=0,
-        bytes_out=0,
-        busy_ms=0,
-        started_ms=0,
-        ended_ms=0,
-    )

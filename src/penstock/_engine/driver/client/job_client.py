@@ -14,6 +14,7 @@ from penstock.common.completable_future import CompletableFuture
 from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
 from penstock.common.notebook import table
+from penstock.errors import JobStoppedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +31,19 @@ class JobHandle:
     def __init__(self, driver: JobDriver) -> None:
         self._driver = driver
         self.client: JobClient = DriverJobClient(driver)
+
+    def finish(self) -> None:
+        """Wait until the job has read all of its input.
+
+        Raises:
+            JobExecutionError: The job has failed.
+            JobCancelledError: The job was cancelled.
+            JobStoppedError: The job was stopped before.
+        """
+        self.client.get_job_execution_result().result()
+        view = self._driver.view
+        if not view.is_complete:
+            raise JobStoppedError(view.job_id, view.name)
 
     def results(self, uid: str) -> Iterator[Any]:
         """Yield the records of a collecting operator; those of an epoch appear once its checkpoint has completed.

@@ -6,7 +6,10 @@ import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from penstock._api.connectors.committer import SupportsGlobalCommitter
+from penstock._api.connectors.sink import SupportsCommitter
 from penstock._engine.coordinator import events as ev
+from penstock._engine.driver.epochs.staged import StagedFiles
 from penstock._engine.driver.failures import driver_code_error
 from penstock._engine.protocol.metadata import GivenUp
 from penstock._engine.protocol.versioned import pack, unpack
@@ -17,13 +20,13 @@ from penstock.metrics.in_memory import InMemoryMetricGroup
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock._api.connectors.committer import Committer
-    from penstock._api.connectors.sink import SupportsCommitter
+    from penstock._api.connectors.committer import Committer, GlobalCommitter, HasCommittables
     from penstock._engine.coordinator import instructions as do
     from penstock._engine.coordinator.checkpoints.chain import ChainWriter
     from penstock._engine.driver.background import BackgroundExecutor
     from penstock._engine.driver.mailbox import Mailbox
     from penstock._engine.protocol.metadata import Committable, OutstandingCommit
+    from penstock._engine.storage.checkpoint_storage import FileStorage
     from penstock.metrics.metricbase import MetricGroup
 
 _log = hiding(logging.getLogger(__name__))
@@ -39,13 +42,21 @@ class CommitterContext:
     restored_checkpoint_id: int | None
     run_id: str
     earlier_runs: tuple[str, ...]
+    staged: StagedFiles
+
+    def read_staged(self, name: str) -> bytes | None:
+        """Return what a writer has staged; None if it is gone."""
+        return self.staged.read(name)
 
 
 class PendingCommitRequest:
     """One committable to publish: implements the connectors' ``CommitRequest``."""
 
-    def __init__(self, checkpoint_id: int, committable: Any, retries: int, *, may_be_committed: bool) -> None:
+    def __init__(
+        self, checkpoint_id: int, subtask_id: int, committable: Any, retries: int, *, may_be_committed: bool
+    ) -> None:
         self.checkpoint_id = checkpoint_id
+        self.subtask_id = subtask_id
         self.may_be_committed = may_be_committed
         self.put_off = False
         self.changed = False
@@ -84,33 +95,83 @@ class PendingCommitRequest:
         self.put_off = False
 
 
+class _Publishers:
+    """The committer and the global committer of one sink; a sink has one of them, or both."""
+
+    def __init__(self, sink: HasCommittables[Any], context: CommitterContext) -> None:
+        self.serializer = sink.get_committable_serializer()
+        self._committer: Committer[Any] | None = None
+        self._global: GlobalCommitter[Any] | None = None
+        if isinstance(sink, SupportsCommitter):
+            self._committer = sink.create_committer(context)
+        if isinstance(sink, SupportsGlobalCommitter):
+            self._global = sink.create_global_committer(context)
+
+    def commit(self, requests: list[PendingCommitRequest]) -> None:
+        """Publish one checkpoint: first by the committer, and then as a whole by the global one."""
+        if self._committer is not None:
+            self._committer.commit(requests)
+        if self._global is None or any(request.unknown_failure is not None for request in requests):
+            return
+        left = [request for request in requests if request.known_failure is None]
+        if left and not any(request.put_off for request in left):
+            self._global.commit(left)
+        if any(request.put_off for request in left):
+            for request in left:  # the global committer gets a checkpoint as a whole, or not at all
+                request.put_off = request.known_failure is None
+
+    def close(self) -> None:
+        try:
+            if self._committer is not None:
+                self._committer.close()
+        finally:
+            if self._global is not None:
+                self._global.close()
+
+
 class Committers:
     """Performs the commits.
 
     Args:
-        sinks: By uid: its name and the sink; sinks without a committer are optional.
+        sinks: By uid: its name and the sink.
         mailbox: Passes the answers to the loop.
         background: Runs the committers.
+        storage: The checkpoint storage, in which writers stage.
+        options: The options of other storage of its kind.
     """
 
     def __init__(
-        self, sinks: Mapping[str, tuple[str, SupportsCommitter[Any]]], mailbox: Mailbox, background: BackgroundExecutor
+        self,
+        sinks: Mapping[str, tuple[str, HasCommittables[Any]]],
+        mailbox: Mailbox,
+        background: BackgroundExecutor,
+        storage: FileStorage,
+        options: Mapping[str, str],
     ) -> None:
         self._sinks = sinks
         self._mailbox = mailbox
         self._background = background
-        self._committers: dict[str, Committer[Any]] = {}
+        self._publishers: dict[str, _Publishers] = {}
+        self._storage, self._options = storage, options
+        #: By sink, what its writers have staged, and the last checkpoint that its committer has committed.
+        self._staged: dict[str, StagedFiles] = {}
+        self._committed: dict[str, int] = {}
 
     def commit(self, instruction: do.Commit, chain: ChainWriter, restored_checkpoint_id: int | None) -> None:
         """Publish one checkpoint of one sink in the background."""
         commit, metrics, uid = instruction.commit, InMemoryMetricGroup(), instruction.commit.uid
         *earlier, run_id = chain.runs
-        context = CommitterContext(metrics, chain.job_id, uid, restored_checkpoint_id, run_id, tuple(earlier))
+        if uid not in self._staged:
+            self._staged[uid] = StagedFiles(self._storage, self._options, chain.job_id, uid, chain.runs)
+        staged = self._staged[uid]
+        context = CommitterContext(metrics, chain.job_id, uid, restored_checkpoint_id, run_id, tuple(earlier), staged)
 
         def work() -> None:
             try:
                 retry, given_up = self._commit(commit, context, may_be_done=instruction.may_be_done)
+                self._tidy(commit, is_done=not retry)
             except Exception as error:  # noqa: BLE001 - whatever the committer raises fails the job
+                staged.forget_read()
                 name, _ = self._sinks[commit.uid]
                 where = f"the committer of {name!r} (uid {commit.uid!r}), checkpoint {commit.checkpoint_id}"
                 self._mailbox.post(ev.CommitFailed(commit.uid, driver_code_error(where, error)))
@@ -122,21 +183,23 @@ class Committers:
     def _commit(
         self, commit: OutstandingCommit, context: CommitterContext, *, may_be_done: bool
     ) -> tuple[tuple[Committable, ...], tuple[GivenUp, ...]]:
-        """Call the committer, and return the postponed and the given-up committables."""
+        """Call the committers, and return the postponed and the given-up committables."""
         name, sink = self._sinks[commit.uid]
-        if commit.uid not in self._committers:
-            self._committers[commit.uid] = sink.create_committer(context)
-        serializer = sink.get_committable_serializer()
+        if commit.uid not in self._publishers:
+            self._publishers[commit.uid] = _Publishers(sink, context)
+        publishers = self._publishers[commit.uid]
+        serializer = publishers.serializer
         requests = [
             PendingCommitRequest(
                 commit.checkpoint_id,
+                item.subtask,
                 serializer.deserialize(*unpack(item.payload)),
                 item.retries,
                 may_be_committed=may_be_done,
             )
             for item in commit.committables
         ]
-        self._committers[commit.uid].commit(requests)
+        publishers.commit(requests)
         put_off: list[Committable] = []
         given_up: list[GivenUp] = []
         for item, request in zip(commit.committables, requests, strict=True):
@@ -158,10 +221,22 @@ class Committers:
             )
         return tuple(put_off), tuple(given_up)
 
+    def _tidy(self, commit: OutstandingCommit, *, is_done: bool) -> None:
+        """Delete what was staged for a commit that is done; with the first one, also what void attempts have left."""
+        staged = self._staged[commit.uid]
+        if not is_done:
+            staged.forget_read()
+            return
+        staged.delete_read()
+        staged.sweep_once(commit.checkpoint_id)
+        self._committed[commit.uid] = commit.checkpoint_id
+
     def close(self) -> None:
         """Close all committers at the end of the driver."""
-        for uid, committer in self._committers.items():
+        for uid, checkpoint_id in self._committed.items():
+            self._staged[uid].sweep(checkpoint_id)
+        for uid, publishers in self._publishers.items():
             try:
-                committer.close()
+                publishers.close()
             except Exception:  # noqa: BLE001 - the job has ended, and the others are to be closed, too
                 _log.warning("The committer of %r failed to close", self._sinks[uid][0], exc_info=True)

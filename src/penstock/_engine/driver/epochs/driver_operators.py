@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from typing import TYPE_CHECKING, Any
 
-from penstock._api.connectors.sink import SupportsCommitter
+from penstock._api.connectors.committer import HasCommittables
 from penstock._engine.graph.job_graph import OperatorKind
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ class DriverOperators:
     def __init__(self, graph: JobGraph) -> None:
         #: Name and source.
         self.sources: dict[str, tuple[str, Source[Any, Any, Any]]] = {}
-        #: Name and sink, of sinks with a committer.
-        self.committing_sinks: dict[str, tuple[str, SupportsCommitter[Any]]] = {}
+        #: Name and sink, of sinks that publish by checkpoint.
+        self.committing_sinks: dict[str, tuple[str, HasCommittables[Any]]] = {}
         #: Name, and whether the collected records are lines to print.
         self.collectors: dict[str, tuple[str, bool]] = {}
         for node, members in _members(graph):
@@ -34,7 +34,7 @@ class DriverOperators:
                 self.sources[node.uid] = node.name, members["source"]
             elif node.kind is OperatorKind.COLLECT:
                 self.collectors[node.uid] = node.name, members["as_text"]
-            elif isinstance(members["sink"], SupportsCommitter):
+            elif isinstance(members["sink"], HasCommittables):
                 self.committing_sinks[node.uid] = node.name, members["sink"]
 
 

@@ -6,6 +6,7 @@ a handler of ``call_async``, with an event of their own.
 
 from __future__ import annotations
 
+import logging
 import pickle
 import threading
 from functools import partial
@@ -16,7 +17,8 @@ from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator.epochs.sources import EnumeratorSnapshot
 from penstock._engine.driver.failures import driver_code_error
 from penstock._engine.protocol.events import AddSplitsEvent, NoMoreSplitsEvent, SourceEventWrapper, encode_event
-from penstock.errors import JobRunError
+from penstock._engine.protocol.job_events import NO_CHECKPOINT
+from penstock.errors import DriverCodeError, JobRunError
 from penstock.metrics.in_memory import InMemoryMetricGroup
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.metadata import ReturnedSplits
     from penstock._engine.storage.run_files import RunFiles
 
+_log = logging.getLogger(__name__)
+
 _UNASSIGNED = "unassignedSplits"
 
 
@@ -43,7 +47,7 @@ class EnumeratorContext:
         source: The source, for its serializers.
         parallelism: Number of its subtasks.
         run_async: Runs a callable beside the loop and its handler on it.
-        run_files: Says where this run writes the files of DataFrames.
+        run_files: Says where this run writes the files of DataFrames, and which it has written.
     """
 
     def __init__(
@@ -202,10 +206,16 @@ class Enumerators:
     def snapshot(self, instruction: do.SnapshotEnumerators) -> ev.Event:
         """Take the snapshots of all enumerators."""
         checkpoint_id = instruction.checkpoint_id
-        snapshots = {
-            uid: self._guard(running, partial(_snapshot, running, checkpoint_id))
-            for uid, running in self._running.items()
-        }
+        snapshots: dict[str, EnumeratorSnapshot] = {}
+        for uid, running in self._running.items():
+            try:
+                snapshots[uid] = self._guard(running, partial(_snapshot, running, checkpoint_id))
+            except DriverCodeError as error:
+                if checkpoint_id != NO_CHECKPOINT:
+                    raise
+                _log.warning(
+                    "Source %r starts from its beginning if the driver is lost while it reads: %s", running.name, error
+                )
         return ev.EnumeratorsSnapshotted(snapshots, self._take_decided())
 
     def close(self, _: do.CloseEnumerators) -> None:

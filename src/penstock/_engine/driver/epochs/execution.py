@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import events as ev
-from penstock._engine.driver.failures import state_damage
+from penstock._engine.driver.failures import lost_results, state_damage
 from penstock._engine.plan.epoch_plan import EpochPlan
 from penstock._engine.plan.levels import build_plan, plan_epoch, plan_release, plan_stage
 from penstock._engine.protocol.control import JobDispatch, LevelDispatch
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from penstock._engine.driver.background import BackgroundExecutor
     from penstock._engine.driver.client.results import Results
     from penstock._engine.driver.mailbox import Mailbox
+    from penstock._engine.driver.stages.partitions import SubtaskAnnouncements
     from penstock._engine.plan.epoch_plan import EpochRunner
     from penstock._engine.plan.levels import ExecutionPlan
     from penstock._engine.storage.checkpoint_storage import FileStorage
@@ -45,11 +46,15 @@ class EpochPlanner:
     plan: ExecutionPlan
     job_name: str
     run_id: str
-    slots: int
+    #: Tells how many tasks run at the same time now.
+    slots: Callable[[], int]
     storage_url: str
     python_path: tuple[str, ...]
     configuration: dict[str, str]
     working_directory: str = ""
+    #: The storage of results, where that is not the checkpoint storage; and whether tasks announce finished subtasks.
+    results_url: str = ""
+    announces: bool = False
     #: A secret of the run, which is not in the checkpoint storage: others who can write there do not know it.
     dispatch_key: bytes = field(default_factory=partial(secrets.token_bytes, 32), repr=False)
 
@@ -61,7 +66,8 @@ class EpochPlanner:
             job_id=chain.job_id,
             job_name=self.job_name,
             run_id=self.run_id,
-            earlier_runs=chain.runs[:-1],
+            # What earlier runs of a batch job with recovery have staged is needed until the job commits.
+            earlier_runs=() if self.announces else chain.runs[:-1],
             program=program,
             program_path=program_path,
             program_digest=program_digest,
@@ -70,9 +76,11 @@ class EpochPlanner:
             python_path=self.python_path,
             working_directory=self.working_directory,
             configuration=self.configuration,
+            results_url=self.results_url,
+            announces=self.announces,
         )
 
-    def levels(self, instruction: do.RunEpoch, *, releases: bool = False) -> tuple[LevelDispatch, ...]:
+    def levels(self, instruction: do.RunEpoch, slots: int, *, releases: bool = False) -> tuple[LevelDispatch, ...]:
         """Return one dispatch for each level; the last Spark job of a run has a single level."""
         common = LevelDispatch(
             job_attempt=instruction.job_attempt,
@@ -85,10 +93,10 @@ class EpochPlanner:
             parallelism=dict(instruction.parallelism),
         )
         if instruction.results is not None:
-            return plan_stage(self.plan, common, instruction.dispatches, self.slots)
+            return plan_stage(self.plan, common, instruction.dispatches, slots)
         if releases:
-            return plan_release(common, instruction.dispatches, self.slots)
-        return plan_epoch(self.plan, common, instruction.dispatches, self.slots, instruction.rotation)
+            return plan_release(common, instruction.dispatches, slots)
+        return plan_epoch(self.plan, common, instruction.dispatches, slots, instruction.rotation)
 
 
 class Epochs:
@@ -104,6 +112,7 @@ class Epochs:
         background: Has the thread of the epochs.
         results: Blocks a job while the program does not take its results.
         local_state: The run's directory on the driver's host, where tasks may run as well.
+        finished: Looks for finished subtasks of a batch job with recovery; None without.
     """
 
     def __init__(
@@ -118,7 +127,9 @@ class Epochs:
         background: BackgroundExecutor,
         results: Results,
         local_state: LocalStateDirectory,
+        finished: SubtaskAnnouncements | None = None,
     ) -> None:
+        self._finished = finished
         self._planner = planner
         self._local_state = local_state
         self._main_classes = main_classes
@@ -171,21 +182,36 @@ class Epochs:
             path = None if is_small else self._stored_program(chain.job_id)
             digest = None if is_small else file_digest(self._program)
             job = self._planner.job(chain, self._program if is_small else None, path, digest)
-            levels = self._planner.levels(instruction, releases=releases)
+            slots = self._planner.slots()
+            levels = self._planner.levels(instruction, slots, releases=releases)
             started = self._mailbox.clock.now()
             epoch = instruction.checkpoint_id, instruction.attempt
-            with self._dispatches(chain.job_id, *epoch) as store:
+            with self._dispatches(chain.job_id, *epoch) as store, self._looking(chain.job_id, instruction.job_attempt):
                 outcome = self._runner.run(
                     EpochPlan(*epoch, job, levels, self._storage_options, store, self._local_state.parent)
                 )
+            lost = lost_results(outcome.failures) if self._planner.announces else {}
+            if lost:
+                return ev.ResultsLost(outcome, tuple(lost), next(iter(lost.values())))
             damage = state_damage(outcome.failures, self._storage, chain.job_id)
             if damage is not None:
                 return ev.EpochFailed(damage)
-            return ev.EpochEnded(outcome, self._mailbox.clock.now().since(started))
+            return ev.EpochEnded(outcome, self._mailbox.clock.now().since(started), slots)
         except (EpochInfrastructureError, EpochCancelledError) as error:
             return ev.EpochLost(error)
         except Exception as error:  # noqa: BLE001 - the job fails with it, whatever it is
             return ev.EpochFailed(error)
+
+    @contextlib.contextmanager
+    def _looking(self, job_id: str, job_attempt: int) -> Generator[None]:
+        """Look for finished subtasks while a stage runs."""
+        if self._finished is not None:
+            self._finished.begin(job_id, job_attempt)
+        try:
+            yield
+        finally:
+            if self._finished is not None:
+                self._finished.end()
 
     @contextlib.contextmanager
     def _dispatches(self, job_id: str, checkpoint_id: int, attempt: int) -> Generator[Callable[[bytes], str]]:

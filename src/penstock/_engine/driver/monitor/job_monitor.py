@@ -104,6 +104,7 @@ class JobMonitor:
             running_ms=0,
             checkpoints=self._checkpoints.view,
             configuration=configuration,
+            stage=frozenset() if plan.job_type == "BATCH" else None,
         )
 
     # --------------------------------------------------------------------------------- called by the loop, on its
@@ -165,6 +166,7 @@ class JobMonitor:
         self._show(
             given_up=self._coordinator.given_up,
             unread_splits=self._coordinator.unread_splits,
+            is_complete=self._coordinator.is_complete,
             status=status,
             status_times={**self.view.status_times, status: now},
             ended=now,
@@ -181,7 +183,8 @@ class JobMonitor:
     def _run_epoch(self, instruction: do.RunEpoch) -> None:
         subtasks = sum(not part.is_notification for part in instruction.dispatches.values())
         self._checkpoints.begun(instruction.checkpoint_id, instruction.stop, subtasks, self._clock())
-        self._show()
+        is_stage = instruction.results is not None
+        self._show(stage=frozenset(vertex for vertex, _ in instruction.dispatches) if is_stage else None)
 
     def _epoch_counts(self, instruction: do.PublishProgress) -> None:
         now, progress = self._clock(), instruction.progress
@@ -194,6 +197,7 @@ class JobMonitor:
             last_interval_ms=interval_ms,
             running_ms=self.view.running_ms + interval_ms,
             unread_splits=unread_splits(instruction.snapshot),
+            recovery=instruction.recovery,
         )
         self._show_accumulators(instruction.snapshot.all_accumulators)
 

@@ -19,6 +19,7 @@ from penstock._api.windows.triggers import TriggerResult
 from penstock._api.windows.window import MergingWindowAssigner, TimeWindow, Window
 from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.side_outputs import SideOutputs
+from penstock._engine.operators.timer_times import EARLIEST, TimerTimes
 from penstock._engine.operators.windows.assigner_context import AssignerContext
 from penstock._engine.operators.windows.late_records import LateRecords
 from penstock._engine.operators.windows.merging_windows import MergingWindows
@@ -29,9 +30,11 @@ from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK, NO_TIME
 from penstock._engine.state.table import ABSENT, MISSING
 from penstock.common.copies import own
 from penstock.common.short_repr import short_repr
-from penstock.errors import UnsupportedOperationError, WindowResultError
+from penstock.errors import FunctionResultError, UnsupportedOperationError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from penstock._api.windows.triggers import Trigger
     from penstock._api.windows.window import WindowAssigner
     from penstock._engine.operators.base import EpochContext, OperatorContext, Output
@@ -100,7 +103,9 @@ class KeyedWindowOperator(WindowedOperator):
         self.processing_timers = self.store.timers("processing-time")
         #: The timers of the windows' own time.
         self._own_timers = self.event_timers if self.is_event_time else self.processing_timers
-        self.state = TriggerState(context, self.store, self.event_timers, self.processing_timers, self.namespaces)
+        times = TimerTimes(context.operator_name, self.record_in_hand)
+        timers = self.event_timers, self.processing_timers
+        self.state = TriggerState(context, self.store, timers, self.namespaces, times)
         self.contents.open(self.store.table(CONTENTS, kind=self.contents.kind, keep_keys=True).pane(), self.state)
         self._merging = self.store.table(MERGING, kind=MERGING).pane()
         self._late = LateRecords(context)
@@ -117,19 +122,20 @@ class KeyedWindowOperator(WindowedOperator):
 
     # -------------------------------------------------------------------------------------------------------- records
 
-    def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
+    def process(self, batch: RowBatch, input_index: int) -> Iterator[Output]:
         out = SideOutputs(with_timestamps=True, object_reuse=self.object_reuse)
         for start, stop, watermark in batch.segments():
             if start < stop:
                 records = batch.records[start:stop]
                 keys, normals = self.keys_of(records)
-                self._add_all(records, batch.stamps(start, stop), keys, normals, out)
+                stamps = self.state.times.stamps = batch.stamps(start, stop)
+                self._add_all(records, stamps, keys, normals, out)
             if watermark is not None:
                 self.watermark = self.state.watermark = watermark
-                self.iterate([])
-                self._fire_timers(self.event_timers.pop_due(watermark), TimeDomain.EVENT_TIME, out)
+                self._leave_records()
+                yield from self._fired(self.event_timers.pop_due(watermark), TimeDomain.EVENT_TIME, out)
                 out.watermark(watermark)
-        return out.outputs()
+        yield from out.outputs()
 
     def _add_all(
         self, records: list[Any], stamps: list[int], keys: list[Any], normals: list[NormalKey], out: SideOutputs
@@ -152,8 +158,9 @@ class KeyedWindowOperator(WindowedOperator):
         windows = self._assigned(value, stamp)
         is_shared = len(windows) > 1 and contents.folds
         for window in windows:
-            if self.is_event_time and window.max_timestamp() > MAX_WATERMARK:
-                continue  # it would never fire
+            is_odd = self.is_event_time and not EARLIEST <= window.max_timestamp() <= MAX_WATERMARK
+            if is_odd and self._never_fires(window, value, stamp):
+                continue
             actual = window if merging is None else merging.add(window, self._merge)
             clears = self._cleanup_time(actual)
             if self.is_event_time and clears <= self.watermark:
@@ -176,6 +183,12 @@ class KeyedWindowOperator(WindowedOperator):
         if not was_taken and (windows or self._is_late(stamp)):
             self._set_aside(value, stamp, out)
 
+    def _never_fires(self, window: Window, value: Any, stamp: int) -> bool:
+        """Return whether a window ends after the last watermark; a record without timestamp has no windows at all."""
+        if stamp == NO_TIMESTAMP:
+            raise self.missing_timestamp([value], [stamp])
+        return window.max_timestamp() > MAX_WATERMARK
+
     def _assigned(self, value: Any, stamp: int) -> list[Any]:
         """Return the windows of a record of the current key."""
         context = self._assigner_context
@@ -190,12 +203,12 @@ class KeyedWindowOperator(WindowedOperator):
                 raise self._not_windows(cast("Any", windows))
         return cast("list[Any]", windows)
 
-    def _not_windows(self, result: object) -> WindowResultError:
+    def _not_windows(self, result: object) -> FunctionResultError:
         call = f"assign_windows() of {type(self.assigner).__qualname__}"
         return self._wrong(call, result, "a list of windows")
 
-    def _wrong(self, call: str, result: object, wanted: str) -> WindowResultError:
-        return WindowResultError(call, self.context.operator_name, short_repr(result), wanted)
+    def _wrong(self, call: str, result: object, wanted: str) -> FunctionResultError:
+        return FunctionResultError(call, self.context.operator_name, short_repr(result), wanted)
 
     def _set_aside(self, value: Any, stamp: int, out: SideOutputs) -> None:
         if self.late_tag is None:
@@ -218,6 +231,10 @@ class KeyedWindowOperator(WindowedOperator):
             self.contents.fire(address, window, self.state.key, self.results, out)
         if result.is_purge():
             self.contents.remove(address)
+
+    def _fired(self, due: Iterator[DueTimer], domain: TimeDomain, out: SideOutputs) -> Iterator[Output]:
+        """Fire timers, and yield their results part by part; the last part stays."""
+        return out.outputs_of_timers(due, lambda some: self._fire_timers(some, domain, out))
 
     def _fire_timers(self, due: Iterable[DueTimer], domain: TimeDomain, out: SideOutputs) -> None:
         for timestamp, normal, namespace, key in due:
@@ -244,11 +261,16 @@ class KeyedWindowOperator(WindowedOperator):
     def fire_left_timers(self) -> Iterable[Output]:
         return self._fire_processing(self.processing_timers.pop_left())
 
-    def _fire_processing(self, due: Iterable[DueTimer]) -> Iterable[Output]:
+    def _fire_processing(self, due: Iterator[DueTimer]) -> Iterator[Output]:
         out = SideOutputs(with_timestamps=True, object_reuse=self.object_reuse)
+        self._leave_records()
+        yield from self._fired(due, TimeDomain.PROCESSING_TIME, out)
+        yield from out.outputs()
+
+    def _leave_records(self) -> None:
+        """Note that timers fire now."""
         self.iterate([])
-        self._fire_timers(due, TimeDomain.PROCESSING_TIME, out)
-        return out.outputs()
+        self.state.times.stamps = ()
 
     def next_timer_ms(self) -> int | None:
         return self.processing_timers.next()
@@ -297,8 +319,8 @@ class KeyedWindowOperator(WindowedOperator):
                 last = grown[1] - 1
                 clears = min(last + self.lateness_ms, MAX_WATERMARK) if self.is_event_time else last
                 # A session that stays for ever has no timer that clears it.
-                if clears == MAX_WATERMARK or self._own_timers.register(clears, normal, grown, key):
-                    self._own_timers.register(last, normal, grown, key)
+                if clears == MAX_WATERMARK or self._own_timers.put_off(clears, normal, grown, key):
+                    self._own_timers.put_off(last, normal, grown, key)
                 return
 
     def _keep(self, normal: NormalKey, merging: MergingWindows | None) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._api.functions.basic import AggregateFunction
 from penstock._api.functions.wrapping import WrappingFunction
-from penstock._api.windows.time_windows import AlignedWindows, checked_timestamp
+from penstock._api.windows.time_windows import AlignedWindows
 from penstock._engine.operators.combine import CombineOperator, absent
 from penstock._engine.operators.windows.slices import Slices
 from penstock._engine.operators.windows.window_choice import window_operator
@@ -45,8 +45,9 @@ class CombineWindowOperator(CombineOperator):
         self._last = MAX_WATERMARK if self._slices is None else MAX_WATERMARK - assigner.size_ms
 
     def combines(self, batch: RowBatch) -> bool:
-        stamps = batch.timestamps
-        return stamps is None or (self._aggregates and max(stamps) <= self._last)
+        if self._slices is not None and min(stamps := batch.stamps()) == NO_TIMESTAMP:
+            raise self.missing_timestamp(batch.records, stamps)
+        return batch.timestamps is None or (self._aggregates and max(batch.timestamps) <= self._last)
 
     def fold(self, batch: RowBatch, normals: list[Any]) -> None:
         if not self._aggregates:
@@ -66,7 +67,7 @@ class CombineWindowOperator(CombineOperator):
         if self._slices is None:
             return {NO_TIMESTAMP: everything}
         of, stamps = self._slices.of, batch.stamps()
-        _, end = of(checked_timestamp(min(stamps)))
+        _, end = of(min(stamps))
         if max(stamps) < end:
             return {end - 1: everything}
         found: dict[int, list[int]] = {}

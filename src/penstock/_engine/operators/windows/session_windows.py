@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._api.time_domain import TimeDomain
 from penstock._api.windows.session_windows import FixedGap
+from penstock._api.windows.window import TimeWindow
 from penstock._engine.operators.windows.keyed_windows import KeyedWindowOperator
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 from penstock._engine.state.table import ABSENT
+from penstock.common.copies import own
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from penstock._api.windows.session_windows import SessionWindows
     from penstock._engine.operators.side_outputs import SideOutputs
     from penstock._engine.protocol.keys import NormalKey
-    from penstock._engine.state.rows import Composite, Namespace
+    from penstock._engine.state.rows import Composite
     from penstock._engine.state.timers import DueTimer
 
     Times = tuple[int, int]
@@ -42,21 +44,27 @@ class SessionWindowOperator(KeyedWindowOperator):
         times = stamps if self.is_event_time else [self.state.get_current_processing_time()] * len(records)
         ends = self._ends(records, times)
         cursor, addresses = self.iterate(records), list["Composite"]()
-        watermark, most = self._passed, MAX_WATERMARK - self.lateness_ms
+        passed, most = self._passed, MAX_WATERMARK - self.lateness_ms
         sessions, changed, written = self._merging.hot, self._merging.dirty, self.contents.pane.dirty
         for normal, key, stamp, time, end in zip(normals, keys, stamps, times, ends, strict=True):
-            held: Any = sessions.get(normal)
-            if held and held is not ABSENT and len(held) == 1:
-                (first, last), stands = held[0]
-                address = normal, stands, None
+            held: Any = sessions.get(normal, ABSENT)
+            if held is not ABSENT:
+                (first, last), stands = held[-1]
                 # Where this epoch has written the contents, the session has a timer.
-                if first <= time <= last and watermark < last - 1 and end <= most and address in written:
+                if (
+                    first <= time <= last
+                    and passed < last - 1
+                    and end <= most
+                    and (address := (normal, stands, None)) in written
+                    and (end <= last or len(held) == 1 or _is_apart(held, time, end))
+                ):
                     if end > last:
-                        sessions[normal] = (((first, end), stands),)
+                        grown = (first, end), stands
+                        sessions[normal] = (grown,) if len(held) == 1 else (*held[:-1], grown)
                         changed.add(normal)
                     addresses.append(address)
                     continue
-            address = self._extended(normal, key, time, end)
+            address = self._extended(normal, key, time, end) if passed < end - 1 and end <= most else None
             if address is None:
                 self.contents.add_all(addresses, cursor)
                 addresses = []
@@ -80,33 +88,38 @@ class SessionWindowOperator(KeyedWindowOperator):
 
     def _extended(self, normal: NormalKey, key: Any, time: int, end: int) -> Composite | None:
         """Extend or begin a session; return the row of its contents, or None if windows have to merge or fire."""
-        passed = self._passed
-        if end - 1 <= passed or end > MAX_WATERMARK - self.lateness_ms:
-            return None
-        held = self._pairs_of(normal)
-        touched = [pair for pair in held if pair[0][0] <= end and time <= pair[0][1]]
-        if not touched:
-            before = None
+        held, touched = self._pairs_of(normal), -1
+        for place, ((first, last), _) in enumerate(held):
+            if first <= end and time <= last:
+                if touched >= 0 or last - 1 <= self._passed:
+                    return None  # sessions merge, or one fires again
+                touched = place
+        written = self.contents.pane.dirty
+        if touched < 0:
             window = stands = time, end
+            address = normal, stands, None
             self._set_timers(window, normal, key)
-        elif len(touched) == 1 and touched[0][0][1] - 1 > passed:
-            before, stands = touched[0]
+            self._hold(normal, (*held, (window, stands)))
+            # A session that there was not has no contents: the disk need not be asked for them.
+            self.contents.pane.hot.setdefault(address, ABSENT)
+        else:
+            before, stands = held[touched]
             window = min(before[0], time), max(before[1], end)
-            if (normal, stands, None) not in self.contents.pane.dirty:
+            address = normal, stands, None
+            if address not in written:
                 self._delete_timers(before, normal)
                 self._set_timers(window, normal, key)
-        else:
-            return None  # sessions merge, or one fires again
-        if window != before:
-            pair = window, stands
-            others = () if len(held) == len(touched) else [other for other in held if other[0] != before]
-            self._merging.hot[normal] = (*others, pair) if others else (pair,)
-            self._merging.dirty.add(normal)
-        address = normal, stands, None
-        self.contents.pane.dirty.add(address)
+            if window != before:
+                self._hold(normal, (*held[:touched], (window, stands), *held[touched + 1 :]))
+        written.add(address)
         if type(normal) is bytes:
             self.contents.pane.originals[address] = key, None
         return address
+
+    def _hold(self, normal: NormalKey, pairs: Pairs) -> None:
+        """Set the sessions of a key."""
+        self._merging.hot[normal] = pairs or ABSENT
+        self._merging.dirty.add(normal)
 
     def _set_timers(self, window: Times, normal: NormalKey, key: Any) -> None:
         last = window[1] - 1
@@ -130,26 +143,31 @@ class SessionWindowOperator(KeyedWindowOperator):
         if (domain is TimeDomain.EVENT_TIME) is not self.is_event_time:
             super()._fire_timers(due, domain, out)
             return
+        after, results, contents = self._cleanup_after_ms, self.results, self.contents
+        turn_to, hot, dirty = self.store.turn_to, contents.pane.hot, contents.pane.dirty
         for timestamp, normal, namespace, key in due:
-            self.store.turn_to(normal)
+            turn_to(normal)
             held = self._pairs_of(normal)
-            stands = next((stands for window, stands in held if window == namespace), None)
-            if stands is None:
+            for window, stands in held:  # noqa: B007 - read behind the loop
+                if window == namespace:
+                    break
+            else:
                 self._set_again(namespace, normal, key)
                 continue
-            window = self.namespaces.window(namespace)
-            address, last = (normal, stands, None), window.max_timestamp()
-            self.results.begin(window, self.watermark)
-            if timestamp == last:
-                self.contents.fire(address, window, key, self.results, out)
-            if timestamp == self._cleanup_time(window):
-                self._end(address, key, held, namespace)
+            address, last = (normal, stands, None), namespace[1] - 1
+            ends = timestamp == min(last + after, MAX_WATERMARK)
+            if results.takes_window:
+                results.begin(TimeWindow(*namespace), self.watermark)
+            if timestamp == last and (value := contents.row(address)) is not ABSENT:
+                results.emit_one((normal, key, value if ends else own(value)), out, last)
+            if ends:
+                hot[address] = ABSENT
+                dirty.add(address)
+                if results.clears:
+                    results.clear([(normal, key, None)])
+                self._hold(normal, tuple(pair for pair in held if pair[0] != namespace) if len(held) > 1 else ())
 
-    def _end(self, address: Composite, key: Any, held: Pairs, namespace: Namespace) -> None:
-        """Clear a session."""
-        normal = address[0]
-        self.contents.remove(address)
-        if self.results.clears:
-            self.results.clear([(normal, key, None)])
-        self._merging.hot[normal] = tuple(pair for pair in held if pair[0] != namespace) if len(held) > 1 else ABSENT
-        self._merging.dirty.add(normal)
+
+def _is_apart(held: Pairs, time: int, end: int) -> bool:
+    """Return whether a record's window touches no session of a key but the last one."""
+    return not any(first <= end and time <= last for (first, last), _ in held[:-1])

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from penstock._api.windows.evictors import Evictor
 from penstock._api.windows.triggers import Trigger
 from penstock._engine.operators.expiring import declare_life
+from penstock._engine.operators.timer_times import TimerTimes, checked_timer
 from penstock._engine.protocol.rows import MIN_WATERMARK
-from penstock._engine.protocol.times import checked_time
 from penstock._engine.state.key_context import KeyContext
 from penstock._engine.state.kinds.kind import StateScope
 from penstock._engine.state.kinds.registry import kind_of
@@ -33,14 +33,16 @@ class TriggerState(Trigger.OnMergeContext, Evictor.EvictorContext):
         self,
         context: OperatorContext,
         store: MemoryStore,
-        event: Timers,
-        processing: Timers,
+        timers: tuple[Timers, Timers],
         namespaces: WindowNamespaces,
+        times: TimerTimes,
     ) -> None:
         self._context = context
         self._namespace_of = namespaces.of
         self._store = store
-        self._event, self._processing = event, processing
+        self._event, self._processing = timers
+        #: Checks the times of event-time timers.
+        self.times = times
         self._states: dict[str, State] = {}
         #: The row of the trigger's state: key and window.
         self._row = KeyContext()
@@ -92,13 +94,13 @@ class TriggerState(Trigger.OnMergeContext, Evictor.EvictorContext):
 
     def register(self, time: int, *, is_event: bool) -> None:
         """Set a timer of the current window."""
-        timers = self._event if is_event else self._processing
-        timers.register(checked_time("The time of a timer", time), self.normal, self._namespace, self.key)
+        timers, checked = (self._event, self.times.checked) if is_event else (self._processing, checked_timer)
+        timers.register(checked(time), self.normal, self._namespace, self.key)
 
     def delete(self, time: int, *, is_event: bool) -> None:
         """Delete a timer of the current window."""
-        timers = self._event if is_event else self._processing
-        timers.delete(checked_time("The time of a timer", time), self.normal, self._namespace)
+        timers, checked = (self._event, self.times.checked) if is_event else (self._processing, checked_timer)
+        timers.delete(checked(time), self.normal, self._namespace)
 
     def register_processing_time_timer(self, time: int) -> None:
         self.register(time, is_event=False)

@@ -11,7 +11,7 @@ from penstock._engine.state.rows import IN_ADDRESS
 from penstock._engine.state.table import ABSENT, MISSING
 from penstock.common.copies import own
 from penstock.common.short_repr import short_repr
-from penstock.errors import WindowResultError
+from penstock.errors import FunctionResultError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -135,4 +135,4 @@ class EvictedContents(WindowContents):
             if all(isinstance(one, TimestampedValue) for one in left):
                 return left
         call = f"{evict.__name__}() of {type(self._evictor).__qualname__}"
-        raise WindowResultError(call, self.state.operator_name, short_repr(left), "the elements that stay")
+        raise FunctionResultError(call, self.state.operator_name, short_repr(left), "the elements that stay")

@@ -35,6 +35,8 @@ class WindowResults:
     """The results of a pane without a window function: each value, or its `get_result`."""
 
     clears = False
+    #: Whether the results depend on the window, so that `begin` has to be called.
+    takes_window = False
 
     def __init__(self, function: Any, *, aggregated: bool) -> None:
         self._result = function.get_result if aggregated else None
@@ -56,12 +58,20 @@ class WindowResults:
         out.main.records.extend(results)
         out.main.timestamps.extend([timestamp] * len(results))
 
+    def emit_one(self, entry: Entry, out: SideOutputs, timestamp: int) -> None:
+        """Emit the result of one entry."""
+        value, main = entry[2], out.main
+        main.records.append(out.given(value if self._result is None else self._result(value)))
+        main.timestamps.append(timestamp)
+
     def clear(self, entries: Iterable[Entry]) -> None:
         """End a window for the keys of these entries."""
 
 
 class FunctionResults(WindowResults):
     """The results of a WindowFunction or a ProcessWindowFunction."""
+
+    takes_window = True
 
     def __init__(self, strategy: str, function: Any, window_function: Any, context: MakeContext) -> None:
         super().__init__(function, aggregated=strategy == "aggregate")
@@ -96,7 +106,11 @@ class FunctionResults(WindowResults):
             else:
                 produced = self._function.process(key, context, elements)
             if produced is not None:
+                out.function = self._function
                 out.extend(produced, timestamp)
+
+    def emit_one(self, entry: Entry, out: SideOutputs, timestamp: int) -> None:
+        self.emit((entry,), out, timestamp)
 
     def clear(self, entries: Iterable[Entry]) -> None:
         for normal, key, _ in entries:

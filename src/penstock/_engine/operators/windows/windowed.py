@@ -5,9 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penstock._engine.operators.keyed import KeyedOperator
-from penstock._engine.protocol.rows import NO_TIMESTAMP
-from penstock.common.short_repr import short_repr
-from penstock.errors import MissingTimestampError
 
 if TYPE_CHECKING:
     from penstock._engine.operators.base import EpochContext
@@ -30,11 +27,6 @@ class WindowedOperator(KeyedOperator):
         function = self.results.prepare(self.context, self.store)
         if function is not None:
             self.open_function(*function, epoch, yields=True)
-
-    def missing_timestamp(self, records: list[Any], stamps: list[int]) -> MissingTimestampError:
-        """Return the error for records of which at least one has no timestamp."""
-        record = records[stamps.index(NO_TIMESTAMP)]
-        return MissingTimestampError(self.context.operator_name, short_repr(record))
 
     def leave_keys(self) -> None:
         self.results.leave_keys()

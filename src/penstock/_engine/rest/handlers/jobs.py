@@ -76,6 +76,18 @@ class GivenUpCommittablesInfo(msgspec.Struct):
     reason: str
 
 
+class BatchRecoveryInfo(msgspec.Struct):
+    """What a batch job has taken up from drivers that were lost."""
+
+    #: Finished subtasks that their events name.
+    recorded: int
+    #: By vertex id: those that count, and did not run in this driver; and those that run again, as a result is lost.
+    recovered: dict[str, int]
+    ran_again: dict[str, int]
+    #: What is wrong with the events; "" where they are whole.
+    damage: str = ""
+
+
 class JobProgressNumbers(msgspec.Struct):
     """Penstock's own members of a job."""
 
@@ -98,6 +110,8 @@ class JobProgressNumbers(msgspec.Struct):
     #: Splits that finished readers have left unread, by the name of the source.
     unread_splits: dict[str, int] = {}
     savepoint_directory: str | None = None
+    #: Batch jobs with recovery.
+    recovery: BatchRecoveryInfo | msgspec.UnsetType = msgspec.UNSET
 
 
 class JobDetailsSummary(msgspec.Struct, rename="kebab"):
@@ -312,7 +326,20 @@ def _progress(job: JobView) -> JobProgressNumbers:
         ],
         unread_splits=job.unread_splits_by_name,
         savepoint_directory=job.configuration.get("execution.checkpointing.savepoint-dir"),
+        recovery=_recovery(job),
     )
+
+
+def _recovery(job: JobView) -> BatchRecoveryInfo | msgspec.UnsetType:
+    known = job.recovery
+    if known is None:
+        return msgspec.UNSET
+    ids = [vertex.id for vertex in job.plan.vertices]
+    recovered, ran_again = (
+        {ids[vertex]: count for vertex, count in sorted(counts.items()) if count}
+        for counts in (known.recovered, known.ran_again)
+    )
+    return BatchRecoveryInfo(known.recorded, recovered, ran_again, known.damage)
 
 
 def details(request: HandlerRequest) -> JobDetailsInfo:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from penstock._api.functions.wrong_results import refuse_none
 from penstock._api.state.descriptors import AggregatingStateDescriptor
 from penstock._api.state.kinds import AggregatingState
 from penstock._engine.state.kinds.folding import FoldedState, FoldingKind
 from penstock._engine.state.kinds.value import StoredValueState, value_in
 from penstock._engine.state.table import ABSENT
-from penstock.common.copies import own
+from penstock.common.copies import may_change, own
 
 if TYPE_CHECKING:
     from penstock._engine.state.kinds.kind import StateScope
@@ -49,6 +50,8 @@ class StoredAggregatingState(FoldedState, AggregatingState[Any, Any]):
         if before is ABSENT:
             before = own(self._function.create_accumulator())
         after = self._function.add(value, before)
+        if after is None and may_change(before):
+            refuse_none(self._function.add, before, value)
         after = after if after is before else own(after)
         self._stored.keep(after if self._held is None else self._held.value(after))
 

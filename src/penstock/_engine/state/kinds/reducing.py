@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from penstock._api.functions.wrong_results import refuse_none
 from penstock._api.state.descriptors import ReducingStateDescriptor
 from penstock._api.state.kinds import ReducingState
 from penstock._engine.state.kinds.folding import FoldedState, FoldingKind
 from penstock._engine.state.kinds.value import value_in
 from penstock._engine.state.table import ABSENT
-from penstock.common.copies import own
+from penstock.common.copies import may_change, own
 
 if TYPE_CHECKING:
     from penstock._engine.state.kinds.kind import StateScope
@@ -47,7 +48,10 @@ class StoredReducingState(FoldedState, ReducingState[Any]):
     def add(self, value: Any) -> None:
         before = self._stored.held()
         # A function may change and return its first argument, and may return one object for all keys.
-        after = value if before is ABSENT else self._reduce(before, value)
+        if before is ABSENT:
+            after = value
+        elif (after := self._reduce(before, value)) is None and may_change(before):
+            refuse_none(self._reduce, before, value)
         after = after if after is before else own(after)
         self._stored.update(after if self._held is None else self._held.value(after))
 

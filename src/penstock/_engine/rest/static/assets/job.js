@@ -64,6 +64,16 @@ function lost({ operator, uid, first_checkpoint_id: first, last_checkpoint_id: l
   return `${operator} (uid ${uid}), ${checkpoints}: ${count(committables)} in no output, ${reason}`;
 }
 
+/** Returns a fact of some subtasks of a recovered batch job, with their operators. */
+function subtasksOf(title, vertices, counts = {}) {
+  const rows = vertices.filter(({ id }) => counts[id]);
+  return rows.length > 0 && [
+    title,
+    count(rows.reduce((sum, { id }) => sum + counts[id], 0)),
+    rows.map(({ id, name }) => `${name}: ${count(counts[id])}`).join("\n"),
+  ];
+}
+
 function figures({ job, vertices }, state) {
   const { penstock } = job;
   const late = Object.entries(penstock.late_records_dropped);
@@ -90,6 +100,9 @@ function figures({ job, vertices }, state) {
       count(unread.reduce((sum, [, splits]) => sum + splits, 0)),
       unread.map(([source, splits]) => `${source}: ${count(splits)}, its reader finished before`).join("\n"),
     ],
+    subtasksOf("Subtasks recovered", vertices, penstock.recovery?.recovered),
+    subtasksOf("Subtasks run again", vertices, penstock.recovery?.ran_again),
+    penstock.recovery?.damage && ["Events", "damaged", penstock.recovery.damage],
     ["Last checkpoint", penstock.checkpoint_id ? `#${penstock.checkpoint_id}` : "none yet"],
     penstock.restarts > 0 && ["Restarts", count(penstock.restarts)],
     ["Job id", copyable(job.jid, "the job id")],

@@ -1,0 +1,124 @@
+"""What a batch job with recovery loses with its driver, and what the recovery costs where nothing is lost.
+
+    python benchmarks/recovery.py                               about a quarter of an hour
+    python benchmarks/recovery.py --seconds 8 --records 100000 --rounds 1     small
+
+A job of 60 s, once with one long last stage and once with ten short ones, is killed at 90 % of its time and started
+again: that may take its start-up and the time of the tasks that had not finished, and 10 % more. Its records take time
+and no processor, so other programs on the machine disturb little. The price is the time of a job with real work with
+recovery beside that without it, in turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+from figures import Figures
+
+PROGRAM = Path(__file__).parent / "programs" / "penstock_recovery.py"
+SLOTS = 2
+KILLED_AT = 0.9
+
+
+class Run:
+    """One process of the job."""
+
+    def __init__(self, place: Path, shape: str, size: int, recovery: str = "on") -> None:
+        self.notes = place / "notes"
+        self._before = self._named("began")
+        self.began_s = time.time()
+        command = [sys.executable, str(PROGRAM), str(place), shape, str(size), recovery]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+
+    def end(self) -> tuple[float, list[float]]:
+        """Wait for the end; return the seconds since the begin, and the figures of the program."""
+        told, _ = self.process.communicate()
+        if self.process.returncode:
+            sys.exit("the job has failed")
+        return time.time() - self.began_s, [float(figure) for figure in told.split()[-3:]]
+
+    def kill(self) -> None:
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.communicate()
+
+    @property
+    def start_up_s(self) -> float | None:
+        """The time to the first task."""
+        first = min((at for name, at in self._named("began").items() if name not in self._before), default=None)
+        return None if first is None else first - self.began_s
+
+    def tasks(self) -> dict[str, float]:
+        """Return the times of the tasks that have come to their end, by stage and subtask."""
+        began, ended = self._named("began"), self._named("ended")
+        return {name.rpartition("-")[0]: ended[name] - began[name] for name in ended}
+
+    def _named(self, end: str) -> dict[str, float]:
+        paths = self.notes.glob(f"*-{end}") if self.notes.exists() else ()
+        return {path.name.removesuffix(f"-{end}"): path.stat().st_mtime for path in paths}
+
+
+def restart(figures: Figures, shape: str, seconds: int) -> None:
+    """Kill a job, start it again, and compare what that takes with what it may take."""
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as scratch:
+        whole = Run(Path(scratch) / "whole", shape, seconds)
+        whole_s, _ = whole.end()
+        start_up_s, tasks = whole.start_up_s or 0.0, whole.tasks()
+        killed = Run(Path(scratch) / "killed", shape, seconds)
+        while killed.start_up_s is None:
+            time.sleep(0.1)
+        at_s = killed.start_up_s + KILLED_AT * (whole_s - start_up_s)
+        time.sleep(max(0.0, killed.began_s + at_s - time.time()))
+        killed.kill()
+        done = killed.tasks()
+        again_s, _ = Run(Path(scratch) / "killed", shape, seconds).end()
+    unfinished_s = sum(taken for name, taken in tasks.items() if name not in done) / SLOTS
+    may_s = 1.1 * (start_up_s + unfinished_s)
+    value = f"{again_s:.1f} s of {whole_s:.1f} s; start-up {start_up_s:.1f} s, unfinished tasks {unfinished_s:.1f} s"
+    figures.add(f"{shape}: restart after a kill at 90 %", value, f"{may_s:.1f} s", met=again_s <= may_s)
+
+
+def price(figures: Figures, records: int, rounds: int) -> None:
+    """Run a job with recovery and without it in turns."""
+    times, processor, own, waits = list[float](), list[float](), list[float](), list[float]()
+    lasted = list[float]()
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as scratch:
+        for number in range(rounds):
+            (off_s, (off_cpu, _, _)), (on_s, (on_cpu, store_cpu, wait_ms)) = (
+                Run(Path(scratch) / f"{number}-{mode}", "work", records, mode).end() for mode in ("off", "on")
+            )
+            lasted.append(off_s)
+            times.append(on_s / off_s)
+            processor.append(on_cpu / off_cpu)
+            own.append(store_cpu / on_cpu)
+            waits.append(wait_ms)
+    told = ", ".join(f"{ratio:.2f}" for ratio in times)
+    what = f"switched on beside off, {records:,} records, {median(lasted):.0f} s"
+    figures.add(what, f"{told} x the time", "1.3", met=median(times) <= 1.3)
+    figures.add("the same, processor time of the driver's process", f"{median(processor):.2f} x")
+    figures.add("event store's threads, of that", f"{100 * median(own):.2f} %", "1 %", met=median(own) <= 0.01)
+    figures.add("longest time that the main loop gives to the store", f"{max(waits):.2f} ms")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seconds", type=int, default=60, help="of the jobs that are killed")
+    parser.add_argument("--records", type=int, default=4_000_000, help="of each source of the job with real work")
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    figures = Figures("Recovery of batch jobs")
+    for shape in ("long", "short"):
+        restart(figures, shape, options.seconds)
+    price(figures, options.records, options.rounds)
+    return figures.show()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

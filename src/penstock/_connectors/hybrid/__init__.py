@@ -1,0 +1,1 @@
+"""A source that reads several sources, one after the other."""

@@ -1,0 +1,232 @@
+"""The Kafka sink's committer: one transaction for each checkpoint, which also says that it was made.
+
+The transaction commits the checkpoint's id as an offset of a consumer group that nobody else has, the marker. It is
+read before, behind `init_transactions`, by which Kafka ends or aborts what an earlier producer of the same
+transactional id had open. So whether a checkpoint was committed, and committing it, is one atomic step.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from penstock._api.connectors.committer import Committer
+from penstock._connectors.kafka.blocks import decoded, digest_of
+from penstock._connectors.kafka.clients import REQUEST_S, Connection, Tries, connector_error, library, make_consumer
+from penstock._connectors.kafka.producing import RecordProducer
+from penstock.common.redaction import hiding, shown_text
+from penstock.errors import KafkaTransactionError, LostCommittableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from penstock._api.connectors.committer import CommitRequest, CommitterInitContext
+    from penstock._connectors.kafka.blocks import KafkaBlock
+    from penstock._connectors.kafka.serializing import OutRecord
+
+_log = hiding(logging.getLogger("penstock.kafka"))
+
+#: Errors of a producer whose name another one has taken.
+_FENCED: Final = frozenset({"_FENCED", "INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"})
+#: Seconds that an abort may take.
+_ABORT_S: Final = 10.0
+
+
+class KafkaCommitter(Committer["KafkaBlock"]):
+    """Publishes the blocks of a checkpoint in one transaction.
+
+    Args:
+        context: The committer's context.
+        properties: Of the clients.
+        prefix: How transactional ids and markers begin.
+        timeout_ms: The timeout of a transaction.
+    """
+
+    def __init__(
+        self, context: CommitterInitContext, properties: Mapping[str, str], prefix: str, timeout_ms: int
+    ) -> None:
+        self._context, self._properties, self._prefix = context, dict(properties), prefix
+        self._timeout_ms = timeout_ms
+        #: By the name of the committer, which is the run that staged.
+        self._publishers: dict[str, _Publisher] = {}
+
+    def commit(self, requests: Collection[CommitRequest[KafkaBlock]]) -> None:
+        """Publish a checkpoint.
+
+        Raises:
+            KafkaConnectorError: Kafka does not take it; the job starts again and tries again.
+            LostCommittableError: A staged block is gone or damaged, and was not published.
+        """
+        by_run: dict[tuple[str, str, str], list[CommitRequest[KafkaBlock]]] = {}
+        for request in requests:
+            block = request.get_committable()
+            by_run.setdefault((block.job_id, block.sink, block.run_id), []).append(request)
+        for origin, group in by_run.items():
+            name = committer_name(self._prefix, *origin)
+            publisher = self._publishers.get(name)
+            if publisher is None:
+                publisher = self._publishers[name] = _Publisher(name, self._properties, self._timeout_ms)
+            try:
+                self._publish(publisher, group)
+            except BaseException:
+                self._drop(name)
+                raise
+            if origin[2] != self._context.run_id:  # it commits no more
+                self._drop(name)
+
+    def _publish(self, publisher: _Publisher, requests: Sequence[CommitRequest[KafkaBlock]]) -> None:
+        checkpoint_id = requests[0].checkpoint_id
+        blocks = [request.get_committable() for request in requests]
+        names = hashlib.sha256(b"".join(block.token.encode() + block.digest for block in blocks)).hexdigest()[:32]
+        topic = min(block.topic for block in blocks)
+        publisher.begin()
+        marked = publisher.marker(topic)
+        if marked is not None and _is_done(marked, checkpoint_id, names, may_be=requests[0].may_be_committed):
+            for request in requests:
+                request.signal_already_committed()
+            return
+        publisher.publish((self._records(block) for block in blocks), topic, checkpoint_id, names)
+
+    def _records(self, block: KafkaBlock) -> list[OutRecord]:
+        data = block.data if block.name is None else self._context.read_staged(block.name)
+        what = f"A block of records for {block.topic}"
+        if data is None:
+            raise LostCommittableError(what, f"what was staged as {block.name} is gone")
+        if digest_of(data) != block.digest:
+            raise LostCommittableError(what, f"what was staged as {block.name} has been changed")
+        try:
+            return decoded(data)
+        except msgspec.DecodeError as error:
+            raise LostCommittableError(what, f"what was staged cannot be read: {error}") from None
+
+    def _drop(self, name: str) -> None:
+        self._publishers.pop(name).close()
+
+    def close(self) -> None:
+        """Close all clients; no transaction is open."""
+        for name in list(self._publishers):
+            self._drop(name)
+
+
+def committer_name(prefix: str, job_id: str, sink: str, run_id: str) -> str:
+    """Return the transactional id of a committer, which is also the consumer group of its marker.
+
+    A driver that takes a job over commits what the one before has left under that one's name, and so fences it.
+
+    Example:
+        >>> committer_name("penstock", "job", "sink", "run")
+        'penstock-job-1978baf2c153-run'
+    """
+    return f"{prefix}-{job_id}-{hashlib.sha256(sink.encode()).hexdigest()[:12]}-{run_id}"
+
+
+def _is_done(marked: tuple[int, str], checkpoint_id: int, names: str, *, may_be: bool) -> bool:
+    """Tell whether a marker says that a checkpoint was committed.
+
+    A run commits its checkpoints in their order. The marker of this very id counts only with the same blocks, and a
+    later one only if this is no first try, as checkpoints of a run that went back are others.
+    """
+    number, marked_names = marked
+    return marked_names == names if number == checkpoint_id else number > checkpoint_id and may_be
+
+
+class _Publisher:
+    """A transactional producer, and the marker of its committer."""
+
+    def __init__(self, name: str, properties: Mapping[str, str], timeout_ms: int) -> None:
+        self._name, self._properties, self._timeout_ms = name, properties, timeout_ms
+        self._producer: RecordProducer | None = None
+        self._connection = Connection("The Kafka sink's committer")
+        self._marker: Any = None
+
+    def begin(self) -> None:
+        """Connect, and end what an earlier producer of this name has left open."""
+        if self._producer is not None:
+            return
+        timeout = str(self._timeout_ms)
+        self._marker = make_consumer(
+            {**self._properties, "group.id": self._name, "isolation.level": "read_committed"},
+            self._connection,
+            **{"enable.auto.commit": "false", "allow.auto.create.topics": "false"},
+        )
+        names = {"transactional.id": self._name, "transaction.timeout.ms": timeout}
+        self._producer = RecordProducer(self._properties, "Publishing into Kafka", **names)
+        self._call("Taking over the transactions of the committer", self._producer.client.init_transactions)
+
+    def marker(self, topic: str) -> tuple[int, str] | None:
+        """Return the last committed checkpoint, and the names of its blocks; None if there is none."""
+        try:
+            [found] = self._marker.committed([library().TopicPartition(topic, 0)], timeout=REQUEST_S)
+        except library().KafkaException as error:
+            raise connector_error("Reading which checkpoint is committed", error, self._connection) from None
+        if found.error is not None:
+            raise connector_error("Reading which checkpoint is committed", found.error, self._connection)
+        return None if found.offset < 0 else (found.offset, found.metadata or "")
+
+    def publish(self, blocks: Any, topic: str, checkpoint_id: int, names: str) -> None:
+        """Send blocks and the marker in one transaction."""
+        assert self._producer is not None
+        producer, client = self._producer, self._producer.client
+        self._call("Beginning a transaction", lambda timeout: client.begin_transaction())
+        try:
+            for records in blocks:
+                producer.send(records)
+            marker = library().TopicPartition(topic, 0, checkpoint_id, names)
+            group = self._marker.consumer_group_metadata()
+            self._call(
+                f"Adding the checkpoint to the transaction, as an offset of {topic}",
+                lambda timeout: client.send_offsets_to_transaction([marker], group, timeout),
+            )
+            self._call("Committing a transaction", client.commit_transaction)
+        except BaseException:
+            self._abort()
+            raise
+        producer.check()
+
+    def _abort(self) -> None:
+        """Abort, so that readers need not wait for the timeout; the next producer of this name does it, too."""
+        assert self._producer is not None
+        try:
+            self._producer.client.abort_transaction(_ABORT_S)
+        except library().KafkaException as error:
+            _log.info("A transaction was not aborted: %s", shown_text(str(error.args[0].str())))
+
+    def _call(self, what: str, call: Callable[[float], Any]) -> None:
+        """Call again what Kafka could not do yet, up to the timeout of a transaction."""
+        assert self._producer is not None
+        tries = Tries(self._timeout_ms / 1000)
+        while True:
+            try:
+                call(tries.timeout_s)
+            except library().KafkaException as error:
+                self._producer.serve()
+                self._producer.connection.check()
+                cause = error.args[0]
+                if not cause.retriable() or not tries.go_on():
+                    if cause.name() not in _FENCED:
+                        self._producer.check()  # a record that was refused says more
+                    raise _transaction_error(what, cause, self._producer.connection) from None
+            else:
+                return
+
+    def close(self) -> None:
+        """Close both clients."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.close()
+        marker, self._marker = self._marker, None
+        if marker is not None:
+            marker.close()
+
+
+def _transaction_error(what: str, cause: Any, connection: Connection) -> KafkaTransactionError:
+    name = cause.name()
+    reason = connector_error(what, cause, connection).reason
+    if name in _FENCED:
+        reason = f"{reason}; another driver of this job has taken over, or a transaction took longer than its timeout"
+    if name == "INVALID_TRANSACTION_TIMEOUT":
+        reason = f"{reason}; set transaction.timeout.ms to at most the brokers' transaction.max.timeout.ms"
+    return KafkaTransactionError(what, reason)

@@ -1,0 +1,118 @@
+"""Hands records to a producer, and learns which of them it could not deliver."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock._connectors.kafka.clients import (
+    UNKNOWN_TOPICS,
+    Connection,
+    connector_error,
+    library,
+    make_producer,
+)
+from penstock.common.redaction import shown_text
+from penstock.errors import KafkaRecordError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from penstock._connectors.kafka.serializing import OutRecord
+
+#: Seconds that a full queue is waited for before the connection is looked at.
+_PAUSE_S: Final = 0.1
+#: Keys land where Java's default partitioner puts them.
+_DEFAULTS: Final = {"partitioner": "murmur2_random", "linger.ms": "5", "queue.buffering.max.kbytes": "131072"}
+
+
+class RecordProducer:
+    """A producer, its connection and its failures.
+
+    Args:
+        properties: Of the client.
+        what: What it is for, for messages.
+        more: Further properties, which have the last word.
+    """
+
+    def __init__(self, properties: Mapping[str, str], what: str, **more: str) -> None:
+        self._what = what
+        self.connection = Connection(what)
+        #: The first error of a record that could not be delivered, and its topic.
+        self._failure: tuple[Any, str] | None = None
+        given = {**_DEFAULTS, **properties}
+        # Delivered records are not told one by one, which would cost a call of Python for each.
+        reports = {"delivery.report.only.error": True, "on_delivery": self._delivered}
+        self.client: Any = make_producer(given, self.connection, **reports, **more)
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        if error is not None and self._failure is None:
+            self._failure = error, str(message.topic())
+
+    def send(self, records: Iterable[OutRecord]) -> None:
+        """Queue records, and wait where the queue is full.
+
+        Raises:
+            KafkaConnectorError: The client refuses one, or could not deliver an earlier one.
+        """
+        produce, client = self.client.produce, self.client
+        for record in records:
+            topic, value, key, timestamp, headers, partition = record
+            arguments: dict[str, Any] = {}
+            if timestamp is not None and timestamp >= 0:
+                arguments["timestamp"] = timestamp
+            if headers is not None:
+                arguments["headers"] = list(headers)
+            if partition is not None:
+                arguments["partition"] = partition
+            while True:
+                try:
+                    produce(topic, value, key, **arguments)
+                except BufferError:
+                    client.poll(_PAUSE_S)
+                    self.check()
+                except library().KafkaException as error:
+                    if error.args[0].name() in UNKNOWN_TOPICS:
+                        raise connector_error(f"{self._what}, topic {topic}", error.args[0], self.connection) from None
+                    text = shown_text(str(error.args[0].str())).removesuffix(".")
+                    raise KafkaRecordError(f"Writing a record into {topic}", text) from None
+                else:
+                    break
+        client.poll(0)
+        self.check()
+
+    def check(self) -> None:
+        """Raise the first failure.
+
+        Raises:
+            KafkaConnectorError: A record could not be delivered, or the broker refuses the connection.
+        """
+        if self._failure is not None:
+            error, topic = self._failure
+            raise connector_error(f"{self._what}, topic {topic}", error, self.connection)
+        self.connection.check()
+
+    def flush(self) -> None:
+        """Wait until all records are delivered, as long as the client tries (`delivery.timeout.ms`).
+
+        Raises:
+            KafkaConnectorError: One could not be delivered.
+        """
+        while self.client.flush(1.0):
+            self.check()
+        self.check()
+
+    def serve(self) -> None:
+        """Serve the callbacks, which say why a call has failed; a fatal error is that of the call."""
+        with contextlib.suppress(library().KafkaException):
+            self.client.poll(0)
+
+    def close(self) -> None:
+        """Let go of the client, with what is queued."""
+        client, self.client = self.client, None
+        if client is not None:
+            client.purge()
+            with contextlib.suppress(library().KafkaException), warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)  # a fenced producer says so once more
+                client.close()

@@ -1,0 +1,1 @@
+"""Tables of a lake: Delta and Iceberg."""

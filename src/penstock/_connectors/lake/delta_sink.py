@@ -1,0 +1,203 @@
+"""A sink that appends to a Delta table, each checkpoint as one version of the table (decision 56)."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import time
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from penstock._api.connectors.committer import GlobalCommitter, SupportsGlobalCommitter
+from penstock._api.connectors.serializer import SimpleVersionedSerializer
+from penstock._api.connectors.sink import CommittingSinkWriter, Sink
+from penstock._connectors.lake.delta_table import check_writable, delta_options, deltalake, folder_of
+from penstock._formats.parquet import ParquetBulkWriters
+from penstock._shelf import show
+from penstock.common.paths import absolute_path, scheme_of
+from penstock.errors import LostCommittableError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from penstock._api.connectors.committer import CommitRequest, CommitterInitContext
+    from penstock._api.connectors.sink import BatchContext, SinkWriterContext, WriterInitContext
+    from penstock.common.serialization import BulkWriter
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A Parquet file that stands in the table's folder, and in no version of the table yet."""
+
+    path: str
+    size: int
+    rows: int
+    #: The run that has written it: with the sink, the name under which the table records checkpoints.
+    application: str
+
+
+class DataFileSerializer(SimpleVersionedSerializer[DataFile]):
+    """Writes plain data, so that classes may move."""
+
+    def get_version(self) -> int:
+        """Return 2; version 1 was a pickle of the class at another place."""
+        return 2
+
+    def serialize(self, obj: DataFile) -> bytes:
+        """Return the bytes of a file's description."""
+        return pickle.dumps((obj.path, obj.size, obj.rows, obj.application))
+
+    def deserialize(self, version: int, serialized: bytes) -> DataFile:
+        """Return the description from its bytes."""
+        del version
+        return DataFile(*pickle.loads(serialized))
+
+
+class DeltaSink(Sink[Any], SupportsGlobalCommitter[DataFile]):
+    """Appends each record to a Delta table exactly once.
+
+    Writers put Parquet files into the table's folder. Once a checkpoint is durable, one version of the table adds all
+    of its files, and records the checkpoint's number in the same step. A commit asks the table for that number first.
+    Files of attempts that failed are in no version; ``DeltaTable.vacuum`` removes them. Needs ``penstock[delta]``.
+
+    Args:
+        table_uri: The table's folder, local or in an object store. A table that does not exist is made.
+        schema: Names and types of the columns; records are dicts or Rows.
+        storage_options: Those of deltalake, for object stores; by default the job's ``s3.…`` keys.
+
+    Raises:
+        MissingExtraError: deltalake is not installed.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> sink = DeltaSink("/data/items", pa.schema([("id", pa.int64())]))
+    """
+
+    def __init__(self, table_uri: str, schema: pa.Schema, storage_options: Mapping[str, str] | None = None) -> None:
+        deltalake()
+        self._uri, self._schema = absolute_path(table_uri), schema
+        self._options = dict(storage_options or {})
+
+    def storage_paths(self) -> tuple[str, ...]:
+        """Return the table's folder; one in an object store is reached by options of its own."""
+        return () if scheme_of(self._uri) else (self._uri,)
+
+    def create_writer(self, context: WriterInitContext) -> _DeltaWriter:
+        """Make a writer of Parquet files."""
+        return _DeltaWriter(context, self._uri, self._schema, delta_options(self._uri, self._options))
+
+    def create_global_committer(self, context: CommitterInitContext) -> _DeltaCommitter:
+        """Make the committer, which makes a table that does not exist.
+
+        Raises:
+            UnsupportedTableError: The table is partitioned, or has other columns.
+        """
+        return _DeltaCommitter(context, self._uri, self._schema, delta_options(self._uri, self._options))
+
+    def get_committable_serializer(self) -> DataFileSerializer:
+        """Return the serializer of descriptions of files."""
+        return DataFileSerializer()
+
+
+class _DeltaWriter(CommittingSinkWriter[Any, DataFile]):
+    """Writes one Parquet file in each epoch."""
+
+    takes_batches = True
+
+    def __init__(self, context: WriterInitContext, uri: str, schema: pa.Schema, options: Mapping[str, str]) -> None:
+        self._context = context
+        self._factory, self._files = ParquetBulkWriters.for_schema(schema), folder_of(uri, options, make=True)
+        self._path = ""
+        self._stream: Any = None
+        self._writer: BulkWriter | None = None
+        self._rows = 0
+        self._finished: list[DataFile] = []
+
+    def _opened(self, rows: int) -> BulkWriter:
+        if self._writer is None:
+            context = self._context
+            self._path = f"part-{context.attempt_token}-{context.subtask_id}-{uuid.uuid4().hex}.parquet"
+            self._stream = self._files.open_output_stream(self._path)
+            self._writer = self._factory.create(self._stream)
+        self._rows += rows
+        return self._writer
+
+    def write(self, element: Any, context: SinkWriterContext) -> None:
+        del context
+        self.write_all([element])
+
+    def write_all(self, elements: list[Any], timestamps: Sequence[int | None] | None = None) -> None:
+        del timestamps
+        self._opened(len(elements)).add_elements(elements)
+
+    def write_batch(self, batch: pa.RecordBatch, context: BatchContext) -> None:
+        if context.has_names:
+            self._opened(batch.num_rows).add_batch(batch, context.records)
+        else:
+            self.write_all(context.records())
+
+    def flush(self, end_of_input: bool) -> None:
+        del end_of_input
+        if self._writer is None:
+            return
+        self._writer.finish()
+        size = self._stream.tell()
+        self._stream.close()
+        context = self._context
+        application = f"penstock-{context.job_id}-{context.operator_uid}-{context.run_id}"
+        self._finished.append(DataFile(self._path, size, self._rows, application))
+        self._writer, self._stream, self._rows = None, None, 0
+
+    def prepare_commit(self) -> list[DataFile]:
+        finished, self._finished = self._finished, []
+        return finished
+
+    def close(self) -> None:
+        stream, self._stream, self._writer = self._stream, None, None
+        if stream is not None:
+            stream.close()
+
+
+class _DeltaCommitter(GlobalCommitter[DataFile]):
+    def __init__(self, context: CommitterInitContext, uri: str, schema: pa.Schema, options: Mapping[str, str]) -> None:
+        del context
+        self._uri, self._schema, self._options = uri, schema, dict(options)
+        self._files = folder_of(uri, options, make=True)
+        library = deltalake()
+        if library.DeltaTable.is_deltatable(uri, self._options or None):
+            check_writable(library.DeltaTable(uri, storage_options=self._options or None), schema)
+
+    def commit(self, requests: Collection[CommitRequest[DataFile]]) -> None:
+        """Add the files of one checkpoint as one version, unless the table has recorded the checkpoint.
+
+        Raises:
+            LostCommittableError: A file is gone, or has another length.
+            UnsupportedTableError: The table has been given other columns since the files were written.
+        """
+        library = deltalake()
+        files = [request.get_committable() for request in requests]
+        checkpoint_id, application = next(iter(requests)).checkpoint_id, files[0].application
+        table = library.DeltaTable.create(self._uri, self._schema, mode="ignore", storage_options=self._options or None)
+        recorded = table.transaction_version(application)
+        if recorded is not None and recorded >= checkpoint_id:
+            for request in requests:
+                request.signal_already_committed()
+            return
+        check_writable(table, self._schema)
+        for file, info in zip(files, self._files.get_file_info([file.path for file in files]), strict=True):
+            if info.size != file.size:
+                raise LostCommittableError(f"{self._uri}/{file.path}", f"it has {info.size} of its {file.size} bytes")
+        now = int(time.time() * 1000)
+        actions = [
+            library.transaction.AddAction(file.path, file.size, {}, now, True, json.dumps({"numRecords": file.rows}))
+            for file in files
+        ]
+        transaction = library.Transaction(application, checkpoint_id, now)
+        properties = library.CommitProperties(app_transactions=[transaction])
+        table.create_write_transaction(actions, "append", self._schema, commit_properties=properties)
+
+
+show("penstock.datastream.connectors.delta", DeltaSink)

@@ -1,0 +1,133 @@
+"""How Delta tables are reached: the library, the options of object stores, and the table's folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from penstock._connectors.lake.stores import s3_of
+from penstock.errors import LakeTableError, MissingExtraError, UnsupportedTableError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: What a reader has to know that this one knows; each other one is refused.
+_KNOWN_FEATURES = frozenset({"timestampNtz"})
+_WITHOUT_FEATURES = 3
+
+
+def deltalake() -> Any:
+    """Return the library.
+
+    Raises:
+        MissingExtraError: It is not installed.
+    """
+    try:
+        import deltalake
+    except ImportError as error:
+        raise MissingExtraError("Delta Lake", "delta", str(error)) from None
+    return cast("Any", deltalake)
+
+
+def delta_options(uri: str, given: Mapping[str, str]) -> dict[str, str]:
+    """Return the library's options for a table: those that are given, over the job's ``s3.…`` keys.
+
+    Raises:
+        PathError: The job's keys contradict each other.
+    """
+    found = s3_of(uri)
+    if found is None or given:
+        return dict(given)
+    endpoint = found.endpoint or ""
+    where = {
+        "aws_endpoint": endpoint,
+        "aws_region": found.region,
+        "aws_allow_http": "true" * endpoint.startswith("http:"),
+    }
+    keys = {"aws_access_key_id": found.access_key, "aws_secret_access_key": found.secret_key}
+    others = {"aws_session_token": found.token, "aws_virtual_hosted_style_request": found.virtual_hosted}
+    return {name: value for name, value in (where | keys | others).items() if value}
+
+
+def folder_of(uri: str, options: Mapping[str, str], *, make: bool = False) -> Any:
+    """Return the table's folder as a file system of Arrow's.
+
+    Args:
+        uri: The table's folder.
+        options: As of ``delta_options``.
+        make: Whether a local folder that does not exist is made.
+    """
+    import pyarrow.fs as arrow_fs
+
+    if "://" not in uri:
+        if make:
+            Path(uri).mkdir(parents=True, exist_ok=True)
+        return arrow_fs.SubTreeFileSystem(uri, arrow_fs.LocalFileSystem())
+    from deltalake.fs import DeltaStorageHandler
+
+    return arrow_fs.PyFileSystem(cast("Any", DeltaStorageHandler)(uri, dict(options)))
+
+
+def open_version(uri: str, version: int | None, options: Mapping[str, str]) -> Any:
+    """Return a version of a table that can be read here.
+
+    Raises:
+        LakeTableError: There is no such table or version.
+        UnsupportedTableError: Readers need a feature that this one does not have.
+    """
+    library = deltalake()
+    what = f"Reading the Delta table {uri}"
+    try:
+        table = library.DeltaTable(uri, version=version, storage_options=dict(options) or None)
+    except library.exceptions.TableNotFoundError as error:
+        raise LakeTableError(what, f"there is no table in that folder ({error})") from None
+    except (library.exceptions.DeltaError, OSError) as error:
+        which = "it" if version is None else f"its version {version}"
+        raise LakeTableError(what, f"{which} cannot be opened ({error}); versions go when the log is cleaned") from None
+    protocol = table.protocol()
+    features: set[str] = set(protocol.reader_features or ())
+    if protocol.min_reader_version > _WITHOUT_FEATURES:
+        reason = f"it needs reader version {protocol.min_reader_version}, and 3 is the highest that is known"
+        raise UnsupportedTableError(what, reason)
+    if protocol.min_reader_version == 2:  # of the time before features had names
+        features.add("columnMapping")
+    if unknown := sorted(features - _KNOWN_FEATURES):
+        reason = (
+            f"it needs the reader features {', '.join(unknown)}, which are not supported; switch them off (such as by "
+            "ALTER TABLE … DROP FEATURE) or read the table with Spark, as a DataFrame"
+        )
+        raise UnsupportedTableError(what, reason)
+    return table
+
+
+def check_writable(table: Any, schema: Any) -> None:
+    """Check that files of a schema may be appended to a table.
+
+    Raises:
+        UnsupportedTableError: The table is partitioned, or has other columns.
+    """
+    import pyarrow as pa
+
+    what = f"Writing into the Delta table {table.table_uri}"
+    if columns := table.metadata().partition_columns:
+        reason = f"it is partitioned by {', '.join(columns)}, and only tables without partitions are written"
+        raise UnsupportedTableError(what, reason)
+    there: Any = pa.schema(table.schema().to_arrow())
+    wanted = library_schema(schema)
+    for field in wanted:
+        place = there.get_field_index(field.name)
+        if place < 0 or there.field(place).type != field.type:
+            found = "has no such column" if place < 0 else f"has it as {there.field(place).type}"
+            reason = f"the sink's column {field.name!r} is {field.type}, and the table {found}; give it its schema"
+            raise UnsupportedTableError(what, reason)
+    missing = [field.name for field in there if not field.nullable and field.name not in wanted.names]
+    if missing:
+        raise UnsupportedTableError(what, f"the sink's schema lacks {', '.join(missing)}, which must not be null")
+
+
+def library_schema(schema: Any) -> Any:
+    """Return a schema with the types that it has when a Delta table was made of it."""
+    import pyarrow as pa
+    from deltalake import Schema
+
+    return pa.schema(cast("Any", Schema.from_arrow(schema).to_arrow()))

@@ -1,0 +1,46 @@
+"""The access to S3 of a job, as the libraries of tables need it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from penstock.common.paths import scheme_of
+from penstock.common.s3 import SCHEMES, is_s3_setting, s3_access
+from penstock.common.store_options import store_options
+from penstock.errors import CheckpointStorageError, PathError
+
+
+@dataclass(frozen=True, slots=True)
+class S3Settings:
+    """Where S3 is, and the keys; None where the library's own defaults count."""
+
+    endpoint: str | None
+    region: str | None
+    virtual_hosted: str | None
+    access_key: str | None
+    secret_key: str | None = field(default=None, repr=False)
+    token: str | None = field(default=None, repr=False)
+
+
+def s3_of(url: str) -> S3Settings | None:
+    """Return the job's settings for a URL; None where it is not in S3, or the job has none.
+
+    Raises:
+        PathError: The settings contradict each other.
+    """
+    settings = {key: value for key, value in store_options().items() if is_s3_setting(key)}
+    if scheme_of(url) not in SCHEMES or not settings:
+        return None
+    try:
+        access = s3_access(url, {**settings, "s3.path.style.access": settings.get("s3.path.style.access", "true")})
+    except CheckpointStorageError as error:
+        raise PathError(url, error.reason) from None
+    keys = access.credentials() if access.credentials is not None else None
+    return S3Settings(
+        access.config.get("aws_endpoint"),
+        access.config.get("aws_region"),
+        access.config.get("aws_virtual_hosted_style_request"),
+        keys["access_key_id"] if keys else None,
+        keys["secret_access_key"] if keys else None,
+        (keys.get("token") or None) if keys else None,
+    )

@@ -1,0 +1,128 @@
+"""Publishes staged tables: one transaction for each checkpoint, which notes them in the table of commits."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+import psycopg
+
+from penstock._api.connectors.committer import Committer
+from penstock._connectors.postgres.client import Session, one, quoted, run
+from penstock._connectors.postgres.staging import COMMITS, SinkOptions, StagedTable, Target, staged_tables
+from penstock.errors import DatabaseError, LostCommittableError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from penstock._api.connectors.committer import CommitRequest, CommitterInitContext
+
+_LOG = logging.getLogger(__name__)
+#: How long it is known that a staged table was published.
+_KEPT_DAYS: Final = 90
+_DAY_S: Final = 24 * 3600
+_TABLE: Final = """
+CREATE TABLE IF NOT EXISTS {} (
+  staged text PRIMARY KEY, job_id text NOT NULL, operator_uid text NOT NULL, checkpoint_id bigint NOT NULL,
+  rows bigint NOT NULL, committed_at timestamptz NOT NULL DEFAULT now())"""
+_NOTE: Final = """
+INSERT INTO {} (staged, job_id, operator_uid, checkpoint_id, rows) VALUES (%s, %s, %s, %s, %s)
+ON CONFLICT (staged) DO NOTHING RETURNING true"""
+
+
+class PostgresCommitter(Committer[StagedTable]):
+    """Publishes the staged tables of one sink; it may be interrupted and repeated at any point.
+
+    The note of a commit is the first statement of its transaction: of two drivers that publish the same table the
+    second waits for the first, and then finds its note.
+
+    Args:
+        options: What the sink writes.
+        context: The committer's context.
+    """
+
+    def __init__(self, options: SinkOptions, context: CommitterInitContext) -> None:
+        self._session = Session(options.address, f"Publishing rows of {options.table}")
+        self._options = options
+        self._job_id, self._uid = context.job_id, context.operator_uid
+        self._runs = frozenset((*context.earlier_runs, context.run_id))
+        self._committed: int | None = None
+        self._rows = context.metric_group.counter("rowsCommitted")
+        self._target = self._session.repeat(self._prepare)
+        self._commits = quoted(self._target.schema, COMMITS)
+
+    def _prepare(self, connection: psycopg.Connection[tuple[Any, ...]]) -> Target:
+        """Look at the table, so that a job that cannot write it does not begin, and make the table of commits."""
+        target = Target(connection, self._options)
+        commits = quoted(target.schema, COMMITS)
+        (found,) = one(connection, "SELECT to_regclass(%s) IS NOT NULL", (commits.replace("%%", "%"),))
+        if not found:
+            try:
+                run(connection, _TABLE.format(commits))
+            except psycopg.errors.UniqueViolation:  # another job makes it at the same time
+                run(connection, _TABLE.format(commits))
+        return target
+
+    def commit(self, requests: Collection[CommitRequest[StagedTable]]) -> None:
+        """Publish the staged tables of a checkpoint, all of them or none.
+
+        Raises:
+            LostCommittableError: A staged table is gone, and no commit of it is noted.
+            DatabaseError: The server refuses it, or does not answer.
+        """
+        if not requests:
+            return
+
+        def publish(connection: psycopg.Connection[tuple[Any, ...]]) -> list[CommitRequest[StagedTable]]:
+            with connection.transaction():
+                return [request for request in requests if not self._publish(connection, request)]
+
+        # After a lost connection nobody knows whether the transaction counts: its notes say so to the next one.
+        for request in self._session.repeat(publish):
+            request.signal_already_committed()
+        first, self._committed = self._committed is None, max(request.checkpoint_id for request in requests)
+        self._rows.inc(sum(request.get_committable().rows for request in requests))
+        if first:
+            self._sweep()
+
+    def _publish(self, connection: psycopg.Connection[tuple[Any, ...]], request: CommitRequest[StagedTable]) -> bool:
+        """Publish one staged table; False if that was done before."""
+        table = request.get_committable()
+        staged = quoted(table.schema, table.name)
+        note = (table.name, self._job_id, self._uid, request.checkpoint_id, table.rows)
+        if run(connection, _NOTE.format(self._commits), note).fetchone() is None:
+            return False
+        look = "SELECT to_regclass(%s) IS NOT NULL, extract(epoch FROM now())::float8"
+        is_there, now_s = one(connection, look, (staged.replace("%%", "%"),))
+        if not is_there:
+            if request.may_be_committed and table.staged_s < now_s - _KEPT_DAYS * _DAY_S:
+                _LOG.warning("%s was staged so long ago that its commit is no longer noted; it counts as done.", table)
+                return False
+            reason = f"the table {table.schema}.{table.name} in which its rows were staged is gone"
+            raise LostCommittableError(f"What checkpoint {request.checkpoint_id} has for {self._options.table}", reason)
+        self._target.publish(connection, staged)
+        run(connection, f"DROP TABLE {staged}")
+        return True
+
+    def _sweep(self) -> None:
+        """Drop staged tables of attempts that never counted, and notes that are out of date."""
+        try:
+            self._session.repeat(self._drop)
+        except DatabaseError:
+            _LOG.warning("Staged tables of failed attempts stay in %s", self._target.schema, exc_info=True)
+
+    def _drop(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+        assert self._committed is not None
+        for name, maker in staged_tables(connection, self._target.schema):
+            mine = maker.job_id == self._job_id and maker.operator_uid == self._uid and maker.run_id in self._runs
+            if mine and maker.checkpoint_id <= self._committed:
+                run(connection, f"DROP TABLE IF EXISTS {quoted(self._target.schema, name)}")
+        old = f"DELETE FROM {self._commits} WHERE committed_at < now() - make_interval(days => %s)"
+        run(connection, old, (_KEPT_DAYS + 1,))
+
+    def close(self) -> None:
+        """Drop what failed attempts have staged since the start, and close the connection."""
+        if self._committed is not None:
+            self._sweep()
+            self._committed = None
+        self._session.close()

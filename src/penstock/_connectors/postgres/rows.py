@@ -1,0 +1,107 @@
+"""Turns records into rows of a table, in the order of its columns."""
+
+from __future__ import annotations
+
+import json
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from penstock._connectors.postgres.changes import PostgresChange
+from penstock.common.types import Row, RowKind
+from penstock.errors import RecordFieldError, RecordValueError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from penstock._connectors.postgres.tables import Column
+
+UPSERT, DELETE = "u", "d"
+_WAY_OUT: Final = "Map the records to the table's columns, or add a column"
+_KINDS: Final = {
+    RowKind.INSERT: UPSERT,
+    RowKind.UPDATE_AFTER: UPSERT,
+    RowKind.UPDATE_BEFORE: None,
+    RowKind.DELETE: DELETE,
+}
+
+
+class RowMaker:
+    """Makes rows of records: dicts, Rows, and tuples or lists in the order of the columns.
+
+    Args:
+        columns: The columns.
+    """
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        self._names = tuple(column.name for column in columns)
+        self._known = frozenset(self._names)
+        self._json = tuple(place for place, column in enumerate(columns) if column.is_json)
+        get = cast("Callable[[Any], Any]", itemgetter(*self._names))
+        self._get: Callable[[Any], tuple[Any, ...]] = get if len(self._names) > 1 else lambda record: (get(record),)
+
+    def rows(self, records: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Return a row for each record.
+
+        Raises:
+            RecordFieldError: A record has a field for which there is no column.
+            RecordValueError: A record is none of the known kinds.
+        """
+        width, get = len(self._names), self._get
+        try:
+            if all(type(record) is dict and len(record) == width for record in records):
+                rows = [get(record) for record in records]
+            else:
+                rows = [self._row(record) for record in records]
+        except KeyError:
+            rows = [self._row(record) for record in records]
+        return [self._with_json(row) for row in rows] if self._json else rows
+
+    def changes(self, records: Sequence[Any]) -> list[tuple[str, tuple[Any, ...]]]:
+        """Return for each record what is done with its key, and the row."""
+        found: list[tuple[str, tuple[Any, ...]]] = []
+        for record in records:
+            if isinstance(record, PostgresChange):
+                found += [(kind, self.rows([fields])[0]) for kind, fields in _parts(record)]
+            else:
+                kind = _KINDS[record.get_row_kind()] if isinstance(record, Row) else UPSERT
+                if kind is not None:
+                    found.append((kind, self.rows([record])[0]))
+        return found
+
+    def _row(self, record: Any) -> tuple[Any, ...]:
+        fields: Any = record
+        if isinstance(record, Row):
+            fields = tuple(record) if record._fields is None else record.as_dict()
+        if isinstance(fields, dict):
+            unknown = next((str(name) for name in fields if name not in self._known), None)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+            if unknown is not None:
+                raise RecordFieldError(unknown, f"{record!r:.200}", self._names, _WAY_OUT)
+            return tuple(fields.get(name) for name in self._names)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportUnknownArgumentType]
+        if not isinstance(fields, tuple | list) or len(fields) != len(self._names):  # pyright: ignore[reportUnknownArgumentType]
+            reason = "it is no dict, no Row, and no tuple with a value for each column"
+            raise RecordValueError("*", f"{record!r:.200}", ", ".join(self._names), reason, _WAY_OUT)
+        return tuple(fields)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+
+    def _with_json(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        values = list(row)
+        for place in self._json:
+            if values[place] is not None:
+                values[place] = json.dumps(values[place])
+        return tuple(values)
+
+
+def _parts(change: PostgresChange) -> list[tuple[str, dict[str, Any]]]:
+    """Return the deletes and upserts that a change of another table amounts to."""
+    if change.op == "truncate":
+        way_out = "Filter such changes out, and empty the table by hand"
+        raise RecordValueError("op", repr(change), "insert, update, delete", "it has no key", way_out)
+    if change.unchanged:
+        way_out = f"Set REPLICA IDENTITY FULL for {change.table}, so that the server sends these values"
+        reason = "the server did not send the value, which has not changed"
+        raise RecordValueError(change.unchanged[0], f"{change!r:.200}", "a value", reason, way_out)
+    parts: list[tuple[str, dict[str, Any]]] = []
+    if change.before is not None and (change.after is None or change.key_changed):
+        parts.append((DELETE, change.before))
+    if change.after is not None:
+        parts.append((UPSERT, change.after))
+    return parts

@@ -1,0 +1,256 @@
+"""Looks at a cluster before a job begins: each executor tries what the job needs of its host.
+
+What is missing there would otherwise show late, or as lost data: a folder that is not shared, for example, in which
+tasks stage what the driver then does not find. Sessions on this machine are not looked at. Decision 58 has the reasons.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import re
+import secrets
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from penstock import __version__
+from penstock._engine.graph.named_modules import modules_of
+from penstock._engine.protocol.clocks import now_ms
+from penstock._engine.spark.epoch import ANSWERS, collect
+from penstock._engine.spark.executors import core_count, listed
+from penstock._engine.spark.probe import CLOUD_VARIABLES, SHARED, Answer, Question
+from penstock._engine.spark.shared_places import marked, places_of
+from penstock._engine.spark.shipping import in_workers_of
+from penstock._engine.storage.opening import options_for_tasks, storage_options
+from penstock.common import option_table
+from penstock.common.batch_options import HA_STORAGE
+from penstock.common.task_options import EXECUTORS, EXECUTORS_TIMEOUT
+from penstock.errors import UnsuitableClusterError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    import pyarrow as pa
+
+    from penstock._engine.graph.job_graph import JobGraph
+    from penstock._engine.spark.session import SparkHandle
+    from penstock.common.configuration import Configuration
+
+_log = logging.getLogger(__name__)
+
+#: The largest difference of two clocks that does no harm to what people compare.
+_CLOCK_MS: Final = 60_000
+#: How often the executors are asked until each has answered: a busy one may miss its turn.
+_ROUNDS: Final = 5
+_LOOK_S: Final = 0.1
+_VERSIONS: Final = re.compile(r"different version: ([\d.]+) than that in driver: ([\d.]+)")
+_NO_PROGRAM: Final = re.compile(r'Cannot run program "([^"]+)"')
+_BEFORE: Final = "set PYSPARK_PYTHON in the driver's environment before the session is made"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back from one executor.
+
+    Attributes:
+        host: Its host.
+        process: What tells it from other executors.
+        python: The interpreter.
+        penstock: The version of Penstock there; None without one.
+        said: Why Penstock cannot be used there.
+        clock_ms: The time of day there.
+        answer: The rest; None where Penstock is another one.
+    """
+
+    host: str
+    process: tuple[str, str, int]
+    python: str
+    penstock: str | None
+    said: str
+    clock_ms: int
+    answer: Answer | None
+
+
+def check_cluster(
+    spark: SparkHandle, graph: JobGraph | None, configuration: Configuration, python_path: tuple[str, ...] = ()
+) -> list[Reply]:
+    """Look at all executors of a session, and return what they replied.
+
+    Args:
+        spark: The session, on a cluster.
+        graph: The job; None to look without one.
+        configuration: The job's configuration.
+        python_path: Entries of sys.path for the tasks.
+
+    Raises:
+        UnsuitableClusterError: A host lacks what the job needs, or no executor has come.
+    """
+    master = spark.session.sparkContext.master or ""
+    kept = configuration.get(option_table.CHECKPOINT_DIRECTORY) or configuration.get(HA_STORAGE)
+    if graph is not None and kept is None and _is_spread(master):
+        key = option_table.CHECKPOINT_DIRECTORY.key
+        problem = f"{key} is not set: set it to a place that all hosts share, such as s3://bucket/checkpoints"
+        raise UnsuitableClusterError(master, (problem,))
+    wait_for_executors(spark, configuration)
+    question = Question(
+        token=f".penstock-probe-{secrets.token_hex(8)}",
+        places=tuple(places_of(graph, configuration)),
+        storage_options=options_for_tasks(storage_options(configuration)),
+        variables=tuple(name for name in os.environ if name.startswith(CLOUD_VARIABLES)),
+        modules=() if graph is None else modules_of(graph),
+        python_path=python_path,
+    )
+    with marked(question, master) as asked:
+        begun = now_ms()
+        replies = _asked(spark, asked, master)
+        problems = _judged(replies, (begun, now_ms())) + _unseen(asked, replies)
+    if problems:
+        raise UnsuitableClusterError(master, tuple(dict.fromkeys(problems)))
+    return replies
+
+
+def _is_spread(master: str) -> bool:
+    """Return whether a cluster may have several hosts; Spark's own one for tests is on this machine."""
+    return not master.startswith("local")
+
+
+# ------------------------------------------------------------------------------------------------------------ executors
+
+
+def wait_for_executors(spark: SparkHandle, configuration: Configuration) -> None:
+    """Wait until as many executors have registered as the configuration says; with fewer a job begins after a time.
+
+    Raises:
+        UnsuitableClusterError: None has come. With dynamic allocation they come for the first tasks.
+    """
+    context = spark.session.sparkContext
+    if context.getConf().get("spark.dynamicAllocation.enabled", "false") == "true":
+        return
+    wanted, patience = configuration.get(EXECUTORS), configuration.get(EXECUTORS_TIMEOUT)
+    pause, end = threading.Event(), time.monotonic() + patience.to_millis() / 1000
+    while (count := len(listed(context))) < wanted and time.monotonic() < end:
+        pause.wait(_LOOK_S)
+    if not count:
+        problem = (
+            f"no executor has come within {EXECUTORS_TIMEOUT.key} = {patience}: the cluster may have no "
+            "free cores or memory for spark.executor.cores and spark.executor.memory, or its hosts cannot reach the "
+            "driver (spark.driver.host)"
+        )
+        raise UnsuitableClusterError(context.master or "", (problem,))
+    if count < wanted:
+        _log.warning(
+            "The job begins with %d of %d executors (%s); others are used as they come.",
+            *(count, wanted, EXECUTORS.key),
+        )
+
+
+def _asked(spark: SparkHandle, question: Question, master: str) -> list[Reply]:
+    """Return the reply of each executor."""
+    context = spark.session.sparkContext
+    look, known = _look(pickle.dumps(question), __version__), dict[tuple[str, str, int], Reply]()
+    for _ in range(_ROUNDS):
+        # Spark gives tasks to executors in turn, so a task for each core reaches all that are idle.
+        tasks = max(1, core_count(context))
+        try:
+            with in_workers_of(spark, question.python_path):  # those of the job, which so are started
+                frame = spark.session.range(tasks, numPartitions=tasks).mapInArrow(look, ANSWERS)
+            rows = [pickle.loads(payload) for _, payload in collect(frame)]
+        except Exception as error:  # noqa: BLE001 - py4j and PySpark raise many types
+            raise UnsuitableClusterError(master, (_words(str(error), context.pythonExec),)) from None
+        for host, process, python, penstock, said, clock_ms, answered in rows:
+            answer = None if answered is None else pickle.loads(answered)
+            known.setdefault(process, Reply(host, process, python, penstock, said, clock_ms, answer))
+        if len(known) >= len(listed(context)):
+            break
+    else:
+        _log.warning("Of %d executors %d were looked at; the others are busy.", len(listed(context)), len(known))
+    return list(known.values())
+
+
+def _look(question: bytes, version: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return a function that travels as it is written here, so that it also runs where Penstock is another one."""
+
+    def look(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import base64
+        import os
+        import pickle
+        import socket
+        import sys
+        import time
+        from pathlib import Path
+
+        import pyarrow as pa
+
+        for _ in batches:  # else Spark does not keep the worker
+            pass
+        daemon = Path(f"/proc/{os.getppid()}/stat")
+        executor = int(daemon.read_text().rpartition(")")[2].split()[1]) if daemon.exists() else os.getppid()
+        clock = time.time_ns() // 1_000_000
+        found, said, answered = None, "", None
+        try:
+            import penstock
+
+            found = str(penstock.__version__)
+            if found == version:
+                from penstock._engine.spark.probe import answer
+
+                answered = pickle.dumps(answer(pickle.loads(question)))
+        except Exception as error:  # noqa: BLE001 - what is installed there may raise anything
+            said = f"{type(error).__name__}: {error}"
+        host = socket.gethostname()
+        reply = (host, (host, str(Path.cwd()), executor), sys.executable, found, said, clock, answered)
+        text = f"0 {base64.b64encode(pickle.dumps(reply)).decode()}"
+        yield pa.RecordBatch.from_pydict({"text": [text]})
+
+    return look
+
+
+def _words(said: str, python: str) -> str:
+    """Return what is wrong where no Python task runs at all."""
+    if (versions := _VERSIONS.search(said)) is not None:
+        return f"executors run Python {versions[1]} ({python!r}), and the driver {versions[2]}; {_BEFORE}"
+    if (program := _NO_PROGRAM.search(said)) is not None:
+        return f"executors cannot run {program[1]!r}, the Python that the driver names for them; {_BEFORE}"
+    lines = [line for line in said.splitlines() if line.strip()]
+    return f"executors ran no Python task: {lines[-1].strip() if lines else 'Spark does not say why'}"
+
+
+# ------------------------------------------------------------------------------------------------------------ judgement
+
+
+def _judged(replies: list[Reply], asked_ms: tuple[int, int]) -> list[str]:
+    """Return what is wrong on the hosts, each problem once with all hosts that have it."""
+    hosts: dict[str, dict[str, None]] = {}
+    for reply in replies:
+        for problem in _problems(reply, asked_ms):
+            hosts.setdefault(problem, {})[reply.host] = None
+    return [f"host {', '.join(names)} {problem}" for problem, names in hosts.items()]
+
+
+def _problems(reply: Reply, asked_ms: tuple[int, int]) -> Iterator[str]:
+    place = f"for {reply.python}"
+    if reply.penstock is None:
+        yield f"has no Penstock {place} ({reply.said}); install version {__version__} there, or {_BEFORE}"
+    elif reply.penstock != __version__:
+        yield f"has Penstock {reply.penstock} {place}, and the driver {__version__}; install that one there"
+    elif reply.answer is None:
+        yield f"cannot use Penstock {place}: {reply.said}; install it there with all that it depends on"
+    else:
+        yield from reply.answer.problems
+    ahead = max(reply.clock_ms - asked_ms[1], asked_ms[0] - reply.clock_ms)
+    if ahead > _CLOCK_MS:
+        yield f"has a clock that differs by {ahead // 1000} s from the driver's; synchronize both (NTP)"
+
+
+def _unseen(question: Question, replies: list[Reply]) -> list[str]:
+    """Return where the driver does not find what a host has written."""
+    written = {(*one, reply.host) for reply in replies if reply.answer is not None for one in reply.answer.written}
+    return [
+        f"the driver does not find what host {host} has written to {path} of {user}; {SHARED}"
+        for user, path, name, host in sorted(written)
+        if not (Path(path) / name).exists()
+    ]

@@ -1,0 +1,253 @@
+"""Converts records, or batches of columns, to tables of a schema, for columnar files and tables."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from itertools import chain
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from penstock._formats.arrow_types import arrow_array, plain, unknown_field
+from penstock._formats.batches import as_schema
+from penstock._formats.fields import LEFT_OUT, Columns
+from penstock.common.serialization import BulkWriter
+from penstock.common.types import Row
+from penstock.errors import RecordValueError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import pyarrow as pa
+
+_ROWS = 8192
+
+_BY_SCHEMA = "Give a schema that has all fields to ParquetBulkWriters.for_schema(), or change the records"
+_BY_CASTING = "Make the value one that fits, give the column another type"
+_BY_FIRST = (
+    "Without a schema, a file has the columns of the records in its first row group: give one that has all fields to "
+    "ParquetBulkWriters.for_schema()"
+)
+
+
+class RecordTables:
+    """Collects records as tables.
+
+    Without a schema, the columns are all fields of the records up to the first ``take``, with types that hold all
+    values. They are then the columns of all later records.
+
+    Args:
+        schema: Names and types of the columns.
+        lenient: Leave out what the columns cannot hold.
+    """
+
+    def __init__(self, schema: pa.Schema | None, *, lenient: bool = False) -> None:
+        self._schema, self._lenient = schema, lenient
+        self._columns = None if schema is None else Columns(schema.names, f"{_BY_SCHEMA}; {LEFT_OUT}", lenient=lenient)
+        self._records: list[Any] = []
+        self._batches: list[Any] = []
+        #: The bytes of the tables that were not taken yet.
+        self.nbytes = 0
+
+    def add_elements(self, elements: list[Any]) -> None:
+        """Add records; raises as ``convert`` does."""
+        self._records += elements
+        if len(self._records) >= _ROWS:
+            self.convert()
+
+    def add_batch(self, batch: pa.RecordBatch, records: Callable[[], list[Any]]) -> None:
+        """Add a batch of columns, as it is where its columns are the schema's; raises as ``convert`` does."""
+        self.convert()
+        table = as_schema(batch, self._schema, lenient=self._lenient)
+        if table is None:  # then a single record does not fit, and is named; or its value can be converted
+            self.add_elements(records())
+        else:
+            self._add(table)
+
+    def take(self) -> Any:
+        """Return all records since the last call as one table; None if there are none.
+
+        Raises:
+            ValueError: Records do not fit together. Others as of ``convert``.
+        """
+        import pyarrow as pa
+
+        self.convert()
+        if not self._batches:
+            return None
+        try:
+            table = pa.concat_tables(self._batches, promote_options="permissive")
+        except pa.ArrowException as error:
+            raise self._misfit("The records of one file", error) from error
+        if self._schema is None:
+            self._schema, self._columns = table.schema, Columns(table.schema.names, _BY_FIRST)
+        self._batches, self.nbytes = [], 0
+        return table
+
+    def convert(self) -> None:
+        """Convert the records that wait, so that one that does not fit is named now.
+
+        Raises:
+            RecordFieldError: A record has a field for which there is no column.
+            RecordValueError: A record has a value that its column cannot hold.
+            ValueError: Records do not fit the columns.
+        """
+        import pyarrow as pa
+
+        records, self._records = self._records, []
+        if not records:
+            return
+        try:
+            batch = _inferred(records) if self._columns is None else self._by_columns(self._columns, records)
+        except RecordValueError:
+            raise
+        except (pa.ArrowException, TypeError, ValueError, KeyError) as error:
+            raise self._misfit(f"Records such as {records[0]!r:.200}", error) from error
+        self._add(batch)
+
+    def _add(self, table: Any) -> None:
+        self._batches.append(table)
+        self.nbytes += table.nbytes
+
+    def _by_columns(self, columns: Columns, records: list[Any]) -> Any:
+        import pyarrow as pa
+
+        assert self._schema is not None
+        values = list(zip(*map(columns.values, records), strict=True))
+        fields: list[Any] = list(self._schema)
+        typed = zip(values, fields, strict=True)
+        arrays = [self._array(records, columns, column, field) for column, field in typed]
+        return pa.table(arrays, schema=self._schema)  # pyright: ignore[reportUnknownMemberType]
+
+    def _array(self, records: list[Any], columns: Columns, values: Sequence[Any], field: Any) -> Any:
+        """Return one column of some records.
+
+        Raises:
+            RecordFieldError: A value contains a field that the column's structs lack.
+            RecordValueError: The column cannot hold a value unchanged.
+        """
+        import pyarrow as pa
+
+        if pa.types.is_nested(field.type):
+            if not self._lenient:
+                _check_inside(records, columns, field.name, values, field.type)
+            values = [plain(value) for value in values]
+        missing = None if field.nullable else next((place for place, one in enumerate(values) if one is None), None)
+        if missing is not None:
+            raise self._unfit(records[missing], field, "it is null or left out, and the column takes no nulls")
+        make: Callable[[Sequence[Any], Any], Any] = pa.array if self._lenient else arrow_array
+        try:
+            return make(values, field.type)
+        except _misfits() as error:
+            record, told = _first_misfit(records, values, make, field.type) or (records[0], str(error))
+            raise self._unfit(record, field, told) from error
+
+    def _unfit(self, record: Any, field: Any, reason: str) -> RecordValueError:
+        way_out = (
+            _BY_CASTING if self._lenient else f"{_BY_CASTING}, or set lenient=True to let what does not fit be cut"
+        )
+        return RecordValueError(field.name, f"{record!r:.200}", str(field.type), reason.rstrip("."), way_out)
+
+    def _misfit(self, what: str, error: Exception) -> ValueError:
+        names = "not known yet"
+        if self._schema is not None:
+            names = ", ".join(map("{}: {}".format, self._schema.names, self._schema.types))
+        return ValueError(f"{what} do not fit the file's columns ({names}): {error}. {_BY_SCHEMA}.")
+
+
+class TableWriter(BulkWriter):
+    """Writes records in groups, as tables; a subclass knows the format of the file.
+
+    Args:
+        stream: The file.
+        tables: Converts the records.
+        group_bytes: The bytes in memory at which a group is written.
+    """
+
+    def __init__(self, stream: BinaryIO, tables: RecordTables, group_bytes: int) -> None:
+        self._stream, self._tables, self._group_bytes = stream, tables, group_bytes
+        self._writer: Any = None
+
+    @abstractmethod
+    def open_file(self, stream: BinaryIO, schema: pa.Schema) -> Any:
+        """Return a writer of the library, which has ``close``; runs before the first group."""
+
+    @abstractmethod
+    def write_group(self, writer: Any, table: Any) -> None:
+        """Write a group."""
+
+    def add_element(self, element: Any) -> None:
+        """Write one record."""
+        self.add_elements([element])
+
+    def add_elements(self, elements: list[Any]) -> None:
+        """Write records."""
+        self._tables.add_elements(elements)
+        self._write_full_group()
+
+    def add_batch(self, batch: pa.RecordBatch, records: Callable[[], list[Any]]) -> None:
+        """Write a batch of columns."""
+        self._tables.add_batch(batch, records)
+        self._write_full_group()
+
+    def flush(self) -> None:
+        """Convert the records that wait; a group that is full is written."""
+        self._tables.convert()
+        self._write_full_group()
+
+    def finish(self) -> None:
+        """Write the last group, and the end of the file."""
+        self._write_waiting()
+        if self._writer is not None:
+            self._writer.close()
+
+    def _write_full_group(self) -> None:
+        if self._tables.nbytes >= self._group_bytes:
+            self._write_waiting()
+
+    def _write_waiting(self) -> None:
+        table = self._tables.take()
+        if table is None:
+            return
+        if self._writer is None:
+            self._writer = self.open_file(self._stream, table.schema)
+        self.write_group(self._writer, table)
+
+
+def _inferred(records: list[Any]) -> Any:
+    """Return a table of all fields that records have, with types that hold all of their values."""
+    import pyarrow as pa
+
+    dicts = list(map(_as_dict, records))
+    names = dict.fromkeys(chain.from_iterable(dicts))
+    columns: dict[str, Any] = {name: pa.array([one.get(name) for one in dicts]) for name in names}
+    return pa.table(columns)
+
+
+def _check_inside(records: list[Any], columns: Columns, name: str, values: Sequence[Any], arrow_type: Any) -> None:
+    """Raise for a record with a field inside of one column that the column's structs do not have."""
+    for record, value in zip(records, values, strict=True):
+        unknown = unknown_field(value, arrow_type, name)
+        if unknown is not None:
+            columns.refuse(record, [unknown])
+
+
+def _as_dict(record: Any) -> dict[str, Any]:
+    return record.as_dict(recursive=True) if isinstance(record, Row) else dict(record)
+
+
+def _misfits() -> tuple[type[Exception], ...]:
+    """Return Arrow's exceptions for values that do not fit a type; Arrow is loaded at the first use."""
+    import pyarrow as pa
+
+    return pa.ArrowException, TypeError, ValueError, AttributeError, OverflowError
+
+
+def _first_misfit(
+    records: list[Any], values: Sequence[Any], make: Callable[[Sequence[Any], Any], Any], arrow_type: Any
+) -> tuple[Any, str] | None:
+    """Return the first record whose value does not fit a type, and the reason; None if each value fits by itself."""
+    for record, value in zip(records, values, strict=True):
+        try:
+            make([value], arrow_type)
+        except _misfits() as error:
+            return record, str(error)
+    return None

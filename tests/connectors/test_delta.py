@@ -1,0 +1,91 @@
+"""Delta tables: each checkpoint is one version, and is there once."""
+
+from __future__ import annotations
+
+import sys
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from tests.kit.driving import Driven, Epochs
+from tests.kit.program import Program
+
+from penstock.common.job_status import JobStatus
+from penstock.datastream.connectors.delta import DeltaSink
+from penstock.errors import MissingExtraError, UnsupportedTableError
+from penstock.testing.connector_contexts import TestCommitterContext
+from penstock.testing.in_process import Chaos
+from penstock.testing.sink_contract import SinkContract, SinkUnderTest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
+ROWS = [{"id": number, "name": f"n{number}"} for number in range(40)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def threads_of_deltalake(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Start them before a test looks at what it leaves: the library keeps them and their sockets."""
+    table = str(tmp_path_factory.mktemp("delta"))
+    write_deltalake(table, pa.table({"id": [1]}))
+    assert DeltaTable(table).to_pyarrow_table().num_rows == 1
+
+
+def rows_of(folder: Path) -> list[dict[str, Any]]:
+    if not (folder / "_delta_log").exists():
+        return []
+    rows: Any = DeltaTable(str(folder)).to_pyarrow_table().to_pylist()
+    return sorted(rows, key=lambda row: row["id"])
+
+
+def test_contract(tmp_path: Path) -> None:
+    names = count()
+
+    def make() -> SinkUnderTest:
+        folder = tmp_path / str(next(names))
+
+        def lose_staged() -> None:
+            for path in folder.glob("part-*"):
+                path.unlink()
+
+        return SinkUnderTest(DeltaSink(str(folder), SCHEMA), lambda: rows_of(folder), lose_staged)
+
+    SinkContract(make, ROWS[:12]).check_all()
+
+
+@pytest.mark.behaviour(124)
+def test_a_job_appends_each_record_once_and_one_version_for_each_checkpoint(tmp_path: Path) -> None:
+    settings = {"checkpoints": str(tmp_path / "checkpoints"), "inline": "0 b", "interval": "1 s"}
+    program = Program(tmp_path, 2, **settings)
+    program.source(ROWS[:20], ROWS[20:]).sink_to(DeltaSink(str(tmp_path / "table"), SCHEMA)).uid("out")
+    driven = Driven(program.env, tmp_path / "state", Epochs(8, chaos=Chaos(0.2, 0.1, 0.1), seed=5))
+    driven.run()
+    assert driven.driver.status is JobStatus.FINISHED, driven.driver.result.exception()
+    assert rows_of(tmp_path / "table") == ROWS
+    table = DeltaTable(str(tmp_path / "table"))
+    added = [entry["operation"] for entry in table.history()]
+    assert added.count("WRITE") == table.version()
+    assert table.version() >= 3
+
+
+def test_without_deltalake_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "deltalake", None)
+    with pytest.raises(MissingExtraError, match=r"Install penstock\[delta\]"):
+        DeltaSink("/data", SCHEMA)
+
+
+def test_a_table_that_the_files_would_not_fit_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    write_deltalake(str(tmp_path / "parts"), pa.table({"id": [1], "name": ["a"]}), partition_by=["name"])
+    with pytest.raises(UnsupportedTableError, match="partitioned by name"):
+        DeltaSink(str(tmp_path / "parts"), SCHEMA).create_global_committer(TestCommitterContext())
+    write_deltalake(str(tmp_path / "other"), pa.table({"id": ["one"], "name": ["a"]}))
+    with pytest.raises(UnsupportedTableError, match="'id' is int64, and the table has it as string"):
+        DeltaSink(str(tmp_path / "other"), SCHEMA).create_global_committer(TestCommitterContext())
+    write_deltalake(str(tmp_path / "less"), pa.table({"id": [1]}))
+    with pytest.raises(UnsupportedTableError, match="'name' is string, and the table has no such column"):
+        DeltaSink(str(tmp_path / "less"), SCHEMA).create_global_committer(TestCommitterContext())
+    write_deltalake(str(tmp_path / "more"), pa.table({"id": [1], "name": ["a"], "price": [1.5]}))
+    DeltaSink(str(tmp_path / "more"), SCHEMA).create_global_committer(TestCommitterContext())

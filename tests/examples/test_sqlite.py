@@ -1,0 +1,68 @@
+"""The connector of the documentation, in 60 lines or fewer, passes the contracts and runs in a job."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from tests.kit.driving import Driven, Epochs
+from tests.kit.program import Program
+
+from penstock.common.job_status import JobStatus
+from penstock.common.watermark_strategy import WatermarkStrategy
+from penstock.testing.in_process import Chaos
+from penstock.testing.sink_contract import SinkContract, SinkUnderTest
+from penstock.testing.source_contract import SourceContract
+from sqlite_connector import TableSink, table_source
+
+ROWS = [{"id": number, "name": f"n{number}"} for number in range(300)]
+SOURCE = Path(__file__).resolve().parents[2] / "examples" / "sqlite" / "sqlite_connector.py"
+
+
+def table(path: Path, rows: list[dict[str, Any]] | None = None) -> str:
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("CREATE TABLE items (id INTEGER, name TEXT)")
+        db.executemany("INSERT INTO items VALUES (:id, :name)", rows or [])
+    return str(path)
+
+
+def rows_of(path: str) -> list[dict[str, Any]]:
+    with closing(sqlite3.connect(path)) as db:
+        return [{"id": number, "name": name} for number, name in db.execute("SELECT * FROM items ORDER BY id")]
+
+
+def test_it_is_short_and_stands_in_the_documentation() -> None:
+    lines = SOURCE.read_text().splitlines()
+    assert len(lines) <= 60
+    document = (SOURCE.parents[2] / "docs" / "connectors.md").read_text()
+    assert "\n".join(f"    {line}" if line else "" for line in lines[2:]) in document
+
+
+def test_source_passes_its_contract(tmp_path: Path) -> None:
+    path = table(tmp_path / "in.db", ROWS)
+    SourceContract(lambda: table_source(path, "items"), ROWS).check_all()
+
+
+def test_sink_passes_its_contract(tmp_path: Path) -> None:
+    names = count()
+
+    def make() -> SinkUnderTest:
+        path = table(tmp_path / f"{next(names)}.db")
+        return SinkUnderTest(TableSink(path, "items"), lambda: rows_of(path), lambda: None)
+
+    SinkContract(make, ROWS[:30]).check_all()
+
+
+def test_a_job_copies_a_table_exactly_once_whatever_is_lost(tmp_path: Path) -> None:
+    origin, target = table(tmp_path / "in.db", ROWS), table(tmp_path / "out.db")
+    settings = {"checkpoints": str(tmp_path / "checkpoints"), "inline": "0 b", "interval": "1 s"}
+    program = Program(tmp_path, 2, **settings)
+    stream = program.env.from_source(table_source(origin, "items"), WatermarkStrategy.no_watermarks(), "items")
+    stream.uid("in").sink_to(TableSink(target, "items")).uid("out")
+    driven = Driven(program.env, tmp_path / "state", Epochs(40, chaos=Chaos(0.2, 0.1, 0.1), seed=3))
+    driven.run()
+    assert driven.driver.status is JobStatus.FINISHED, driven.driver.result.exception()
+    assert rows_of(target) == ROWS

@@ -1,0 +1,112 @@
+"""A Kafka server for the whole run, and topics for each test."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from tests.services import kafka as service
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+def need_kafka() -> None:
+    """Skip a test where no broker can run; in continuous integration, fail it."""
+    reason = service.why_missing()
+    if reason is not None:
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[service.SharedServer]:
+    need_kafka()
+    with service.shared_server() as found:
+        yield found
+
+
+@pytest.fixture
+def own_server() -> Iterator[service.KafkaServer]:
+    """A broker that a test may stop and kill."""
+    need_kafka()
+    server = service.KafkaServer()
+    server.start()
+    yield server
+    server.kill()
+    shutil.rmtree(server.place)
+
+
+class Topics:
+    """Makes, fills and reads topics."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self.admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": "2"})
+
+    def new(self, partitions: int = 1, name: str | None = None, **config: str) -> str:
+        """Make a topic, and return its name."""
+        name = name or f"t-{uuid.uuid4().hex[:10]}"
+        self.admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result()
+        return name
+
+    def fill(self, topic: str, values: Iterable[Any], first_ms: int = 1000, **common: Any) -> None:
+        """Write values; numbers are their keys, and their times from the first one on."""
+        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": "5"})
+        for number, value in enumerate(values):
+            producer.produce(topic, **{"value": value, "key": str(number), "timestamp": first_ms + number, **common})
+        producer.flush()
+        producer.close()
+
+    def delete(self, topic: str) -> None:
+        """Delete a topic."""
+        self.admin.delete_topics([topic])[topic].result()
+
+    def extend(self, topic: str, partitions: int) -> None:
+        """Let a topic have so many partitions."""
+        self.admin.create_partitions([NewPartitions(topic, partitions)])[topic].result()
+
+    def delete_records(self, topic: str, before: int) -> None:
+        """Delete the records of a topic's first partition that come before an offset, as retention does."""
+        place = TopicPartition(topic, 0, before)
+        self.admin.delete_records([place])[place].result()
+
+    def messages(self, topic: str, partitions: int = 1, isolation: str = "read_committed") -> list[Any]:
+        """Return all records that a consumer sees."""
+        quick = {"enable.partition.eof": "true", "fetch.wait.max.ms": "20", "auto.offset.reset": "earliest"}
+        names = {"bootstrap.servers": self.bootstrap, "group.id": "look", "isolation.level": isolation}
+        consumer = Consumer({**names, **quick})
+        consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+        found, ends = list[Any](), 0
+        while ends < partitions:
+            message = consumer.poll(10)
+            assert message is not None, f"{topic} cannot be read: is a transaction open?"
+            if message.error() is None:
+                found.append(message)
+            else:
+                assert message.error().name() == "_PARTITION_EOF", message.error()
+                ends += 1
+        consumer.close()
+        return found
+
+    def values(self, topic: str, partitions: int = 1, isolation: str = "read_committed") -> list[str]:
+        """Return the values of all records."""
+        return [message.value().decode() for message in self.messages(topic, partitions, isolation)]
+
+    def same(self, topic: str, expected: Iterable[str], partitions: int = 1) -> None:
+        """Check that a topic has each value once."""
+        found, wanted = Counter(self.values(topic, partitions)), Counter(expected)
+        assert not wanted - found, f"missing: {list((wanted - found).items())[:5]}"
+        assert not found - wanted, f"too often: {list((found - wanted).items())[:5]}"
+
+
+@pytest.fixture(scope="session")
+def topics(server: service.SharedServer) -> Topics:
+    return Topics(server.bootstrap)

@@ -1,0 +1,181 @@
+"""What a Kafka sink writes, and that each record is there once after a failure at any step of a commit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Producer
+from tests.kafka.job import sink_into
+
+from penstock._connectors.kafka import committer as committing
+from penstock._connectors.kafka import writer as writing
+from penstock._connectors.kafka.committer import committer_name
+from penstock.common import SimpleStringSchema
+from penstock.datastream.connectors.kafka import DeliveryGuarantee, KafkaRecordSerializationSchema, KafkaSink
+from penstock.errors import KafkaRecordError, KafkaTopicError, KafkaTransactionError, LostCommittableError
+from penstock.testing.connector_contexts import TestWriterContext
+from penstock.testing.sink_contract import SinkRun
+
+if TYPE_CHECKING:
+    from tests.kafka.conftest import Topics
+
+pytestmark = pytest.mark.kafka
+
+#: What Java's BuiltInPartitioner.partitionForKey of kafka-clients 4.3 returns for six partitions.
+JAVAS_PARTITIONS = {"a": 4, "order-1": 4, "order-2": 3, "customer": 0, "für": 1, "": 3}
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL: nothing behind it runs."""
+
+
+@pytest.mark.behaviour(124)
+@pytest.mark.parametrize("step", ["begin", "produce", "offsets", "commit", "acknowledged"])
+def test_killed_at_each_step_of_a_commit_each_record_is_there_once(
+    topics: Topics, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    topic = topics.new()
+    sink = sink_into(topics.bootstrap, topic)
+    run = SinkRun(sink)
+    first = run.epoch(["a", "b"])
+    run.commit(first)
+    second = run.epoch(["c", "d"])
+    publisher = committing._Publisher
+    call = publisher._call
+    calls = {"begin": "Beginning", "offsets": "Adding", "commit": "Committing", "acknowledged": "Committing"}
+
+    def killed(self: Any, what: str, made: Any) -> None:
+        if what.startswith(calls.get(step, "nothing")):
+            if step == "acknowledged":
+                call(self, what, made)
+            raise Killed
+        call(self, what, made)
+
+    def sent(self: Any, records: Any) -> None:
+        for record in records[:1]:
+            self.client.produce(record.topic, record.value)
+        self.client.flush(5)
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(publisher, "_call", killed)
+        patch.setattr(publisher, "_abort", lambda self: None)
+        patch.setattr(publisher, "close", lambda self: None)
+        if step == "produce":
+            patch.setattr(committing.RecordProducer, "send", sent)
+        with pytest.raises(Killed):
+            run.commit(second)
+    again = SinkRun(sink, checkpoint=second)
+    again.commit(second, may_be_committed=True)
+    again.commit(again.epoch(["e"], end_of_input=True))
+    topics.same(topic, "abcde")
+
+
+def test_an_open_transaction_of_a_dead_job_is_ended_by_the_next_start(topics: Topics) -> None:
+    topic = topics.new()
+    sink = sink_into(topics.bootstrap, topic)
+    run = SinkRun(sink)
+    checkpoint = run.epoch(["a", "b"])
+    name = committer_name("penstock", "f" * 32, "sink", "e" * 32)
+    dead = Producer({"bootstrap.servers": topics.bootstrap, "transactional.id": name})
+    dead.init_transactions()
+    dead.begin_transaction()
+    dead.produce(topic, "half of it")
+    dead.flush()
+    run.commit(checkpoint, may_be_committed=True)
+    topics.same(topic, "ab")
+    dead.purge()
+
+
+def test_an_older_driver_is_fenced(topics: Topics) -> None:
+    topic = topics.new()
+    sink: Any = sink_into(topics.bootstrap, topic)
+    run = SinkRun(sink)
+    checkpoint = run.epoch(["a"])
+    from penstock.testing.connector_contexts import TestCommitterContext, requests_for
+
+    serializer = sink.get_committable_serializer()
+    blocks = [serializer.deserialize(*data) for data in checkpoint.committables]
+    older, newer = (sink.create_committer(TestCommitterContext("f" * 32, run_id="e" * 32)) for _ in range(2))
+    older.commit(requests_for(blocks, 1))
+    [request] = requests_for(blocks, 1, may_be_committed=True)
+    newer.commit([request])
+    assert request.already_committed
+    blocks = [serializer.deserialize(*data) for data in run.epoch(["b"]).committables]
+    with pytest.raises(KafkaTransactionError, match="another driver"):
+        older.commit(requests_for(blocks, 2))
+    newer.commit(requests_for(blocks, 2, may_be_committed=True))
+    topics.same(topic, "ab")
+    older.close()
+    newer.close()
+
+
+def test_lost_and_changed_blocks_are_named_and_nothing_of_them_is_published(
+    topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "INLINE_BYTES", 0)
+    topic = topics.new()
+    for damage, text in (({}, "is gone"), ({"bad": b"x"}, "has been changed")):
+        staged: dict[str, bytes] = {}
+        run = SinkRun(sink_into(topics.bootstrap, topic), staged=staged)
+        checkpoint = run.epoch(["a"])
+        for name in list(staged):
+            staged.pop(name)
+            if damage:
+                staged[name] = b"x"
+        with pytest.raises(LostCommittableError, match=text):
+            run.commit(checkpoint, may_be_committed=True)
+    assert topics.values(topic) == []
+
+
+def test_keys_land_where_javas_default_partitioner_puts_them(topics: Topics) -> None:
+    topic, text = topics.new(6), SimpleStringSchema()
+    schema = KafkaRecordSerializationSchema.builder().set_topic(topic).set_key_serialization_schema(text)
+    sink = KafkaSink.builder().set_bootstrap_servers(topics.bootstrap)
+    sink = sink.set_record_serializer(schema.set_value_serialization_schema(text).build())
+    run = SinkRun(sink.set_delivery_guarantee(DeliveryGuarantee.AT_LEAST_ONCE).build())
+    run.epoch(list(JAVAS_PARTITIONS), end_of_input=True)
+    found = {message.value().decode(): message.partition() for message in topics.messages(topic, 6)}
+    assert found == JAVAS_PARTITIONS
+
+
+def test_records_have_their_keys_headers_times_topics_and_partitions(topics: Topics) -> None:
+    one, two, text = topics.new(2), topics.new(2), SimpleStringSchema()
+    schema = KafkaRecordSerializationSchema.builder().set_topic_selector(lambda word: one if word < "m" else two)
+    schema = schema.set_key_serialization_schema(text).set_value_serialization_schema(text)
+    schema = schema.set_partitioner(lambda record, key, value, topic, known: known[-1])
+    schema = schema.set_header_provider(lambda word: [("first", word[:1].encode())])
+    for guarantee in DeliveryGuarantee:
+        sink = KafkaSink.builder().set_bootstrap_servers(topics.bootstrap).set_delivery_guarantee(guarantee)
+        run = SinkRun(sink.set_record_serializer(schema.build()).build())
+        run.commit(run.epoch(["apple", "zebra"], end_of_input=True))
+    for topic, word in ((one, "apple"), (two, "zebra")):
+        found = topics.messages(topic, 2)
+        assert [(message.partition(), message.key(), message.value()) for message in found] == [
+            (1, word.encode(), word.encode())
+        ] * 3
+        assert found[0].headers() == [("first", word[:1].encode())]
+
+
+def test_what_could_never_be_committed_fails_in_the_writer(topics: Topics) -> None:
+    topic = topics.new()
+    sink = sink_into(topics.bootstrap, topic)
+    writer = sink.create_writer(TestWriterContext())
+    with pytest.raises(KafkaRecordError, match=r"message\.max\.bytes"):
+        writer.write_all(["x" * 1_000_001])
+    builder = KafkaSink.builder().set_bootstrap_servers(topics.bootstrap)
+    builder = builder.set_property("transaction.timeout.ms", "3600000")
+    builder = builder.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)
+    schema = KafkaRecordSerializationSchema.builder().set_topic(topic)
+    built = builder.set_record_serializer(schema.set_value_serialization_schema(SimpleStringSchema()).build()).build()
+    with pytest.raises(KafkaTransactionError, match=r"transaction\.max\.timeout\.ms"):
+        built.create_writer(TestWriterContext())
+
+
+def test_a_topic_that_does_not_exist_is_named(topics: Topics) -> None:
+    soon = {"topic.metadata.propagation.max.ms": "500"}
+    run = SinkRun(sink_into(topics.bootstrap, "nowhere", soon, DeliveryGuarantee.AT_LEAST_ONCE))
+    with pytest.raises(KafkaTopicError, match="topic nowhere"):
+        run.epoch(["a"])
+    run.close()

@@ -1,0 +1,224 @@
+"""A real Kafka broker on this machine, of one node, from Maven Central's jars; ``make tools`` gets them.
+
+One server serves all tests of a run: the first process that needs it starts it, and the last one that is done ends it.
+It has four listeners: plain; plain at the address of a proxy that a test may start; SASL over TLS; the controller's.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tests.services.cache import ServiceError, kept, run
+from tests.services.shared import shared
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+_VERSION: Final = "4.3.0"
+_ARTIFACTS: Final = (
+    ("org.apache.kafka", "kafka_2.13", _VERSION),
+    ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),  # without one the broker logs nothing
+)
+_PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+#: Longest wait until it answers; a busy machine is slow.
+_PATIENCE_S: Final = 120
+USER, PASSWORD = "writer", "quite-secret-7"
+
+
+def why_missing() -> str | None:
+    """Return what this machine lacks; None where it has all."""
+    lacking = [program for program in ("java", "mvn") if shutil.which(program) is None]
+    return f"the Kafka server of the tests needs {' and '.join(lacking)} (Java 17 and Maven)" if lacking else None
+
+
+def jars() -> Path:
+    """Return the directory of the broker's jars, which are fetched now if need be: 120 MB."""
+    return kept(f"kafka-{_VERSION}", _fetch)
+
+
+def _fetch(directory: Path) -> None:
+    dependencies = "".join(
+        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version></dependency>"
+        for group, name, version in _ARTIFACTS
+    )
+    pom = directory / "pom.xml"
+    pom.write_text(
+        "<project><modelVersion>4.0.0</modelVersion><groupId>penstock</groupId><artifactId>kafka</artifactId>"
+        f"<version>1</version><packaging>pom</packaging><dependencies>{dependencies}</dependencies></project>\n"
+    )
+    maven = ("mvn", "-q", "-B", "-f", pom, _PLUGIN, f"-DoutputDirectory={directory}", "-DincludeScope=runtime")
+    run("Fetching Kafka's jars", *maven)
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+class KafkaServer:
+    """One broker and controller on loopback.
+
+    Args:
+        place: Its directory; a new one if left out, which goes with it.
+        settings: Properties of the broker that differ.
+    """
+
+    def __init__(self, place: Path | None = None, settings: dict[str, Any] | None = None) -> None:
+        self._jars = jars()
+        self.place = place or Path(tempfile.mkdtemp(prefix="penstock-kafka-"))
+        self.place.mkdir(exist_ok=True)
+        self._settings = settings or {}
+        self._controller, self.port, self.proxied_port, self.sasl_port = (free_port() for _ in range(4))
+        self.proxy_port = free_port()
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def address(self) -> dict[str, Any]:
+        """Return what another process needs to know."""
+        assert self.process is not None
+        ports = {"proxied_port": self.proxied_port, "proxy_port": self.proxy_port, "sasl_port": self.sasl_port}
+        return {"bootstrap": self.bootstrap, "pid": self.process.pid, "place": str(self.place), **ports}
+
+    def _java(self, heap_mb: int, *arguments: str | Path) -> list[str | Path]:
+        options = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xshare:auto")
+        memory = (f"-Xmx{heap_mb}m", f"-Djava.io.tmpdir={self.place}", "-Djava.awt.headless=true")
+        log = f"-Dlog4j2.configurationFile={self.place}/log4j2.properties"
+        return ["java", *memory, *options, log, "-cp", self._jars / "*", *arguments]
+
+    def _write(self) -> None:
+        tls = _certificate(self.place)
+        listeners = {
+            "PLAINTEXT": self.port,
+            "PROXIED": self.proxied_port,
+            "SASLTLS": self.sasl_port,
+            "CONTROLLER": self._controller,
+        }
+        shown = {"PLAINTEXT": self.port, "PROXIED": self.proxy_port, "SASLTLS": self.sasl_port}
+        plain = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+        properties = {
+            "process.roles": "broker,controller",
+            "node.id": 1,
+            "controller.quorum.voters": f"1@127.0.0.1:{self._controller}",
+            "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in listeners.items()),
+            "advertised.listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in shown.items()),
+            "listener.security.protocol.map": (
+                "PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,SASLTLS:SASL_SSL,CONTROLLER:PLAINTEXT"
+            ),
+            "controller.listener.names": "CONTROLLER",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "listener.name.sasltls.sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.sasltls.plain.sasl.jaas.config": f'{plain} user_{USER}="{PASSWORD}";',
+            "listener.name.sasltls.ssl.keystore.type": "PEM",
+            "listener.name.sasltls.ssl.keystore.location": tls,
+            "log.dirs": self.place / "data",
+            # One node: each internal topic has one copy, and few partitions, as each is files.
+            "offsets.topic.replication.factor": 1,
+            "offsets.topic.num.partitions": 1,
+            "transaction.state.log.replication.factor": 1,
+            "transaction.state.log.min.isr": 1,
+            "transaction.state.log.num.partitions": 1,
+            "share.coordinator.state.topic.replication.factor": 1,
+            "share.coordinator.state.topic.min.isr": 1,
+            "group.initial.rebalance.delay.ms": 0,
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000,
+            # One that was killed is let back in when its old session ends, by default after 9 s.
+            "broker.heartbeat.interval.ms": 500,
+            "broker.session.timeout.ms": 2000,
+            "auto.create.topics.enable": "false",
+            "num.network.threads": 1,
+            "num.io.threads": 2,
+            "background.threads": 1,
+            "log.cleaner.enable": "false",
+            "log.retention.ms": -1,  # times of tests are long past
+            **self._settings,
+        }
+        (self.place / "server.properties").write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        (self.place / "log4j2.properties").write_text(
+            "status=error\nappender.c.type=Console\nappender.c.name=c\nappender.c.layout.type=PatternLayout\n"
+            "appender.c.layout.pattern=%d %p %m (%c{1})%n\nrootLogger.level=warn\nrootLogger.appenderRef.c.ref=c\n"
+            "logger.s.name=kafka.server.KafkaRaftServer\nlogger.s.level=info\n"
+        )
+
+    def start(self) -> None:
+        """Start it, or start it again, and wait until it answers."""
+        if not (self.place / "data").exists():
+            self._write()
+            cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+            tool = ("kafka.tools.StorageTool", "format", "-t", cluster, "-c", self.place / "server.properties")
+            run("Making Kafka's directory", *self._java(128, *tool))
+        log_path = self.place / "log"
+        before = log_path.stat().st_size if log_path.exists() else 0
+        with log_path.open("ab") as log:
+            self.process = subprocess.Popen(
+                self._java(384, "kafka.Kafka", self.place / "server.properties"),
+                cwd=self.place,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is for the tests
+            )
+        deadline = time.monotonic() + _PATIENCE_S
+        while b"Kafka Server started" not in log_path.read_bytes()[before:]:
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                msg = f"The Kafka server does not answer:\n{log_path.read_text()[-2000:]}"
+                raise ServiceError(msg)
+            time.sleep(0.05)
+
+    def kill(self) -> None:
+        """Kill it with SIGKILL, as a crash would."""
+        if self.process is not None:
+            self.process.send_signal(signal.SIGKILL)
+            self.process.wait()
+            self.process = None
+
+
+def _certificate(place: Path) -> Path:
+    """Make a key and a certificate of its own for loopback, and return the file with both."""
+    key, certificate, both = place / "key.pem", place / "certificate.pem", place / "server.pem"
+    subject = ("-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1")
+    files = ("-keyout", key, "-out", certificate, "-days", "30")
+    kind = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+    run("Making a certificate", "openssl", "req", "-x509", *kind, *files, *subject)
+    both.write_text(key.read_text() + certificate.read_text())
+    return both
+
+
+class SharedServer:
+    """The server of a run of tests, as its processes see it."""
+
+    def __init__(self, address: dict[str, Any]) -> None:
+        self.bootstrap: str = address["bootstrap"]
+        self.proxied_port: int = address["proxied_port"]
+        self.proxy_port: int = address["proxy_port"]
+        self.sasl_bootstrap = f"127.0.0.1:{address['sasl_port']}"
+        self.certificate = Path(address["place"]) / "certificate.pem"
+
+
+@contextlib.contextmanager
+def shared_server() -> Generator[SharedServer]:
+    """Have the server of this run of tests."""
+    with shared("kafka", _started) as found:
+        yield SharedServer(found)
+
+
+def _started(place: Path) -> dict[str, Any]:
+    server = KafkaServer(place)
+    server.start()
+    assert server.process is not None
+    server.process.returncode = 0  # the last user ends it, by its number
+    return server.address()
