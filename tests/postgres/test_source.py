@@ -77,6 +77,7 @@ def test_keys_may_have_several_columns_and_need_not_be_primary(server: PostgresS
 def test_rows_are_those_of_one_moment(server: PostgresServer, schema: str) -> None:
     table = numbers(server, schema)
     run = SourceRun(source_of(server, table), 2)
+    run.context.run_async_calls()
     run.epoch(polls=1)
     run.epoch(polls=1)
     server.run(
@@ -90,6 +91,7 @@ def test_job_that_continues_reads_the_rest_as_it_is_then_and_says_so(
 ) -> None:
     table = numbers(server, schema)
     run = SourceRun(source_of(server, table), 2)
+    run.context.run_async_calls()
     run.epoch(polls=1)
     run.epoch(polls=1)
     checkpoint = run.epoch(polls=1)
@@ -104,7 +106,7 @@ def test_job_that_continues_reads_the_rest_as_it_is_then_and_says_so(
 
 def test_snapshot_that_is_lost_fails_the_job_that_reads_in_it(server: PostgresServer, schema: str) -> None:
     run = SourceRun(source_of(server, numbers(server, schema)), 1)
-    run.epoch(polls=1)
+    run.context.run_async_calls()
     server.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'penstock'")
     with pytest.raises(DatabaseConnectionError, match=r"Finding the ranges of .* terminating connection"):
         run.context.run_async_calls()

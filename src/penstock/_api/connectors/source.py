@@ -86,7 +86,10 @@ class SplitEnumeratorContext(Protocol[SplitT]):
         ...
 
     def send_event_to_source_reader(self, subtask_id: int, event: SourceEvent) -> None:
-        """Send an event to a reader; it arrives with the next epoch, in order with splits and other events."""
+        """Send an event to a reader; it arrives with the next epoch, in order with splits and other events.
+
+        An event to a reader that has ended is dropped.
+        """
         ...
 
     def assign_splits(self, new_split_assignments: SplitsAssignment[SplitT]) -> None:

@@ -37,14 +37,16 @@ class Scripted(Numbers):
         return self.kind(enum_context, checkpoint)
 
 
-def opened(kind: type[NumbersEnumerator], *, readers: int = 2) -> tuple[Enumerators, dict, World, Mailbox]:
-    """Return enumerators that have just started, with what they decided."""
+def opened(
+    kind: type[NumbersEnumerator], *, readers: int = 2, ended: int = 0
+) -> tuple[Enumerators, dict, World, Mailbox]:
+    """Return enumerators that have just started, with what they decided; of the readers, the last may have ended."""
     world = World(numbers_job("unused"))
     mailbox = Mailbox(world)
     enumerators = Enumerators(
         {"numbers": ("Source: numbers", Scripted(kind))}, mailbox, world, lambda: RunFiles("", "", {})
     )
-    answer = enumerators.open(do.StartEnumerators({"numbers": EnumeratorStart(readers, tuple(range(readers)))}))
+    answer = enumerators.open(do.StartEnumerators({"numbers": EnumeratorStart(readers + ended, tuple(range(readers)))}))
     return enumerators, answer.assigned, world, mailbox
 
 
@@ -117,6 +119,24 @@ def test_source_events_travel_both_ways_in_order() -> None:
     events = decided(answer.assigned)[1]
     assert all(isinstance(event, SourceEventWrapper) for event in events)
     assert [pickle.loads(event.payload).text for event in events] == ["hello yourself", "good day yourself"]
+
+
+def test_answer_to_a_reader_that_ended_before_the_start_is_dropped() -> None:
+    enumerators, _, _, _ = opened(Polite, readers=1, ended=1)
+    messages = tuple(ReaderMessages(subtask, (pickle.dumps(Hello("hello")),)) for subtask in (0, 1))
+    answer = enumerators.call(do.CallEnumerators(0, {"numbers": EnumeratorDelivery(messages)}))
+    assert list(decided(answer.assigned)) == [0]
+
+
+def test_event_to_a_subtask_that_does_not_exist_raises() -> None:
+    class Lost(Polite):
+        def handle_source_event(self, subtask_id: int, source_event: Any) -> None:
+            super().handle_source_event(subtask_id + 7, source_event)
+
+    enumerators, _, _, _ = opened(Lost)
+    delivery = EnumeratorDelivery((ReaderMessages(1, (pickle.dumps(Hello("hello")),)),))
+    with pytest.raises(DriverCodeError, match="Subtask 8 of 'Source: numbers' is not a registered reader"):
+        enumerators.call(do.CallEnumerators(0, {"numbers": delivery}))
 
 
 def test_reader_that_uses_up_its_splits_is_answered_more_often_than_it_asked() -> None:

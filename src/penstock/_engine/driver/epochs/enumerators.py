@@ -73,8 +73,9 @@ class EnumeratorContext:
         self._splits_for: dict[int, int] = {}
 
     def send_event_to_source_reader(self, subtask_id: int, event: ConnectorEvent) -> None:
-        """Send an event to a reader."""
-        self._decide(subtask_id, SourceEventWrapper(pickle.dumps(event)))
+        """Send an event to a reader; one to a reader that ended before this start is dropped."""
+        if subtask_id in self.registered_readers or subtask_id not in range(self.current_parallelism):
+            self._decide(subtask_id, SourceEventWrapper(pickle.dumps(event)))
 
     def assign_splits(self, new_split_assignments: SplitsAssignment[Any]) -> None:
         """Assign splits to readers; an error leaves all of them unassigned."""
