@@ -74,14 +74,15 @@ class Entry:
         #: The latest time at which an epoch before it has begun. A state without entries may have been given its time
         #: to live anew then, and the clock has gone back since.
         self.begun = begun
-        #: When a time to live was given to what was there, this among it.
-        self.since = 0
+        #: The earliest time from which it counts. A stamp may be forgotten while there is no time to live: then it is
+        #: the time at which one was given to all that was there.
+        self.counts_from = stamp or 0
         #: Its time has been over once, so it may have been removed, unless it was seen since.
         self.may_be_gone = False
 
     def is_over_alone(self, now: int, life: Any) -> bool:
         """Tell whether its time is over where it is forgotten when all was given a time to live."""
-        return life is not None and max(self.stamp or 0, self.since) + life[0] <= now
+        return life is not None and self.counts_from + life[0] <= now
 
 
 class Model:
@@ -116,7 +117,7 @@ class Model:
             self.since = None if life is None else now
             for found in self.entries.values():
                 for entry in found.values():
-                    entry.since = now
+                    entry.counts_from = now
 
 
 class Job:
@@ -270,7 +271,7 @@ class Job:
                 # It may have been seen for the last time.
                 entry.may_be_gone &= entry.is_over_alone(self.now, self.life) and self.life[2]
                 if self.life is not None and self.life[1]:
-                    entry.stamp = self.now
+                    entry.stamp = entry.counts_from = self.now
 
     def remove(self, kind: str, key: Any, sub: int) -> None:
         self.look()
