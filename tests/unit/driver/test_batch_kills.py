@@ -141,7 +141,7 @@ def to_its_end(driver: Any, loop: Any) -> None:
 
 
 def spilled(place: Path) -> list[Path]:
-    return [path for path in (place / "state").rglob("*") if path.is_file() and path.parent.name == "sorts"]
+    return [path for path in (place / "state").rglob("*") if path.is_file() and path.parent.name.startswith("sort-")]
 
 
 @pytest.mark.behaviour(143)
