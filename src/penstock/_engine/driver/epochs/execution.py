@@ -90,7 +90,7 @@ class EpochPlanner:
             attempt=instruction.attempt,
             inputs=dict(instruction.inputs),
             results=instruction.results,
-            parallelism=dict(instruction.parallelism),
+            bounds=dict(instruction.bounds),
         )
         if instruction.results is not None:
             return plan_stage(self.plan, common, instruction.dispatches, slots)
