@@ -11,6 +11,7 @@ from itertools import chain, count, starmap
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.graph.job_graph import JobEdge, JobGraph, PartitionerKind
+from penstock._engine.plan.bounds import receivers_of
 from penstock._engine.plan.homes import is_spread
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.rows import channel_number, subtask_target, target_subtask
@@ -18,6 +19,7 @@ from penstock._engine.protocol.rows import channel_number, subtask_target, targe
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from penstock._engine.plan.bounds import Bounds
     from penstock._engine.plan.homes import Homes
     from penstock._engine.protocol.control import LevelDispatch, SubtaskDispatch
 
@@ -49,24 +51,15 @@ class ExecutionPlan:
                 channels[channel_number(edge.id, sender)] = edge.input_index
         return channels
 
-    def receivers_of_subtask(self, vertex: int, subtask: int, parallelism: Mapping[int, int]) -> range:
-        """Return the receivers whose input a subtask reads: itself, or several where its vertex runs fewer subtasks.
+    def channels_read(self, vertex: int, subtask: int, bounds: Mapping[int, Bounds]) -> dict[int, int]:
+        """Return the channels into all receivers whose input a subtask reads, as `channels_into` does.
 
         Args:
             vertex: The vertex.
             subtask: The subtask.
-            parallelism: By vertex: the number of subtasks that a stage runs of it, where that is not the graph's.
+            bounds: By vertex that runs fewer subtasks than the job graph says: which receivers each of them reads for.
         """
-        if self.graph.follows_its_sender(vertex):
-            return range(subtask, subtask + 1)
-        full = self.graph.vertices[vertex].parallelism
-        runs = parallelism.get(vertex, full)
-        return range(subtask * full // runs, (subtask + 1) * full // runs)
-
-    def channels_read(self, vertex: int, subtask: int, parallelism: Mapping[int, int]) -> dict[int, int]:
-        """Return the channels into all receivers whose input a subtask reads, as `channels_into` does."""
-        receivers = self.receivers_of_subtask(vertex, subtask, parallelism)
-        parts = (self.channels_into(vertex, receiver) for receiver in receivers)
+        parts = (self.channels_into(vertex, receiver) for receiver in receivers_of(bounds.get(vertex), subtask))
         return {channel: index for part in parts for channel, index in part.items()}
 
     def is_wide(self, edge: JobEdge) -> bool:

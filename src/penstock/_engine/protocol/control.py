@@ -241,9 +241,9 @@ class LevelDispatch:
     releases: bool = False
     #: For a stage of a batch job: the results that it reads, in the order of their senders. None for an epoch.
     results: tuple[ResultPartition, ...] | None = None
-    #: For a stage: by vertex, the number of its subtasks if it runs fewer than the job graph says; each then reads the
-    #: input of several.
-    parallelism: dict[int, int] = field(default_factory=dict[int, int])
+    #: For a stage: by vertex that runs fewer subtasks than the job graph says, which receivers each of them reads for
+    #: (`plan.bounds`).
+    bounds: dict[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
 
     def ending_subtasks(self, vertex: int) -> set[int]:
         """Return the subtasks of a vertex that are expected to end with this epoch."""
@@ -367,6 +367,8 @@ class SubtaskAck:
     read_ms: float | UnsetType = UNSET
     #: In a stage: the files of its result, see `ResultPartition`.
     result_files: tuple[ResultFile, ...] = ()
+    #: And the bytes of its rows, by outgoing edge and receiver.
+    result_bytes: dict[int, dict[int, int]] = field(default_factory=dict[int, dict[int, int]])
     #: The host that it ran on, and the bytes of state that it read there from checkpoints.
     host: str = ""
     restored_bytes: int = 0

@@ -94,7 +94,7 @@ class EpochPlanner:
             attempt=instruction.attempt,
             inputs=dict(instruction.inputs),
             results=instruction.results,
-            parallelism=dict(instruction.parallelism),
+            bounds=dict(instruction.bounds),
         )
         if instruction.results is not None:
             return plan_stage(self.plan, common, instruction.dispatches, len(hosts))
@@ -170,7 +170,7 @@ class Epochs:
     def observe(self, _: do.ObserveEpoch) -> ev.Event:
         """Observe the running epoch."""
         progress, vertices = self._runner.progress(), self._planner.plan.graph.vertices
-        names = [f"{vertices[vertex].name} ({subtask})" for vertex, subtask in progress.running]
+        names = [vertices[vertex].name_of(subtask) for vertex, subtask in progress.running]
         return ev.EpochObserved(progress.tasks_done, tuple(names))
 
     def cancel(self) -> None:
