@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from penstock._engine.storage.checkpoint_storage import FileStorage
 
 ROOT = Path(__file__).parents[2]
-#: What looking for finished subtasks and writing their events may take on a busy machine, beside the interval.
-SLACK_S = 2.0
 KILLED = -9
 
 
@@ -98,7 +96,7 @@ class StagedLife:
                 continue
             self._judged.add(attempt.name)
             if (attempt.vertex, attempt.subtask) not in recorded:
-                assert attempt.ended_s is None or attempt.ended_s > killed_s - FLUSH_S - SLACK_S, attempt
+                assert attempt.ended_s is None or attempt.ended_s > killed_s - FLUSH_S, attempt
                 self.lost.add(attempt.name)
 
     def recorded(self) -> set[tuple[str, int]]:

@@ -41,7 +41,7 @@ WHOLE = Counter(
 )
 TRUTH = Counter(f"{key},{sum(left + left % RIGHT for left in range(key, LEFT, SUMS))}" for key in range(SUMS))
 #: Events are stored after this time.
-FLUSH_S = 0.2
+FLUSH_S = 1.0
 #: Milliseconds that a record takes.
 PACE = "STAGED_JOB_PACE_MS"
 

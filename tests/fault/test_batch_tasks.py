@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock.common import Configuration, Encoder, WatermarkStrategy
+from penstock.common import Configuration, Encoder, Order, WatermarkStrategy
 from penstock.datastream import KeyedProcessFunction, RuntimeExecutionMode, StreamExecutionEnvironment
 from penstock.datastream.connectors.file_system import FileSink
 from penstock.datastream.connectors.number_seq import NumberSequenceSource
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 LIVES = int(os.environ.get("PENSTOCK_BATCH_KILLS", "1"))
 FIRST = int(os.environ.get("PENSTOCK_TEST_SEED", "0"))
 TOTAL, KEYS = 2_000, 37
-#: Where a worker may die: in a stage's source, in what selects keys, over the sorted input, before the sink.
-STEPS = ("source", "key", "sorted", "sink")
+#: Where a worker may die: in a stage's source, in what selects keys, over the sorted input, in the sort of a partition,
+#: before the sink.
+STEPS = ("source", "key", "sorted", "partition", "sink")
 
 
 class Fate:
@@ -85,7 +86,12 @@ def program(env: StreamExecutionEnvironment, directory: Path, deadly: dict[str, 
     numbers = env.from_source(NumberSequenceSource(0, TOTAL - 1), WatermarkStrategy.no_watermarks(), "numbers")
     read = numbers.map(through("source"))
     gathered = read.rebalance().key_by(key_of).process(Gathered(fates["sorted"]))
-    for name, stream in (("all", read.rebalance().map(through("sink"))), ("gathered", gathered.rebalance())):
+    ordered = read.rebalance().full_window_partition().sort_partition(through("partition"), Order.DESCENDING)
+    for name, stream in (
+        ("all", read.rebalance().map(through("sink"))),
+        ("gathered", gathered.rebalance()),
+        ("ordered", ordered),
+    ):
         sink = FileSink.for_row_format(str(directory / name), Encoder.simple_string_encoder()).build()
         stream.map(str).sink_to(sink)
 
@@ -110,6 +116,7 @@ def test_batch_jobs_whose_workers_are_killed_publish_everything_once(
         {
             "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
             "execution.sorted-inputs.memory": choose.choice(["1 kb", "64 mb"]),
+            "execution.sort-partition.memory": choose.choice(["1 kb", "64 mb"]),
             "execution.batch.job-recovery.enabled": choose.choice(["true", "false"]),
         }
     )
@@ -118,6 +125,7 @@ def test_batch_jobs_whose_workers_are_killed_publish_everything_once(
     program(env, tmp_path, deadly)
     env.execute("batch")
     assert len(list((tmp_path / "notes").iterdir())) == sum(map(len, deadly.values())), deadly
-    assert published(tmp_path / "all") == Counter(map(str, range(TOTAL)))
+    for name in ("all", "ordered"):
+        assert published(tmp_path / name) == Counter(map(str, range(TOTAL)))
     keys = {key: range(key, TOTAL, KEYS) for key in range(KEYS)}
     assert published(tmp_path / "gathered") == Counter(str((key, len(of), sum(of))) for key, of in keys.items())

@@ -246,6 +246,51 @@ def test_a_vertex_has_as_many_subtasks_as_its_input_needs_unless_it_says_how_man
     assert set(found) == {(index, expected) for index in range(expected)}
 
 
+class Counting(KeyedProcessFunction):
+    """Tells at the end of a key how many records it had, and in which subtask."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.subtask = runtime_context.get_index_of_this_subtask()
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        self.count.update((self.count.value() or 0) + 1)
+        ctx.timer_service().register_event_time_timer(0)
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterable[Any]:
+        yield ctx.get_current_key(), self.subtask, self.count.value()
+
+
+@pytest.mark.behaviour(159)
+@pytest.mark.parametrize("recovers", ["false", "true"])
+def test_subtasks_of_a_vertex_with_few_large_receivers_read_about_as_many_bytes_each(
+    cluster: Cluster, tmp_path: Path, recovers: str
+) -> None:
+    auto = "execution.batch.adaptive.auto-parallelism"
+    settings = {
+        "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
+        "execution.batch.job-recovery.enabled": recovers,
+        f"{auto}.avg-data-volume-per-task": "100 kb",
+        f"{auto}.max-parallelism": "4",
+    }
+
+    def counted(records: list[tuple[int, str]], enabled: str) -> list[tuple[int, int, int]]:
+        env = environment(8, **settings, **{f"{auto}.enabled": enabled})
+        keyed = env.from_collection(records).key_by(lambda record: record[0])
+        return sorted(keyed.process(Counting()).execute_and_collect())
+
+    receiver_of = {key: receiver for key, receiver, _ in counted([(key, "") for key in range(80)], "false")}
+    records = [(key, f"{number:01000}") for key in range(80) for number in range(60 if receiver_of[key] < 2 else 1)]
+    of_receivers = Counter(receiver_of[key] for key, _ in records)
+    found = counted(records, "true")
+    assert [(key, count) for key, _, count in found] == sorted(Counter(key for key, _ in records).items())
+    of_subtasks = Counter[int]()
+    for _, subtask, count in found:
+        of_subtasks[subtask] += count
+    assert sorted(of_subtasks) == [0, 1, 2, 3]
+    assert max(of_subtasks.values()) == max(of_receivers.values())  # by their number, two large ones would be in one
+
+
 FAILED: list[int] = []
 
 

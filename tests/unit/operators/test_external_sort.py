@@ -77,7 +77,17 @@ def test_eight_times_the_memory_is_sorted_in_bounded_memory(tmp_path: Path) -> N
         sorter.close()
     assert found == number
     assert peak < 3 * memory
-    assert not tmp_path.exists()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_end_of_a_sort_leaves_another_in_its_place_its_disk(tmp_path: Path) -> None:
+    first, second = (ExternalSorter(NOTHING_FITS, tmp_path) for _ in range(2))
+    second.add(["b"], ["b"], None)
+    first.close()
+    second.add(["a"], ["a"], None)
+    assert [record for part in second.parts() for record in part.records] == ["a", "b"]
+    second.close()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_sort_without_a_disk_is_known_before_its_first_record(tmp_path: Path) -> None:

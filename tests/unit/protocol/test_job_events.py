@@ -20,9 +20,9 @@ from penstock._engine.protocol.job_events import (
 
 HEADER = SegmentHeader("run", 3)
 EVENTS: list[JobEvent] = [
-    ExecutionJobVertexInitializedEvent(1, 4, {0: 77}),
+    ExecutionJobVertexInitializedEvent(1, (0, 1, 2, 5, 8), {0: 77}),
     ExecutionVertexResetEvent(((0, 1), (2, 3)), "lost"),
-    ExecutionJobVertexInitializedEvent(2, 1),
+    ExecutionJobVertexInitializedEvent(2, (0, 1)),
 ]
 
 

@@ -189,7 +189,7 @@ class _Publisher:
         except BaseException:
             self._abort()
             raise
-        producer.check()
+        producer.check_delivered()
 
     def _abort(self) -> None:
         """Abort, so that readers need not wait for the timeout; the next producer of this name does it, too."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from penstock._engine.gateway.progress import JobProgress
     from penstock._engine.gateway.recovery_view import RecoveryView
     from penstock._engine.graph.job_graph import JobGraph
+    from penstock._engine.plan.bounds import Bounds
     from penstock._engine.protocol.control import (
         EdgeStatus,
         ResultPartition,
@@ -196,8 +197,8 @@ class RunEpoch:
     inputs: Mapping[int, EdgeStatus]
     #: For a stage of a batch job: the results that it reads, in the order of their senders. None for an epoch.
     results: tuple[ResultPartition, ...] | None = None
-    #: By vertex: the number of its subtasks, where the stage runs fewer than the job graph says.
-    parallelism: Mapping[int, int] = field(default_factory=dict[int, int])
+    #: By vertex that runs fewer subtasks than the job graph says: which receivers each of them reads for.
+    bounds: Mapping[int, Bounds] = field(default_factory=dict[int, "Bounds"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import contextlib
 import shutil
 import tempfile
 from abc import abstractmethod
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from penstock._engine.operators.batch import watermark_only
@@ -16,7 +17,6 @@ from penstock.errors import LocalStateError, SortSpillError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
-    from pathlib import Path
 
     from penstock._engine.operators.base import OperatorContext, Output
     from penstock.common.config_options import ConfigOption
@@ -29,7 +29,8 @@ class SpillFiles:
     """The runs of a sort: files without a name, so that the system frees their room however the process ends.
 
     Args:
-        directory: The directory; it is made, and deleted by `close`.
+        directory: The directory in which the sort makes one of its own, which `close` deletes. Sorts that share one
+            would delete it under each other: files without a name do not keep it.
         most_runs: The number of runs at which they are merged into one.
 
     Raises:
@@ -41,7 +42,8 @@ class SpillFiles:
         self.runs: list[IO[bytes]] = []
         with self.naming():  # a missing disk is reported before the input is read
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=directory) as probe:
+            self._directory = Path(tempfile.mkdtemp(prefix="sort-", dir=directory))
+            with tempfile.TemporaryFile(dir=self._directory) as probe:
                 probe.write(b"1")
 
     def new(self) -> IO[bytes]:
@@ -64,7 +66,7 @@ class SpillFiles:
                 _close(merged)
 
     def close(self) -> None:
-        """Delete the runs, and the directory unless others sort there."""
+        """Delete the runs and their directory."""
         self.close_files()
         with contextlib.suppress(OSError):
             self._directory.rmdir()
@@ -121,13 +123,13 @@ class PartitionSorter(UserFunctionOperator):
 
 
 def sort_directory(context: OperatorContext) -> Path:
-    """Return the directory of an operator's sorts.
+    """Return the directory in which an operator's sorts make theirs.
 
     Raises:
         SortSpillError: The local directory of the run cannot be made.
     """
     try:
-        return context.local_directory() / "sorts"
+        return context.local_directory()
     except LocalStateError as error:
         raise SortSpillError(error.path, error.reason) from error
 

@@ -56,12 +56,18 @@ class CoordinatorSnapshot(msgspec.Struct, frozen=True):
 
 
 class ExecutionJobVertexInitializedEvent(msgspec.Struct, frozen=True, tag="initialized"):
-    """How many subtasks of a vertex run, which was decided when its inputs were known."""
+    """How many subtasks of a vertex run and what each reads, which was decided when its inputs were known."""
 
     vertex: int
-    parallelism: int
+    #: Which receivers each subtask reads for (`plan.bounds`).
+    bounds: tuple[int, ...]
     #: The bytes of its inputs, by sending vertex.
     input_bytes: dict[int, int] = {}
+
+    @property
+    def parallelism(self) -> int:
+        """The decided parallelism."""
+        return len(self.bounds) - 1
 
 
 class ExecutionVertexFinishedEvent(msgspec.Struct, frozen=True, tag="finished"):

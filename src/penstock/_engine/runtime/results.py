@@ -18,7 +18,7 @@ from penstock._engine.graph.job_graph import PartitionerKind
 from penstock._engine.protocol.control import ResultFile, decode, encode
 from penstock._engine.protocol.paths import result_path
 from penstock._engine.protocol.row_sums import row_weight
-from penstock._engine.protocol.rows import split_channel, subtask_target
+from penstock._engine.protocol.rows import split_channel, subtask_target, target_subtask
 from penstock.errors import CorruptCheckpointError, LostResultError
 
 if TYPE_CHECKING:
@@ -77,14 +77,19 @@ class ResultWriter:
         self._subtask = subtask
         self._token = token
         self._rows: dict[int, list[_StoredRow]] = {}
-        self._bytes = 0
+        self._size = 0
         self._files: list[ResultFile] = []
+        #: The bytes of the rows so far, before compression, by edge and receiver.
+        self.bytes: dict[int, dict[int, int]] = {}
 
     def add(self, row: ExchangeRow) -> None:
         """Add one row."""
+        size, (edge, _), (_, receiver) = len(row.payload), split_channel(row.channel), target_subtask(row.target)
         self._rows.setdefault(row.target, []).append(_StoredRow(row.channel, row.kind, row.payload))
-        self._bytes += len(row.payload)
-        if self._bytes >= FILE_BYTES:
+        sizes = self.bytes.setdefault(edge, {})
+        sizes[receiver] = sizes.get(receiver, 0) + size
+        self._size += size
+        if self._size >= FILE_BYTES:
             self._write()
 
     def finish(self) -> tuple[ResultFile, ...]:
@@ -104,7 +109,7 @@ class ResultWriter:
         tail = encode(index)
         self._storage.put(path, bytes(body) + tail)
         self._files.append(ResultFile(len(body) + len(tail), len(tail), sha256(tail).digest()))
-        self._rows, self._bytes = {}, 0
+        self._rows, self._size = {}, 0
 
 
 class ResultReader:

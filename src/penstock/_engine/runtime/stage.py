@@ -12,6 +12,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
+from penstock._engine.plan.bounds import receivers_of
 from penstock._engine.protocol.control import encode
 from penstock._engine.protocol.paths import finished_path
 from penstock._engine.protocol.row_sums import MODULUS
@@ -92,7 +93,7 @@ class StageTask:
             sums = self._read(runtime, ResultReader(storage, task.job, plan, task.level.results or ()), plan)
         for _ in runtime.end_epoch():
             pass
-        ack = replace(runtime.acknowledge(), rows_read=sums, result_files=result.finish())
+        ack = replace(runtime.acknowledge(), rows_read=sums, result_files=result.finish(), result_bytes=result.bytes)
         self._tell_driver(PayloadKind.ACK, encode(ack))
         if runtime.has_finished:
             close_needless(runtime)
@@ -108,10 +109,11 @@ class StageTask:
         """Let a subtask process all rows for it, and then the end of its inputs; return the sums of the rows."""
         fragments: dict[tuple[int, int], list[bytes]] = {}
         sums: Counter[int] = Counter()
-        receivers = plan.receivers_of_subtask(*runtime.place, self._task.level.parallelism)
+        vertex, subtask = runtime.place
+        receivers = receivers_of(self._task.level.bounds.get(vertex), subtask)
 
         def blocks() -> Iterator[Block]:
-            for row in reader.rows(runtime.place[0], receivers):
+            for row in reader.rows(vertex, receivers):
                 sums[split_channel(row.channel)[0]] += row.weight
                 name = row.target, row.channel
                 if row.kind == PayloadKind.FRAGMENT:

@@ -20,6 +20,7 @@ from penstock._engine.operators.columns import ColumnBatch
 from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.side_outputs import parted
 from penstock._engine.operators.source import ReadLimits, SourceOperator
+from penstock._engine.plan.bounds import subtasks_of
 from penstock._engine.protocol.control import ENDED, OperatorAck, ReadingTime, SubtaskAck
 from penstock._engine.protocol.rows import MAX_WATERMARK, subtask_target
 from penstock._engine.runtime.chain import ChainNode, chain_of, owner_of, pieces, wants_columns, with_room
@@ -133,7 +134,7 @@ class SubtaskRuntime:
 
     def _context(self, position: int, dispatch: TaskDispatch) -> OperatorContext:
         node, vertex, owner = self.vertex.operators[position], self.vertex, self._owner(position)
-        job = dispatch.job
+        job, bounds = dispatch.job, dispatch.level.bounds.get(vertex.id)
         return OperatorContext(
             job_id=job.job_id,
             run_id=job.run_id,
@@ -143,7 +144,7 @@ class SubtaskRuntime:
             uid=owner.uid,
             sink_uid=owner.sink_uid or owner.uid,
             subtask=self.place[1],
-            parallelism=dispatch.level.parallelism.get(vertex.id, vertex.parallelism),
+            parallelism=vertex.parallelism if bounds is None else subtasks_of(bounds),
             max_parallelism=vertex.max_parallelism,
             job_attempt=dispatch.level.job_attempt,
             configuration=job.configuration,
@@ -175,7 +176,7 @@ class SubtaskRuntime:
         self._input_began_ms = self._input_clock.now_ms()
         self._finished = self._awaits_end = False
         inputs, level = self._plan.graph.inputs(self.place[0]), task.level
-        channels = self._plan.channels_read(*self.place, level.parallelism) if level.parallelism else self._channels
+        channels = self._plan.channels_read(*self.place, level.bounds) if level.bounds else self._channels
         known = {edge.id: level.inputs[edge.id] for edge in inputs if edge.id in level.inputs}
         ends = {edge.id: level.ending_subtasks(edge.source) for edge in inputs}
         self.channels = InputChannels(channels, dispatch, known, ends)
@@ -347,8 +348,7 @@ class SubtaskRuntime:
             if accumulators:
                 ack = replace(ack, accumulators=dict(accumulators))
             acks[node.uid] = self._state.with_outputs_outside(node.uid, ack, epoch)
-            due = operator.next_timer_ms()
-            if due is not None and not self._finished:
+            if not self._finished and (due := operator.next_timer_ms()) is not None:
                 timers.append(due)
         self.position = (self._checkpoint_id, self._token)
         self._busy += time.perf_counter() - start
@@ -380,6 +380,7 @@ class SubtaskRuntime:
             next_timer_ms=min(timers, default=None),
             bytes_in=self._bytes_in,
             awaits_end=self._awaits_end and not self._finished,
+            restored_bytes=self._state.take_read_bytes(),
             read_ms=self.read_ms if any(edge.is_timed and edge.is_wide for edge in self.edges) else UNSET,
         )
 

@@ -79,7 +79,7 @@ def test_what_runs_finds_all_that_it_reads_and_nothing_of_it_was_read_by_what_st
 
 def test_a_vertex_with_fewer_subtasks_reads_and_is_read_as_a_whole() -> None:
     plan = build_plan(graph([2, 4, 2], [(0, 1), (1, 2, HASH)]))
-    events = [ExecutionJobVertexInitializedEvent(1, 1), finished((0, 0)), finished((0, 1)), finished((1, 0))]
+    events = [ExecutionJobVertexInitializedEvent(1, (0, 2)), finished((0, 0)), finished((0, 1)), finished((1, 0))]
     recovered = replay(events, plan.graph)
     assert recovered.parallelism(1, plan.graph) == 1  # as it was decided, whatever the sizes would say now
     assert sorted(walk_back(plan, recovered, lambda _: True).runs) == [(2, 0), (2, 1)]

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.epochs.sources import EnumeratorSnapshot, SourceCoordinator
     from penstock._engine.coordinator.settings import BatchRecoverySettings
     from penstock._engine.graph.job_graph import JobGraph
+    from penstock._engine.plan.bounds import Bounds
     from penstock._engine.protocol.control import SubtaskAck, SubtaskDispatch
     from penstock._engine.protocol.job_events import JobEvent
     from penstock._engine.protocol.metadata import JobSnapshot, ReturnedSplits
@@ -212,14 +213,9 @@ class JobRecovery:
 
     # ------------------------------------------------------------------------------------------------ what is recorded
 
-    def parallelism(self, vertex: int) -> int | None:
-        """Return the decided number of subtasks of a vertex; None if it is not decided."""
-        known = self.job.initialized.get(vertex)
-        return None if known is None else known.parallelism
-
-    def initialized(self, vertex: int, parallelism: int, input_bytes: dict[int, int]) -> None:
-        """Record how many subtasks of a vertex run."""
-        event = ExecutionJobVertexInitializedEvent(vertex, parallelism, input_bytes)
+    def initialized(self, vertex: int, bounds: Bounds, input_bytes: dict[int, int]) -> None:
+        """Record how many subtasks of a vertex run, and what they read."""
+        event = ExecutionJobVertexInitializedEvent(vertex, bounds, input_bytes)
         self.job.initialized[vertex] = event
         self._record(event)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from penstock._engine.coordinator.epochs.acceptance import Subtask
+from penstock._engine.plan.bounds import one_each, subtasks_of
 from penstock._engine.protocol.job_events import (
     CoordinatorSnapshot,
     ExecutionJobVertexInitializedEvent,
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from penstock._engine.graph.job_graph import JobGraph
+    from penstock._engine.plan.bounds import Bounds
     from penstock._engine.protocol.job_events import JobEvent
 
 
@@ -38,8 +40,12 @@ class RecoveredJob:
 
     def parallelism(self, vertex: int, graph: JobGraph) -> int:
         """Return the number of subtasks that run of a vertex."""
+        return subtasks_of(self.bounds(vertex, graph))
+
+    def bounds(self, vertex: int, graph: JobGraph) -> Bounds:
+        """Return which receivers each subtask of a vertex reads for."""
         known = self.initialized.get(vertex)
-        return graph.vertices[vertex].parallelism if known is None else known.parallelism
+        return one_each(graph.vertices[vertex].parallelism) if known is None else known.bounds
 
     def subtasks(self, vertex: int, graph: JobGraph) -> set[Subtask]:
         """Return the subtasks that run of a vertex."""

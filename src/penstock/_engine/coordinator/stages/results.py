@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock._engine.coordinator import instructions as do
+from penstock._engine.graph.job_graph import PartitionerKind
 from penstock._engine.protocol.control import ResultPartition, SubtaskAck
 from penstock._engine.protocol.paths import result_path
 from penstock._engine.protocol.rows import MAX_WATERMARK
@@ -15,6 +17,16 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.context import CoordinatorContext
     from penstock._engine.coordinator.epochs.acceptance import Subtask
     from penstock._engine.graph.job_graph import JobGraph
+
+
+@dataclass(frozen=True, slots=True)
+class InputBytes:
+    """The bytes that a vertex reads."""
+
+    #: By sending vertex; what is broadcast counts once.
+    by_sender: dict[int, int]
+    #: By receiver, without what is broadcast.
+    by_receiver: list[int]
 
 
 class StageResults:
@@ -70,14 +82,23 @@ class StageResults:
         parts = [part for part in self._stored if part.vertex in senders]
         return tuple(sorted(parts, key=lambda part: (part.vertex, part.subtask)))
 
-    def bytes_read_by(self, vertex: int) -> dict[int, int]:
-        """Return the bytes that each sender of a vertex has sent, to this vertex and to its other receivers."""
-        senders = {edge.source for edge in self._graph.inputs(vertex)}
-        sent = dict.fromkeys(sorted(senders), 0)
-        for ack in self.acks:
-            if ack.vertex in senders:
-                sent[ack.vertex] += ack.bytes_out
-        return sent
+    def bytes_read_by(self, vertex: int) -> InputBytes:
+        """Return the bytes that the senders of a vertex have sent to it."""
+        inputs = self._graph.inputs(vertex)
+        by_sender = dict.fromkeys(sorted(edge.source for edge in inputs), 0)
+        by_receiver = [0] * self._graph.vertices[vertex].parallelism
+        for edge in inputs:
+            for ack in self.acks:
+                if ack.vertex != edge.source:
+                    continue
+                sizes = ack.result_bytes.get(edge.id, {})
+                if edge.partitioner is PartitionerKind.BROADCAST:
+                    by_sender[ack.vertex] += max(sizes.values(), default=0)
+                    continue
+                for receiver, size in sizes.items():
+                    by_sender[ack.vertex] += size
+                    by_receiver[receiver] += size
+        return InputBytes(by_sender, by_receiver)
 
     def _are_read(self) -> set[int]:
         """Return the vertices whose readers have all finished."""

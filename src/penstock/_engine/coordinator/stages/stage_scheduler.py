@@ -22,7 +22,8 @@ from penstock._engine.coordinator.epochs.job_state import PendingCheckpoint
 from penstock._engine.coordinator.epochs.source_scheduler import MAX_ATTEMPTS, SourceScheduler
 from penstock._engine.coordinator.phases import Phase
 from penstock._engine.coordinator.stages.recovery import LOOK_EVERY_MS, JobRecovery
-from penstock._engine.coordinator.stages.results import StageResults, idle_ack
+from penstock._engine.coordinator.stages.results import InputBytes, StageResults, idle_ack
+from penstock._engine.plan.bounds import balanced_bounds, one_each, subtasks_of
 from penstock._engine.plan.epoch_plan import EpochOutcome
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.job_events import NO_CHECKPOINT
@@ -30,7 +31,7 @@ from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock.errors import InternalError, PenstockError, UnsupportedOperationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from penstock._engine.coordinator.commits.commits import CommitScheduler
     from penstock._engine.coordinator.commits.output_delivery import OutputDelivery
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.scheduler import JobLife
     from penstock._engine.coordinator.settings import JobSettings
     from penstock._engine.graph.job_graph import JobVertex
+    from penstock._engine.plan.bounds import Bounds
     from penstock._engine.protocol.control import SubtaskAck
     from penstock._engine.protocol.metadata import ChainEntry, JobSnapshot, StoredAccumulator
 
@@ -81,8 +83,8 @@ class StageScheduler(SourceScheduler):
         self._results = StageResults(context, graph, keeps=self._recovery is not None)
         #: The state at the last checkpoint, to which a restart returns; None before the first start.
         self._checkpoint: JobSnapshot | None = None
-        #: By vertex that has run: its subtasks, which those forward behind it continue one by one.
-        self._runs_of: dict[int, int] = {}
+        #: By vertex whose input is known: what its subtasks read.
+        self._bounds: dict[int, Bounds] = {}
         #: By subtask of the running stage: whether it runs. A subtask that does not run finishes with the stage.
         self._stage: dict[Subtask, bool] = {}
         #: The accepted run of a stage whose accumulators are being merged.
@@ -114,6 +116,7 @@ class StageScheduler(SourceScheduler):
         self._state.snapshot = self._checkpoint
         self._state.reset()
         self._results.begin()
+        self._bounds.clear()
         self._output.again()
         self._commits.start()
         if not self._checkpoint.finished and _has_begun(self._checkpoint):
@@ -165,6 +168,7 @@ class StageScheduler(SourceScheduler):
         except Exception as error:  # noqa: BLE001 - whatever is wrong with the events, the job can do without them
             self._begin_anew(recovery, error)
             return
+        self._bounds.update({vertex: event.bounds for vertex, event in recovery.job.initialized.items()})
         for _, done in sorted(recovery.job.finished.items()):
             self._results.add(done.acks, done.run_id)
         if added := self._state.contributions(tuple(self._results.acks)):
@@ -247,8 +251,8 @@ class StageScheduler(SourceScheduler):
             for place, part in dispatches.items()
             if place[0] in vertices and not part.is_notification
         }
-        parallelism = self._parallelism(vertices)
-        self._stage = {place: place[1] < parallelism.get(place[0], place[1] + 1) for place in stage}
+        bounds = {vertex: self._decided(state.topology.graph.vertices[vertex]) for vertex in vertices}
+        self._stage = {place: place[1] < subtasks_of(bounds[place[0]]) for place in stage}
         self._runs += 1
         results = self._results.read_by(vertices)
         running = {place: part for place, part in stage.items() if self._stage[place]}
@@ -270,38 +274,34 @@ class StageScheduler(SourceScheduler):
                 running,
                 {},
                 results=results,
-                parallelism=parallelism,
+                bounds=self._fewer(bounds),
             )
         )
 
-    def _parallelism(self, vertices: Iterable[int]) -> dict[int, int]:
-        """Return the number of subtasks of each vertex that runs fewer of them than the job graph says."""
-        found = {vertex: self._decided(self._state.topology.graph.vertices[vertex]) for vertex in vertices}
-        graph = self._state.topology.graph
-        return {vertex: runs for vertex, runs in found.items() if runs < graph.vertices[vertex].parallelism}
+    def _fewer(self, bounds: Mapping[int, Bounds]) -> dict[int, Bounds]:
+        """Return the bounds of the vertices that run fewer subtasks than the job graph says."""
+        vertices = self._state.topology.graph.vertices
+        return {vertex: own for vertex, own in bounds.items() if subtasks_of(own) < vertices[vertex].parallelism}
 
-    def _decided(self, vertex: JobVertex) -> int:
-        """Return the number of subtasks of a vertex, which is decided once: when its inputs are known."""
-        known = None if self._recovery is None else self._recovery.parallelism(vertex.id)
+    def _decided(self, vertex: JobVertex) -> Bounds:
+        """Return what the subtasks of a vertex read, which is decided once: when its inputs are known."""
+        known = self._bounds.get(vertex.id)
         if known is not None:
-            self._runs_of[vertex.id] = known
             return known
-        graph = self._state.topology.graph
-        sizes, runs = self._results.bytes_read_by(vertex.id), vertex.parallelism
-        if self._auto_parallelism.enabled and not (vertex.is_source or vertex.parallelism_is_set):
-            if graph.follows_its_sender(vertex.id):
-                runs = max(self._runs_before(edge.source) for edge in graph.inputs(vertex.id))
-            else:
-                runs = self._auto_parallelism.decide(sum(sizes.values()), vertex.parallelism)
-        self._runs_of[vertex.id] = runs
+        sizes = self._results.bytes_read_by(vertex.id)
+        bounds = self._bounds[vertex.id] = self._decide(vertex, sizes)
         if self._recovery is not None:
-            self._recovery.initialized(vertex.id, runs, sizes)
-        return runs
+            self._recovery.initialized(vertex.id, bounds, sizes.by_sender)
+        return bounds
 
-    def _runs_before(self, vertex: int) -> int:
-        """Return the subtasks of a vertex that has run, here or in an earlier driver."""
-        known = None if self._recovery is None else self._recovery.parallelism(vertex)
-        return self._runs_of[vertex] if known is None else known
+    def _decide(self, vertex: JobVertex, sizes: InputBytes) -> Bounds:
+        graph = self._state.topology.graph
+        if not self._auto_parallelism.enabled or vertex.is_source or vertex.parallelism_is_set:
+            return one_each(vertex.parallelism)
+        if graph.follows_its_sender(vertex.id):
+            return one_each(max(subtasks_of(self._bounds[edge.source]) for edge in graph.inputs(vertex.id)))
+        runs = self._auto_parallelism.decide(sum(sizes.by_sender.values()), vertex.parallelism)
+        return balanced_bounds(sizes.by_receiver, runs)
 
     def subtasks_finished(self, event: ev.SubtasksFinished) -> None:
         """Record subtasks that have finished while others of their stage run on."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator.epochs.acceptance import Subtask
 from penstock._engine.graph.job_graph import OperatorKind
+from penstock._engine.plan.bounds import receivers_of, subtasks_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -59,7 +60,7 @@ class _WalkBack:
     def __init__(self, plan: ExecutionPlan, job: RecoveredJob) -> None:
         self._plan, self._job = plan, job
         graph = plan.graph
-        self._runs = {vertex.id: job.parallelism(vertex.id, graph) for vertex in graph.vertices}
+        self._bounds = {vertex.id: job.bounds(vertex.id, graph) for vertex in graph.vertices}
 
     def needed(self) -> tuple[set[Subtask], set[Subtask]]:
         """Return the subtasks that have to run, and the finished ones whose results they read."""
@@ -89,7 +90,7 @@ class _WalkBack:
     def _senders(self, place: Subtask) -> Iterator[Subtask]:
         """Yield the subtasks whose results a subtask reads."""
         vertex, subtask = place
-        receivers = self._plan.receivers_of_subtask(vertex, subtask, self._runs)
+        receivers = receivers_of(self._bounds[vertex], subtask)
         for edge in self._plan.graph.inputs(vertex):
             found = {sender for receiver in receivers for sender in self._plan.senders(edge, receiver)}
-            yield from ((edge.source, sender) for sender in found if sender < self._runs[edge.source])
+            yield from ((edge.source, sender) for sender in found if sender < subtasks_of(self._bounds[edge.source]))
