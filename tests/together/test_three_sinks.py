@@ -99,7 +99,7 @@ class Life:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "tests.together.three_sinks", str(directory), *words],
                 cwd=ROOT,
-                env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+                env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}"},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -161,6 +161,7 @@ class Outputs:
         return len(self.of_files()) >= count and len(self.of_postgres()) >= count and len(self.of_kafka()) >= count
 
 
+@pytest.mark.behaviour(124)
 def test_three_sinks_of_one_job_hold_the_same_truth_after_kills_of_all(
     broker: KafkaServer, database: PostgresServer, tmp_path: Path
 ) -> None:
