@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from tests.connectors.staged import elsewhere, lose_staged
 
 from penstock.common.typeinfo import Types
 from penstock.datastream.connectors.file_system import BucketAssigner, FileSink, FileSource
@@ -68,11 +69,7 @@ def test_sink_contract(tmp_path: Path, factory: Any) -> None:
             files = [path for path in folder.glob("*") if not path.name.startswith((".", "_"))]
             return [row for path in files for row in pa.ipc.open_file(str(path)).read_all().to_pylist()]
 
-        def lose_staged() -> None:
-            for path in folder.rglob(".*"):
-                path.unlink()
-
-        return SinkUnderTest(sink, read, lose_staged)
+        return SinkUnderTest(sink, read, lambda: lose_staged(folder), unshared=lambda: elsewhere(folder))
 
     SinkContract(make, ROWS).check_all()
 

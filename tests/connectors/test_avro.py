@@ -5,17 +5,22 @@ from __future__ import annotations
 import datetime
 from dataclasses import dataclass
 from io import BytesIO
+from itertools import count
 from pathlib import Path
 from typing import BinaryIO
 
 import pytest
+from tests.connectors.staged import elsewhere, lose_staged
 
 from penstock._formats.parts import FilePart
 from penstock.common import Row
 from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream.connectors.file_system import FileSink, FileSource
 from penstock.datastream.formats.avro import AvroBulkWriters, AvroFormat, AvroInputFormat, AvroSchema
 from penstock.datastream.formats.parquet import AvroParquetReaders, AvroParquetWriters
 from penstock.errors import RecordValueError, SourceFileError, UnsupportedOperationError
+from penstock.testing.sink_contract import SinkContract, SinkUnderTest
+from penstock.testing.source_contract import SourceContract
 
 TEXT = """{"type": "record", "name": "Trip", "fields": [
     {"name": "id", "type": "long"},
@@ -108,3 +113,26 @@ def test_create_input_takes_avro_files_and_nothing_else(tmp_path: Path) -> None:
     assert str(stream.get_type()).startswith("GenericRecord(")
     with pytest.raises(UnsupportedOperationError, match="needs the JVM"):
         env.create_input(object())
+
+
+def test_source_and_sink_pass_their_contracts(tmp_path: Path) -> None:
+    places = (tmp_path / str(number) for number in count())
+    rows = [{"id": number, "at": AT, "tags": ["x"]} for number in range(300)]
+
+    def make() -> SinkUnderTest:
+        folder = next(places)
+        sink = FileSink.for_bulk_format(str(folder), AvroBulkWriters.for_generic_record(SCHEMA)).build()
+
+        def read() -> list[dict[str, object]]:
+            files = [path for path in folder.rglob("part-*") if path.is_file()]
+            return [record for path in files for block in records(AvroFormat(), path) for record in block]
+
+        return SinkUnderTest(sink, read, lambda: lose_staged(folder), unshared=lambda: elsewhere(folder))
+
+    SinkContract(make, rows).check_all()
+    source = tmp_path / "in"
+    for name in ("a", "b"):
+        (source / name).mkdir(parents=True)
+        written(3000, source / name)
+    build = FileSource.for_bulk_file_format(AvroFormat(SCHEMA), str(source)).build
+    SourceContract(build, [{"id": number, "at": AT, "tags": ["x"]} for number in range(3000)] * 2).check_all()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.connectors.staged import lose_staged
+from tests.connectors.staged import elsewhere, lose_staged
 
 from penstock.common.serialization import Encoder
 from penstock.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
@@ -24,7 +27,13 @@ from penstock.testing.sources import ListSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
+
+
+KINDS = {"source": "SourceContract", "sink": "SinkContract"}
+#: Code in a line of the documentation.
+CODE = re.compile(r"`([^`]+)`")
+#: Contracts of connectors that are broken.
+FAULTS = "connectors/test_contracts_find_faults.py"
 
 
 class ByLength(BucketAssigner):
@@ -95,6 +104,23 @@ def test_row_file_sink(
         targets += 1
         target = tmp_path / str(targets)
         builder = configure(FileSink.for_row_format(str(target), Encoder.simple_string_encoder()))
-        return SinkUnderTest(builder.build(), lambda: visible_lines(target), lambda: lose_staged(target))
+        read, lose, unshared = (partial(act, target) for act in (visible_lines, lose_staged, elsewhere))
+        return SinkUnderTest(builder.build(), read, lose, unshared=unshared)
 
     SinkContract(make, [f"{'x' * (number % 5)}{number}" for number in range(4000)]).check_all()
+
+
+def test_the_documentation_names_where_each_contract_runs_whole() -> None:
+    tests = Path(__file__).parents[1]
+    table = (tests.parent / "docs" / "connectors.md").read_text().partition("| Connector | Contract |")[2]
+    named = re.findall(r"^\| [^|]*\| ([^|]+) \| ([^|]+) \|$", table.partition("\n\n")[0], re.MULTILINE)
+    claimed = {
+        (kind, file) for kinds, files in named for kind in KINDS if kind in kinds for file in CODE.findall(files)
+    }
+    found = {
+        (kind, path.relative_to(tests).as_posix())
+        for path in tests.rglob("test_*.py")
+        for kind, begin in KINDS.items()
+        if re.search(rf"^    {begin}\(.*\)\.check_all\(\)$", path.read_text(), re.MULTILINE)
+    }
+    assert claimed == found - {("source", FAULTS), ("sink", FAULTS)}

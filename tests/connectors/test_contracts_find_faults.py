@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.connectors.staged import lose_staged
+from tests.connectors.staged import elsewhere, lose_staged
 
 from penstock._api.connectors.reader_base.sequential import SplitCursor
 from penstock._connectors.files.committer import FileCommitter
@@ -27,7 +28,7 @@ from penstock.datastream.connectors.base import Committer, InputStatus, SourceOu
 from penstock.datastream.connectors.file_system import BucketAssigner, FileSink
 from penstock.datastream.connectors.number_seq import NumberSequenceSource
 from penstock.datastream.formats.parquet import ParquetBulkWriters
-from penstock.errors import LostCommittableError
+from penstock.errors import LostCommittableError, SinkFileError
 from penstock.testing.connector_contexts import TestBatchContext
 from penstock.testing.sink_contract import SinkContract, SinkUnderTest
 from penstock.testing.source_contract import SourceContract, SourceRun
@@ -226,6 +227,10 @@ class BrokenCommitter(FileCommitter):
             return
         if self._fault == "takes what is missing for done":
             requests = [replace(request, may_be_committed=True) for request in cast("Any", requests)]
+        if self._fault == "finds nothing to commit":
+            with suppress(SinkFileError, LostCommittableError):
+                super().commit(requests)
+            return
         super().commit(requests)
 
 
@@ -298,6 +303,7 @@ class ByParity(BucketAssigner):
         "drops all but the first",
         "commits copies",
         "takes what is missing for done",
+        "finds nothing to commit",
         "holds records back until the next epoch",
         "removes what others staged when it is closed",
         "takes what is another job's",
@@ -317,11 +323,15 @@ def test_contract_finds_a_broken_sink(tmp_path: Path, fault: str) -> None:
             sink,
             lambda: [line for path in folder.rglob("part-*") for line in path.read_text().split()],
             lambda: lose_staged(folder),
+            unshared=lambda: elsewhere(folder),
         )
 
     contract = SinkContract(make, [str(number) for number in range(90)])
-    of_copies = fault == "takes what is another job's"
-    check = contract.check_copy_takes_nothing_of_the_other_job if of_copies else contract.check_all
+    checks = {
+        "takes what is another job's": contract.check_copy_takes_nothing_of_the_other_job,
+        "finds nothing to commit": contract.check_commit_on_a_host_that_does_not_see_what_is_staged,
+    }
+    check = checks.get(fault, contract.check_all)
     with pytest.raises((AssertionError, LostCommittableError)):
         check()
 

@@ -12,7 +12,7 @@ import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.connectors.staged import lose_staged
+from tests.connectors.staged import elsewhere, lose_staged
 
 from penstock._formats import lines as line_blocks
 from penstock.common.typeinfo import Types
@@ -187,7 +187,9 @@ def test_row_encoder_passes_the_sink_contract(tmp_path: Path) -> None:
         targets += 1
         folder = tmp_path / str(targets)
         sink = FileSink.for_row_format(str(folder), CsvEncoder(PEOPLE.build())).build()
-        return SinkUnderTest(sink, lambda: csv_rows(folder), lambda: lose_staged(folder))
+        return SinkUnderTest(
+            sink, lambda: csv_rows(folder), lambda: lose_staged(folder), unshared=lambda: elsewhere(folder)
+        )
 
     SinkContract(make, [Row(name=f'a,"{number}"\n', age=number) for number in range(600)]).check_all()
 

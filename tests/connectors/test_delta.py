@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from tests.connectors.staged import elsewhere
 from tests.kit.driving import Driven, Epochs
 from tests.kit.program import Program
 
@@ -51,7 +52,9 @@ def test_contract(tmp_path: Path) -> None:
             for path in folder.glob("part-*"):
                 path.unlink()
 
-        return SinkUnderTest(DeltaSink(str(folder), SCHEMA), lambda: rows_of(folder), lose_staged)
+        return SinkUnderTest(
+            DeltaSink(str(folder), SCHEMA), lambda: rows_of(folder), lose_staged, unshared=lambda: elsewhere(folder)
+        )
 
     SinkContract(make, ROWS[:12]).check_all()
 

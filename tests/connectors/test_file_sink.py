@@ -275,9 +275,12 @@ def test_published_file_that_somebody_took_away_is_not_written_again(
     part = two_segments(sink)
     commit(sink, [part])
     Path(part.target).unlink()
+    with pytest.raises(SinkFileError, match=f"this host has nothing in {tmp_path}.*put an empty file into the folder"):
+        commit(sink, [part], may_be_committed=True)  # as on a host that has not mounted the disk
+    (tmp_path / "other").touch()
     requests = commit(sink, [part], may_be_committed=True)
     assert requests[0].already_committed
-    assert visible(tmp_path) == []
+    assert visible(tmp_path) == [tmp_path / "other"]
     assert "gone since" in caplog.text
 
 
@@ -300,6 +303,7 @@ def test_last_segment_alone_is_not_removed_by_a_commit_that_was_repeated(tmp_pat
     Path(part.segments[1]).unlink()
     with pytest.raises(LostCommittableError, match="is gone: something else"):
         commit(sink, [part], may_be_committed=True)
+    (tmp_path / "other").touch()
     Path(part.segments[0]).unlink()  # as after a commit whose part was taken away
     assert commit(sink, [part], may_be_committed=True)[0].already_committed
 

@@ -13,6 +13,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform, IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 from tests.connectors.catalogs import NAME, SCHEMA, catalog_of, options, rows, rows_of, start_threads
+from tests.connectors.staged import elsewhere
 from tests.kit.driving import Driven, Epochs
 from tests.kit.program import Program
 
@@ -73,7 +74,8 @@ def test_contract(tmp_path: Path) -> None:
             for path in folder.glob("tables/*/*/data/*.parquet"):
                 path.unlink()
 
-        return SinkUnderTest(IcebergSink(NAME, options(folder), SCHEMA), lambda: rows_of(folder), lose_staged)
+        sink = IcebergSink(NAME, options(folder), SCHEMA)
+        return SinkUnderTest(sink, lambda: rows_of(folder), lose_staged, unshared=lambda: elsewhere(folder / "tables"))
 
     SinkContract(make, ROWS[:6]).check_all()
 

@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.connectors.staged import lose_staged
+from tests.connectors.staged import elsewhere, lose_staged
 from tests.kit.cells import cells
 
 from penstock._formats import parquet
@@ -133,7 +133,12 @@ def test_sink_contract(tmp_path: Path, factory: BulkWriterFactory) -> None:
         folder = tmp_path / str(targets)
         folder.mkdir()
         sink = FileSink.for_bulk_format(str(folder), factory).build()
-        return SinkUnderTest(sink, lambda: read(folder, ParquetFormat()), lambda: lose_staged(folder))
+        return SinkUnderTest(
+            sink,
+            lambda: read(folder, ParquetFormat()),
+            lambda: lose_staged(folder),
+            unshared=lambda: elsewhere(folder),
+        )
 
     SinkContract(make, table(900).to_pylist()).check_all()
 

@@ -53,6 +53,7 @@ class FedReader(SplitReader[int, Split]):
         self.splits: list[str] = []
         self.removed: list[str] = []
         self.paused: list[str] = []
+        self.added = threading.Semaphore(0)
         self.closed = threading.Event()
         self.close_error: Exception | None = None
         self.deaf = False
@@ -65,6 +66,7 @@ class FedReader(SplitReader[int, Split]):
 
     def add_splits(self, splits: Sequence[Split]) -> None:
         self.splits += [split.name for split in splits]
+        self.added.release()
 
     def remove_splits(self, split_ids: Sequence[str]) -> None:
         self.removed += split_ids
@@ -176,13 +178,39 @@ def test_fetch_error_surfaces_from_every_later_poll_with_its_cause(reader: Reade
         assert isinstance(caught.value.__cause__, ConnectionError)
 
 
-def test_one_fetcher_for_each_split_or_one_for_all() -> None:
-    for per_split, fetchers in ((False, 1), (True, 3)):
-        reader = Reader(fetcher_per_split=per_split)
-        reader.add_splits([Split("a"), Split("b"), Split("c")])
+@pytest.mark.behaviour(95)
+def test_one_fetcher_for_all_splits_or_for_each_or_a_few_for_many() -> None:
+    abc = ["a", "b", "c"]
+    for options, expected in (
+        ({}, [abc]),
+        ({"fetcher_per_split": True}, [[name] for name in abc]),
+        ({"fetchers": 2}, [["a", "c"], ["b"]]),
+        ({"fetchers": 5}, [[name] for name in abc]),
+    ):
+        reader = Reader(**options)
+        reader.add_splits([Split(name) for name in abc])
+        assert all(made.added.acquire(timeout=WAIT_MS / 1000) for made in reader.made)
+        assert [made.splits for made in reader.made] == expected
         reader.close()
-        assert len(reader.made) == fetchers
         assert all(made.closed.is_set() for made in reader.made)
+
+
+@pytest.mark.behaviour(95)
+def test_later_splits_go_to_the_fetcher_with_the_fewest_and_a_dry_one_makes_room(output: RecordingOutput) -> None:
+    reader = Reader(fetchers=2)
+    reader.add_splits([Split("a"), Split("b"), Split("c")])
+    reader.add_splits([Split("d"), Split("e")])
+    first, second = reader.made
+    assert all(made.added.acquire(timeout=WAIT_MS / 1000) for made in (first, first, second, second))
+    assert (first.splits, second.splits) == (["a", "c", "e"], ["b", "d"])
+    second.feed.put(Batch({"b": [1], "d": [2]}, frozenset({"b", "d"})))
+    assert second.closed.wait(WAIT_MS / 1000)
+    reader.add_splits([Split("f")])
+    assert reader.made[2].added.acquire(timeout=WAIT_MS / 1000)
+    assert reader.made[2].splits == ["f"]
+    poll_until(reader, output)
+    assert (output.records, sorted(reader.finished)) == ([1, 2], ["b", "d"])
+    reader.close()
 
 
 def test_new_split_after_a_dry_fetcher_starts_another(reader: Reader, output: RecordingOutput) -> None:

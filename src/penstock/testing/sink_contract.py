@@ -26,6 +26,7 @@ from penstock.testing.sink_run import JOB_ID, SinkRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from contextlib import AbstractContextManager
 
     from penstock._api.connectors.sink import Sink
 
@@ -42,12 +43,15 @@ class SinkUnderTest:
         lose_staged: Deletes all staged data, as a cleaner of temporary files would; does nothing for a sink whose
             committables contain the data.
         staged: What writers stage with ``WriterInitContext.stage``; it is lost, too, where ``lose_staged`` is called.
+        unshared: A context in which the target is as a host sees it that does not share its disk, for example a folder
+            that is renamed meanwhile; None for a target that is the same for all hosts, such as a server.
     """
 
     sink: Sink[Any]
     read: Callable[[], Iterable[Any]]
     lose_staged: Callable[[], None]
     staged: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    unshared: Callable[[], AbstractContextManager[object]] | None = None
 
 
 class SinkContract:
@@ -79,6 +83,7 @@ class SinkContract:
         self.check_nothing_appears_before_its_commit()
         self.check_committing_twice_is_committing_once()
         self.check_what_is_lost_before_its_commit_is_an_error()
+        self.check_commit_on_a_host_that_does_not_see_what_is_staged()
         self.check_aborted_epoch_leaves_nothing()
         self.check_writers_that_are_kept_and_dropped()
         self.check_only_the_accepted_attempt_counts()
@@ -135,6 +140,25 @@ class SinkContract:
         except Exception:  # noqa: BLE001 - whatever the committer raises, the job hears of the loss
             return
         self._same(test, self._records, "after a commit that raised nothing, though what was staged had gone")
+
+    def check_commit_on_a_host_that_does_not_see_what_is_staged(self) -> None:
+        """A committer that sees nothing of what was staged raises, at any try; elsewhere a later one commits all."""
+        for may_be_committed in (False, True):
+            test = self._make()
+            if test.unshared is None:
+                return
+            run = _run(test)
+            checkpoint = run.epoch(self._records, end_of_input=True)
+            with test.unshared():
+                try:
+                    run.commit(checkpoint, may_be_committed=may_be_committed)
+                except Exception:  # noqa: BLE001 - whatever it raises, the job hears of it
+                    seen = True
+                else:
+                    seen = False
+            assert seen, "a commit raised nothing on a host that sees nothing of what was staged"
+            run.commit(checkpoint, may_be_committed=True)
+            self._same(test, self._records, "after a commit that could see nothing, and another one that could")
 
     def check_aborted_epoch_leaves_nothing(self) -> None:
         """An epoch that is aborted after prepare_commit, or in the middle, counts only when it is run again."""

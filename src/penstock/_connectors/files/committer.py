@@ -53,7 +53,7 @@ class FileCommitter(Committer[FileCommittable]):
         """Publish parts in their order.
 
         Raises:
-            SinkFileError: Another file has the name of a part, or the disk refuses it.
+            SinkFileError: Another file has the name of a part, the disk refuses it, or the folder is not the sink's.
             LostCommittableError: A staged segment of a part is missing at its first try.
         """
         checkpoint_id, held, replaced = 0, frozenset[str](), list[str]()
@@ -100,6 +100,13 @@ class FileCommitter(Committer[FileCommittable]):
         may_be_done = request.may_be_committed and (
             gone == sorted(gone, reverse=True) or filesystem_of(part.target).size_of(part.target) is not None
         )
+        if missing and request.may_be_committed and not filesystem_of(part.target).has_anything(self._base_path):
+            reason = (
+                f"this host has nothing in {self._base_path}, where it was staged, and it may not be published yet; "
+                "mount the disk on which the job has written, or start the job where that is. If all that it has "
+                "published was moved away, put an empty file into the folder"
+            )
+            raise SinkFileError(part.target, reason)
         if missing and not may_be_done:
             reason = f"what was staged of it in {', '.join(missing)} is gone: something else deletes hidden files there"
             raise LostCommittableError(part.target, reason)

@@ -170,6 +170,10 @@ class FileSystem(Protocol):
         """Delete a file if it exists."""
         ...
 
+    def has_anything(self, folder: str) -> bool:
+        """Tell whether a folder has anything in it; hosts reach the same object store, so there it always has."""
+        ...
+
     def hidden_files(self, folder: str) -> Iterator[FileStatus]:
         """List the files below a folder whose names begin with a dot."""
         ...

@@ -158,6 +158,13 @@ class LocalFileSystem:
         """Delete a file, if it is there."""
         _local(path).unlink(missing_ok=True)
 
+    def has_anything(self, folder: str) -> bool:
+        """Look for a first entry."""
+        try:
+            return next(_local(folder).iterdir(), None) is not None
+        except FileNotFoundError:
+            return False
+
     def hidden_files(self, folder: str) -> Iterator[FileStatus]:
         """List the files below a folder whose names begin with a dot."""
         for path in sorted(_local(folder).rglob(".*")):

@@ -173,6 +173,11 @@ class JobVertex:
         """Whether the vertex reads from a source and has no incoming edge."""
         return self.operators[0].kind is OperatorKind.SOURCE
 
+    def name_of(self, subtask: int) -> str:
+        """Return the name of a subtask for users, with the uids that they have given to its operators."""
+        uids = ", ".join(node.uid for node in self.operators if node.explicit_uid)
+        return f"{self.name} ({subtask}; uid {uids})" if uids else f"{self.name} ({subtask})"
+
 
 @dataclass(frozen=True, slots=True)
 class JobGraph:

@@ -6,6 +6,7 @@ queue, their commands and the gate that holds them between epochs, so that there
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -128,7 +129,8 @@ class SplitFetcherManager(Generic[E, SplitT]):
     Args:
         split_reader_supplier: Makes the split reader of a fetcher.
         configuration: The job's configuration, with the size of the queue and the timeout of closing.
-        fetcher_per_split: Whether each split gets its own thread; else one thread fetches all splits.
+        fetcher_per_split: Whether each split gets its own thread.
+        fetchers: How many threads share all splits otherwise; a new split goes to the one that has the fewest.
     """
 
     def __init__(
@@ -136,8 +138,10 @@ class SplitFetcherManager(Generic[E, SplitT]):
         split_reader_supplier: Callable[[], SplitReader[E, SplitT]],
         configuration: Configuration,
         fetcher_per_split: bool = False,
+        fetchers: int = 1,
     ) -> None:
-        self._supplier, self._fetcher_per_split = split_reader_supplier, fetcher_per_split
+        self._supplier = split_reader_supplier
+        self._most_fetchers: float = math.inf if fetcher_per_split else max(1, fetchers)
         self._queue_capacity = configuration.get(READER_QUEUE_CAPACITY)
         self._close_timeout_ms = configuration.get(READER_CLOSE_TIMEOUT).to_millis()
         self._changed = threading.Condition()
@@ -152,10 +156,11 @@ class SplitFetcherManager(Generic[E, SplitT]):
 
     def add_splits(self, splits: Sequence[SplitT]) -> None:
         """Fetch splits, by running fetchers or by new ones."""
-        groups = [[split] for split in splits] if self._fetcher_per_split else [list(splits)]
-        for group in groups:
+        groups = int(min(self._most_fetchers, len(splits)))
+        for group in (list(splits[place::groups]) for place in range(groups)):
             with self._changed:
-                fetcher = self._fetchers[0] if self._fetchers and not self._fetcher_per_split else None
+                is_full = len(self._fetchers) >= self._most_fetchers
+                fetcher = min(self._fetchers, key=lambda one: len(one.splits)) if is_full else None
                 if fetcher is not None:
                     self._hand_splits(fetcher, group)
             if fetcher is None:

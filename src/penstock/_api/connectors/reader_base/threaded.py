@@ -183,8 +183,10 @@ class SourceReaderBase(SourceReader[T, SplitT], Generic[E, T, SplitT, SplitState
             self.on_split_finished(finished)
 
     def is_available(self, timeout_ms: int = 0) -> bool:
-        """Wait for a fetched batch."""
-        return bool(self._batch) or bool(self._finishing) or self._manager.wait(timeout_ms)
+        """Wait for a fetched batch; a reader without splits does not, because new ones come with the next epoch."""
+        if self._batch or self._finishing:
+            return True
+        return self._manager.wait(timeout_ms if self._states else 0)
 
     def snapshot_state(self, checkpoint_id: int) -> list[SplitT]:
         """Hold the fetchers and return the splits, each positioned after its last emitted element."""
