@@ -13,7 +13,7 @@ from penstock._api.connectors.committer import GlobalCommitter, SupportsGlobalCo
 from penstock._api.connectors.serializer import SimpleVersionedSerializer
 from penstock._api.connectors.sink import CommittingSinkWriter, Sink
 from penstock._connectors.lake.iceberg_table import Tables, catalog_options, check_library
-from penstock._formats.record_tables import RecordTables
+from penstock._formats.record_tables import NO_COLUMN, RecordTables
 from penstock._shelf import show
 from penstock.errors import LakeTableError, LostCommittableError, UnsupportedTableError
 
@@ -182,7 +182,7 @@ class _IcebergWriter(CommittingSinkWriter[Any, StagedDataFile]):
     def __init__(self, context: WriterInitContext, tables: Tables, schema: pa.Schema | None) -> None:
         self._context = context
         self._table, record_schema = _opened(tables, schema)
-        self._records = RecordTables(record_schema)
+        self._records = RecordTables(record_schema, way_out=NO_COLUMN)
         self._finished: list[StagedDataFile] = []
 
     def write_all(self, elements: list[Any], timestamps: Sequence[int | None] | None = None) -> None:
