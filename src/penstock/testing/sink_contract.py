@@ -87,7 +87,7 @@ class SinkContract:
         records: Sequence[Any],
         to_batch: Callable[[list[Any]], Any] | None = None,
     ) -> None:
-        self._make_target = make
+        self._make_target: Callable[[], object] = make
         is_known = to_batch is None and all(isinstance(record, dict) for record in records)
         self._to_batch = columns_of if is_known else to_batch
         self._records = list(records)
@@ -114,7 +114,7 @@ class SinkContract:
         self.check_close_is_idempotent()
 
     def _make(self) -> SinkUnderTest:
-        made: object = self._make_target()
+        made = self._make_target()
         if not isinstance(made, SinkUnderTest):
             msg = (
                 f"SinkContract was given a function that returns {made!r:.200}. Let it return "
