@@ -330,3 +330,17 @@ def test_any_order_of_uses_clocks_and_restores_is_as_in_the_model(tmp_path: Path
         except BaseException as error:
             error.add_note(f"in life {seed}")
             raise
+
+
+@pytest.mark.behaviour(187)
+@pytest.mark.parametrize("key", KEYS)
+def test_subtasks_without_rows_do_not_prolong_the_life_of_others(tmp_path: Path, key: Any) -> None:
+    job = Job(tmp_path, 0)
+    job.start(3, [], (300, False, False))
+    job.write("value", key, 0)
+    job.end_epoch("delta")
+    job.now += 200
+    job.end_epoch("delta", then="here")  # what has no rows begins its time to live here
+    job.end_epoch("delta")
+    job.start_otherwise((100, False, False), 2)
+    job.read("value", key, 0)
