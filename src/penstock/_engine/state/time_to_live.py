@@ -83,6 +83,11 @@ class TableLife:
         told = self._read.values()
         self.since = None if None in told else min(one for one in told if one is not None)
 
+    @property
+    def was_read(self) -> bool:
+        """Whether a file has said anything of ``since``."""
+        return bool(self._read)
+
     def forget(self) -> None:
         """Return to a state without rows."""
         self.since, self.since_is_unsaved, self._read = None, False, {}
