@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from pyspark import TaskContext
 
@@ -44,7 +45,7 @@ def slot() -> int:
     return context.partitionId()
 
 
-def main(checkpoints: str, out: str, notes: Path, total: int) -> None:
+def main(checkpoints: str, out: str, notes: Path, total: int) -> dict[str, float]:
     def note(number: int) -> int:
         if number % 10 == 0 and not (notes / "go").exists():
             time.sleep(0.05)
@@ -66,8 +67,17 @@ def main(checkpoints: str, out: str, notes: Path, total: int) -> None:
     counted = numbers.map(note).key_by(lambda number: number % KEYS).process(Count())
     sink = FileSink.for_row_format(out, Encoder.simple_string_encoder())
     counted.sink_to(sink.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner()).build())
-    env.execute("count")
+    client: Any = env.execute_async("count")
+    client.get_job_execution_result().result()
+    view = client._driver.view
+    return {
+        "returned_share": view.returned_share,
+        "restored_bytes": view.restored_bytes,
+        "epochs": view.progress.epochs,
+        "running_ms": view.running_ms,
+        "moves": sum(subtask.moves for vertex in view.subtasks for subtask in vertex),
+    }
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]))
+    result = main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]))

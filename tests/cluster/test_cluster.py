@@ -87,6 +87,15 @@ def test_job_is_exact_though_a_host_is_lost_with_its_disk_and_takes_the_slots_of
     cluster.wait_for(2)
 
 
+def test_subtasks_return_to_the_hosts_that_have_their_state(cluster: Standalone, driver: Driver) -> None:
+    notes, out = cluster.shared / "returns", cluster.shared / "counted"
+    notes.mkdir()
+    ended = driver.run_script(COUNTING, cluster.shared / "returning", out, notes, 3_000)
+    assert ended.error == "", ended.text
+    assert ended.result["epochs"] > 5
+    assert ended.result["returned_share"] >= 0.95, ended.result
+
+
 def await_note(note: Path, running: object) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while not note.exists():

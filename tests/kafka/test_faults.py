@@ -78,7 +78,6 @@ class Outages:
         return len(self._returns)
 
 
-@pytest.mark.endurance
 @pytest.mark.behaviour(124)
 def test_a_job_outlasts_a_broker_that_stands_still_and_then_dies(own_server: KafkaServer, tmp_path: Path) -> None:
     topics = Topics(own_server.bootstrap)

@@ -22,6 +22,7 @@ from penstock._engine.coordinator.epochs.acceptance import void_reason
 from penstock._engine.coordinator.epochs.alignment import Reports, group_watermarks, reports_of, restored_reports
 from penstock._engine.plan.dispatches import pack, unpack
 from penstock._engine.plan.epoch_plan import EpochOutcome, EpochPlan
+from penstock._engine.plan.homes import ANYWHERE
 from penstock._engine.plan.levels import build_plan, plan_epoch
 from penstock._engine.protocol.control import JobDispatch, LevelDispatch
 from penstock._engine.protocol.events import AddSplitsEvent, NoMoreSplitsEvent, encode_event
@@ -128,7 +129,7 @@ class Job:
         )
         inputs = edge_statuses(self.snapshot, self.graph, self.acks.values())
         common = LevelDispatch(self.job_attempt, self.checkpoint_id + 1, 0, inputs=inputs)
-        levels = plan_epoch(self.plan, common, parts, self.slots, self.checkpoint_id)
+        levels = plan_epoch(self.plan, common, parts, (ANYWHERE,) * self.slots, self.checkpoint_id)
         return EpochPlan(self.checkpoint_id + 1, 1, job, levels, state_directory=self.place / "local")
 
     def channels(self, vertex: int, subtask: int) -> dict[int, ChannelStatus]:

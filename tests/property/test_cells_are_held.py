@@ -16,13 +16,17 @@ COLUMNS: Final[list[str]] = TABLE["columns"]
 TESTS: Final[dict[str, Any]] = TABLE["tests"]
 #: By section.
 ROWS: Final = {name: rows for name, rows in TABLE.items() if name not in {"columns", "tests", "reasons"}}
+#: Modules with parts of tests.
+PARTS: Final = {
+    "test_starved_lives.py": ["starved_job.py", "starved_parts.py"],
+    "test_modes.py": ["mode_programs.py", "mode_windows.py"],
+}
 
 
 def text_of(module: str) -> str:
     """Return the text of a test's module, and of those that have its parts."""
     text = (HERE / module).read_text(encoding="utf-8")
-    parts = {"test_starved_lives.py": ["starved_job.py", "starved_parts.py"]}.get(module, [])
-    return "\n".join([text, *[(HERE / part).read_text(encoding="utf-8") for part in parts]])
+    return "\n".join([text, *[(HERE / part).read_text(encoding="utf-8") for part in PARTS.get(module, [])]])
 
 
 def test_each_test_is_there_and_holds_known_columns() -> None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tests.services.cache import ServiceError, kept, run
 from tests.services.shared import shared
+from tests.services.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -83,14 +84,18 @@ class KafkaServer:
         self._controller, self.port, self.proxied_port, self.sasl_port = (free_port() for _ in range(4))
         self.proxy_port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
+        self._watch: Watch | None = None
 
     @property
     def bootstrap(self) -> str:
         return f"127.0.0.1:{self.port}"
 
-    def address(self) -> dict[str, Any]:
-        """Return what another process needs to know."""
+    def let_go(self) -> dict[str, Any]:
+        """Leave it to others to end it, by its number; return what they need to know."""
         assert self.process is not None
+        assert self._watch is not None
+        self._watch.stop()
+        self.process.returncode = 0
         ports = {"proxied_port": self.proxied_port, "proxy_port": self.proxy_port, "sasl_port": self.sasl_port}
         return {"bootstrap": self.bootstrap, "pid": self.process.pid, "place": str(self.place), **ports}
 
@@ -172,6 +177,7 @@ class KafkaServer:
                 stderr=log,
                 start_new_session=True,  # Ctrl-C is for the tests
             )
+        self._watch = Watch(self.process.pid, self.place)
         deadline = time.monotonic() + _PATIENCE_S
         while b"Kafka Server started" not in log_path.read_bytes()[before:]:
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -181,7 +187,8 @@ class KafkaServer:
 
     def kill(self) -> None:
         """Kill it with SIGKILL, as a crash would."""
-        if self.process is not None:
+        if self.process is not None and self._watch is not None:
+            self._watch.stop()
             self.process.send_signal(signal.SIGKILL)
             self.process.wait()
             self.process = None
@@ -219,6 +226,4 @@ def shared_server() -> Generator[SharedServer]:
 def _started(place: Path) -> dict[str, Any]:
     server = KafkaServer(place)
     server.start()
-    assert server.process is not None
-    server.process.returncode = 0  # the last user ends it, by its number
-    return server.address()
+    return server.let_go()

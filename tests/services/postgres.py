@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import psycopg
 from tests.services.cache import ServiceError, kept, run
+from tests.services.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,8 +29,6 @@ _LOCK: Final = Path(__file__).parents[2] / "requirements" / "postgres-server.txt
 _NAME: Final = "postgresql-18-pgserver-0.6.0"
 #: Longest wait until it answers; a busy machine is slow.
 _PATIENCE_S: Final = 60
-#: Ends the server and removes its directory once the process of the tests is gone, whatever has ended it.
-_WATCH: Final = 'cat > /dev/null; kill -INT "$1"; while kill -0 "$1"; do sleep 0.1; done; rm -rf "$2"'
 _SETTINGS: Final = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
@@ -127,7 +126,7 @@ class PostgresServer:
                 os.chown(path, self._account["user"], self._account["group"])
         self.port = _free_port()
         self._process: subprocess.Popen[bytes] | None = None
-        self._watch: subprocess.Popen[bytes] | None = None
+        self._watch: Watch | None = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -159,13 +158,7 @@ class PostgresServer:
                 **self._account,
             )
         self._process = process
-        self._watch = subprocess.Popen(
-            ["sh", "-c", _WATCH, "watch", str(process.pid), self._place],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        self._watch = Watch(process.pid, self._place, "INT")
         deadline = time.monotonic() + _PATIENCE_S
         while not self._answers():
             if process.poll() is not None or time.monotonic() > deadline:
@@ -192,8 +185,7 @@ class PostgresServer:
         process, self._process = self._process, None
         watch, self._watch = self._watch, None
         if watch is not None:
-            watch.kill()
-            watch.communicate()
+            watch.stop()
         if process is not None:
             process.send_signal(sign)
             try:

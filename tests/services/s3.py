@@ -19,6 +19,7 @@ from typing import Final, Self
 import obstore
 from obstore.store import S3Store
 from tests.services.cache import ServiceError, kept, run
+from tests.services.watch import Watch
 
 _MODULE: Final = "github.com/versity/versitygw/cmd/versitygw"
 _VERSION: Final = "v1.8.0"
@@ -72,6 +73,7 @@ class S3Server:
         self._log = self._place / "log"
         self.port = _free_port()
         self._process: subprocess.Popen[bytes] | None = None
+        self._watch: Watch | None = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -119,6 +121,7 @@ class S3Server:
                 stderr=log,
                 start_new_session=True,  # Ctrl-C is for the tests
             )
+        self._watch = Watch(self._process.pid, self._place)
         deadline = time.monotonic() + _PATIENCE_S
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > deadline:
@@ -128,7 +131,8 @@ class S3Server:
 
     def kill(self) -> None:
         """Kill it with SIGKILL, as a crash would; what it has acknowledged stays."""
-        if self._process is not None:
+        if self._process is not None and self._watch is not None:
+            self._watch.stop()
             self._process.send_signal(signal.SIGKILL)
             self._process.wait()
             self._process = None

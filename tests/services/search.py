@@ -19,6 +19,7 @@ from urllib.request import Request, urlopen
 from tests.services.cache import ServiceError, kept, run
 from tests.services.kafka import free_port
 from tests.services.shared import shared
+from tests.services.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -119,6 +120,7 @@ class SearchServer:
         self._place.mkdir(parents=True, exist_ok=True)
         self.port, self._transport = port or free_port(), free_port()
         self.process: subprocess.Popen[bytes] | None = None
+        self._watch: Watch | None = None
 
     @property
     def url(self) -> str:
@@ -166,6 +168,7 @@ class SearchServer:
                 stderr=log,
                 start_new_session=True,  # Ctrl-C is for the tests
             )
+        self._watch = Watch(self.process.pid, self._place)
         deadline = time.monotonic() + _PATIENCE_S
         while not self._answers():
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -182,10 +185,19 @@ class SearchServer:
 
     def kill(self) -> None:
         """Kill it with SIGKILL, as a crash would."""
-        process, self.process = self.process, None
-        if process is not None:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
+        if self.process is not None and self._watch is not None:
+            self._watch.stop()
+            self.process.send_signal(signal.SIGKILL)
+            self.process.wait()
+            self.process = None
+
+    def let_go(self) -> dict[str, Any]:
+        """Leave it to others to end it, by its number; return what they need to know."""
+        assert self.process is not None
+        assert self._watch is not None
+        self._watch.stop()
+        self.process.returncode = 0
+        return {"url": self.url, "pid": self.process.pid}
 
 
 class Cluster:
@@ -233,6 +245,4 @@ def shared_server(engine: Engine) -> AbstractContextManager[dict[str, Any]]:
 def _started(engine: Engine, place: Path) -> dict[str, Any]:
     server = SearchServer(engine, place)
     server.start()
-    assert server.process is not None
-    server.process.returncode = 0  # the last user ends it, by its number
-    return {"url": server.url, "pid": server.process.pid}
+    return server.let_go()

@@ -1,4 +1,7 @@
-"""One server for all processes of a run of tests: the first that enters starts it, and the last that leaves ends it."""
+"""One server for all processes of a run of tests: the first that enters starts it, and the last that leaves ends it.
+
+Each has a named pipe open meanwhile. If all of them are killed, nobody has, and a watch ends the server.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ import signal
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from tests.services.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -27,22 +32,28 @@ def shared(name: str, start: Callable[[Path], dict[str, Any]]) -> Generator[dict
     run_id = os.environ.get("PYTEST_XDIST_TESTRUNUID", f"alone-{os.getpid()}")
     root = Path(tempfile.gettempdir()) / f"penstock-{name}-{run_id}"
     root.mkdir(exist_ok=True)
+    users = root / "users"
     with _note(root) as note:
         if not note:
             note.update(start(root / "server"), users=0)
+            os.mkfifo(users)
+            note["watch"] = Watch(note["pid"], root, users=users).let_go()
         note["users"] += 1
         found = dict(note)
+        using = os.open(users, os.O_WRONLY)  # waits until the watch has opened it, too
     try:
         yield found
     finally:
         with _note(root) as note:
             note["users"] -= 1
             if not note["users"]:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(note["pid"], signal.SIGKILL)
-                with contextlib.suppress(ChildProcessError):  # another process of the run may have started it
-                    os.waitpid(note["pid"], 0)
+                for process in (note["watch"], note["pid"]):
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(process, signal.SIGKILL)
+                    with contextlib.suppress(ChildProcessError):  # another process of the run may have started it
+                        os.waitpid(process, 0)
                 shutil.rmtree(root, ignore_errors=True)
+        os.close(using)
 
 
 @contextlib.contextmanager

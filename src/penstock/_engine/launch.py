@@ -109,18 +109,18 @@ def _environment(
     brought = bring(spark, configuration)
     if is_local(spark):
         python_path = (*map(str, user_folders()), *brought.python_path)
-        executors = cluster_slots = None
+        executors = hosts = None
     else:
         python_path = (*ship(spark, user_modules()), *brought.python_path)
         check_cluster(spark, job_graph, configuration, python_path)
         executors = executors_of(spark)
-        cluster_slots = slots_of(spark, executors, configuration.get(SPARK_SLOTS), build_plan(job_graph).width)
+        hosts = slots_of(spark, executors, configuration.get(SPARK_SLOTS), build_plan(job_graph).width)
     environment = RuntimeEnvironment(
-        runner=SparkEpochRunner(spark, cluster_slots, python_path),
+        runner=SparkEpochRunner(spark, hosts, python_path),
         slots=spark.slots,
         python_path=python_path,
         working_directory=brought.working_directory,
-        cluster_slots=cluster_slots,
+        hosts=hosts,
     )
     return environment, executors
 

@@ -134,22 +134,27 @@ def test_a_driver_that_dies_at_any_step_leaves_what_had_finished_to_the_next_one
         assert len(CALLS - WHOLE) <= 1, (step, CALLS - WHOLE)
 
 
-@pytest.mark.behaviour(150)
-@pytest.mark.behaviour(151)
-def test_finished_vertices_do_not_run_again_and_no_record_is_lost_with_the_driver(tmp_path: Path) -> None:
-    CALLS.clear()
-    driver, loop = driver_of(tmp_path)
+def kill_before_the_last_stage_but_one(place: Path, **settings: str) -> None:
+    """Kill the driver where the events of all stages before that one are stored."""
+    _, loop = driver_of(place, **settings)
     perform = loop.perform
 
-    def stopping(instruction: Any) -> None:
+    def killing(instruction: Any) -> None:
         if isinstance(instruction, do.RunEpoch) and max(vertex for vertex, _ in instruction.dispatches) == 3:
             flush(loop)
             raise Killed
         perform(instruction)
 
-    loop.perform = stopping
+    loop.perform = killing
     with pytest.raises(Killed):
         loop.run()
+
+
+@pytest.mark.behaviour(150)
+@pytest.mark.behaviour(151)
+def test_finished_vertices_do_not_run_again_and_no_record_is_lost_with_the_driver(tmp_path: Path) -> None:
+    CALLS.clear()
+    kill_before_the_last_stage_but_one(tmp_path)
     assert CALLS["left"] == 5
     before = Counter(CALLS)
     _, _, driver = run(tmp_path)
@@ -164,18 +169,7 @@ def test_finished_vertices_do_not_run_again_and_no_record_is_lost_with_the_drive
 @pytest.mark.parametrize("damage", ["gone", "changed"])
 def test_a_result_that_is_lost_between_two_runs_is_made_again(tmp_path: Path, damage: str) -> None:
     settings = {"execution.batch.job-recovery.previous-worker.recovery.timeout": "1 s"}
-    driver, loop = driver_of(tmp_path, **settings)
-    perform = loop.perform
-
-    def stopping(instruction: Any) -> None:
-        if isinstance(instruction, do.RunEpoch) and max(vertex for vertex, _ in instruction.dispatches) == 3:
-            flush(loop)
-            raise Killed
-        perform(instruction)
-
-    loop.perform = stopping
-    with pytest.raises(Killed):
-        loop.run()
+    kill_before_the_last_stage_but_one(tmp_path, **settings)
     lost = next(path for path in sorted(tmp_path.glob("checkpoints/*/results/*")) if "-2-0-" in path.name)
     if damage == "gone":
         lost.unlink()

@@ -54,13 +54,13 @@ def stored(place: Path) -> tuple[Any, ...]:
 
 
 @pytest.fixture
-def writers(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def writers(monkeypatch: pytest.MonkeyPatch) -> list[threading.Thread]:
     """The threads that have written segments."""
-    found, put = list[int](), LocalStorage.put_if_absent
+    found, put = list[threading.Thread](), LocalStorage.put_if_absent
 
     def noting(storage: LocalStorage, path: str, data: bytes) -> bool:
         if "/events/" in path:
-            found.append(threading.get_ident())
+            found.append(threading.current_thread())  # a number would go to another thread after its end
         return put(storage, path, data)
 
     monkeypatch.setattr(LocalStorage, "put_if_absent", noting)
@@ -68,7 +68,9 @@ def writers(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.behaviour(138)
-def test_events_of_many_threads_are_all_stored_and_none_of_them_writes(tmp_path: Path, writers: list[int]) -> None:
+def test_events_of_many_threads_are_all_stored_and_none_of_them_writes(
+    tmp_path: Path, writers: list[threading.Thread]
+) -> None:
     background = BackgroundThreads("events")
     store = store_at(tmp_path, background, buffer_bytes=3_000)
     store.claim(CLAIM)
@@ -83,7 +85,7 @@ def test_events_of_many_threads_are_all_stored_and_none_of_them_writes(tmp_path:
         thread.start()
     for thread in recorders:
         thread.join()
-    own = {thread.ident for thread in recorders} | {threading.get_ident()}
+    own = {*recorders, threading.current_thread()}
     background.close(wait=True)
     assert len(writers) > 1  # the buffer was full again and again
     assert own.isdisjoint(writers)

@@ -25,6 +25,7 @@ from penstock._engine.graph.job_graph import PartitionerKind
 from penstock._engine.operators.batch import watermark_only
 from penstock._engine.plan import dispatches
 from penstock._engine.plan.epoch_plan import EpochPlan
+from penstock._engine.plan.homes import ANYWHERE
 from penstock._engine.plan.levels import build_plan, plan_epoch
 from penstock._engine.protocol.control import (
     HISTORY,
@@ -109,7 +110,7 @@ def measure(parallelism: int, news: News = News.NONE) -> ControlData:
         for subtask in range(parallelism)
     }
     common = LevelDispatch(0, CHECKPOINT + 1, 0, inputs=edge_statuses(before, job))
-    levels = plan_epoch(build_plan(job), common, parts, 3 * parallelism, 0)
+    levels = plan_epoch(build_plan(job), common, parts, (ANYWHERE,) * 3 * parallelism, 0)
     of_the_run = JobDispatch("0" * 32, "job", "1" * 32, b"p" * (32 << 10), None, "s3://bucket/checkpoints", b"key")
     stored: list[bytes] = []
 

@@ -11,6 +11,7 @@ from tests.unit.plan.graphs import graph
 from penstock._engine.plan import dispatches
 from penstock._engine.plan.dispatches import pack, unpack
 from penstock._engine.plan.epoch_plan import EpochPlan
+from penstock._engine.plan.homes import ANYWHERE
 from penstock._engine.plan.levels import build_plan, plan_epoch
 from penstock._engine.protocol.control import (
     ChannelStatus,
@@ -40,7 +41,7 @@ def epoch(**parts: object) -> EpochPlan:
         for subtask in range(vertex.parallelism)
     }
     common = LevelDispatch(job_attempt=0, checkpoint_id=7, level=0, inputs={0: STATUS})
-    return replace(EpochPlan(7, 1, JOB, plan_epoch(build_plan(job), common, subtasks, 2, 0)), **parts)
+    return replace(EpochPlan(7, 1, JOB, plan_epoch(build_plan(job), common, subtasks, (ANYWHERE,) * 2, 0)), **parts)
 
 
 def refuse() -> Never:

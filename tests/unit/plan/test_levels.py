@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.unit.plan.graphs import FORWARD, RESCALE, graph
 
+from penstock._engine.plan.homes import ANYWHERE
 from penstock._engine.plan.levels import build_plan, placement, plan_epoch
 from penstock._engine.protocol.control import LevelDispatch, StopMode, SubtaskDispatch
 from penstock._engine.protocol.rows import channel_number, subtask_target
@@ -32,7 +33,7 @@ def plan(
         for subtask in range(vertex.parallelism)
         if (vertex.id, subtask) not in (finished or set())
     }
-    return plan_epoch(build_plan(job), COMMON, dispatches, slots, rotation)
+    return plan_epoch(build_plan(job), COMMON, dispatches, (ANYWHERE,) * slots, rotation)
 
 
 def places(level: LevelDispatch) -> list[list[tuple[int, int]]]:
@@ -121,7 +122,7 @@ def test_every_subtask_runs_in_exactly_one_slot_and_rows_are_sent_there() -> Non
     levels = plan(job, slots=2)
     found = [place for level in levels for slot in places(level) for place in slot]
     assert sorted(found) == [(vertex.id, subtask) for vertex in job.vertices for subtask in range(vertex.parallelism)]
-    placed = placement(build_plan(job), levels[0].running, levels[0].widths)
+    placed = placement(build_plan(job), levels[0].running, levels[0].widths, {})
     for level in levels:
         for number, slot in enumerate(places(level)):
             for vertex, subtask in slot:
@@ -176,7 +177,7 @@ def ending(
         if (vertex.id, subtask) not in (finished or set())
     }
     common = replace(COMMON, stop=StopMode.DRAIN if drain else StopMode.NO)
-    first, *others = [level.ending for level in plan_epoch(build_plan(job), common, dispatches, 2, 0)]
+    first, *others = [level.ending for level in plan_epoch(build_plan(job), common, dispatches, (ANYWHERE,) * 2, 0)]
     assert all(other == first for other in others)
     return first
 

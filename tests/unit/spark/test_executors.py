@@ -6,11 +6,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from penstock._engine.gateway.executor_view import ExecutorView
+from penstock._engine.plan.homes import ANYWHERE
 from penstock._engine.spark.executors import SparkExecutors, slots_of
 
 
 def executor(number: int, cores: int) -> ExecutorView:
-    return ExecutorView(f"spark-{number}", "host", 0, cores, 0, 0, 0)
+    return ExecutorView(f"spark-{number}", f"host-{number}", 0, cores, 0, 0, 0)
 
 
 def cluster(**conf: str) -> Any:
@@ -35,25 +36,25 @@ def test_slots_are_the_cores_of_the_executors_and_change_with_them() -> None:
     listed = Listed(2, 4)
     executors = listed.look()
     slots = slots_of(cluster(), executors, None, parallelism=100)
-    assert slots() == 6
+    assert slots() == ("host-0", "host-1", "host-0", "host-1", "host-1", "host-1")
     listed.cores = (2, 4, 8)
     executors.look()
-    assert slots() == 14
+    assert len(slots()) == 14
     listed.cores = ()
     executors.look()
-    assert slots() == 1  # a task that waits for a new executor
+    assert slots() == (ANYWHERE,)  # a task that waits for a new executor
 
 
 def test_a_task_of_several_cores_takes_them_on_one_executor() -> None:
-    assert slots_of(cluster(spark_task_cpus="2"), Listed(3, 4).look(), None, parallelism=100)() == 3
+    assert len(slots_of(cluster(spark_task_cpus="2"), Listed(3, 4).look(), None, parallelism=100)()) == 3
 
 
 def test_fixed_slots_do_not_follow() -> None:
-    assert slots_of(cluster(), Listed(2, 4).look(), 5, parallelism=100)() == 5
+    assert len(slots_of(cluster(), Listed(2, 4).look(), 5, parallelism=100)()) == 5
 
 
 def test_with_dynamic_allocation_tasks_wait_so_that_spark_adds_executors() -> None:
     conf = {"spark_dynamicAllocation_enabled": "true", "spark_executor_cores": "4"}
-    assert slots_of(cluster(**conf), Listed(4).look(), None, parallelism=100)() == 100
-    assert slots_of(cluster(**conf, spark_dynamicAllocation_maxExecutors="3"), Listed().look(), None, 100)() == 12
-    assert slots_of(cluster(**conf), Listed(4, 4, 4).look(), None, parallelism=2)() == 12
+    assert len(slots_of(cluster(**conf), Listed(4).look(), None, parallelism=100)()) == 100
+    assert len(slots_of(cluster(**conf, spark_dynamicAllocation_maxExecutors="3"), Listed().look(), None, 100)()) == 12
+    assert len(slots_of(cluster(**conf), Listed(4, 4, 4).look(), None, parallelism=2)()) == 12

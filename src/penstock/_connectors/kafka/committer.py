@@ -33,6 +33,11 @@ _log = hiding(logging.getLogger("penstock.kafka"))
 _FENCED: Final = frozenset({"_FENCED", "INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"})
 #: Seconds that an abort may take.
 _ABORT_S: Final = 10.0
+#: After how long a connection that nobody uses is closed; the one to the transactions' coordinator is opened again.
+#: librdkafka asks where the marker's coordinator is when a connection comes or goes, and at no other time, and this
+#: call of it has no timeout (its issues 5456 and 5511). After an outage a commit would wait until the broker closes an
+#: idle connection, ten minutes by default.
+_IDLE_MS: Final = "10000"
 
 
 class KafkaCommitter(Committer["KafkaBlock"]):
@@ -152,7 +157,7 @@ class _Publisher:
             self._connection,
             **{"enable.auto.commit": "false", "allow.auto.create.topics": "false"},
         )
-        names = {"transactional.id": self._name, "transaction.timeout.ms": timeout}
+        names = {"transactional.id": self._name, "transaction.timeout.ms": timeout, "connections.max.idle.ms": _IDLE_MS}
         self._producer = RecordProducer(self._properties, "Publishing into Kafka", **names)
         self._call("Taking over the transactions of the committer", self._producer.client.init_transactions)
 
@@ -184,7 +189,7 @@ class _Publisher:
         except BaseException:
             self._abort()
             raise
-        producer.check()
+        producer.check_delivered()
 
     def _abort(self) -> None:
         """Abort, so that readers need not wait for the timeout; the next producer of this name does it, too."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from penstock._connectors.kafka.clients import (
     UNKNOWN_TOPICS,
@@ -20,9 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from penstock._connectors.kafka.serializing import OutRecord
+    from penstock.errors import PenstockError
 
 #: Seconds that a full queue is waited for before the connection is looked at.
 _PAUSE_S: Final = 0.1
+#: Errors of records that the client drops, or does not take, because their transaction has failed. The next call about
+#: the transaction says why.
+_OF_FAILED_TRANSACTION: Final = frozenset({"_PURGE_QUEUE", "_PURGE_INFLIGHT", "_STATE"})
 #: Keys land where Java's default partitioner puts them.
 _DEFAULTS: Final = {"partitioner": "murmur2_random", "linger.ms": "5", "queue.buffering.max.kbytes": "131072"}
 
@@ -39,7 +43,8 @@ class RecordProducer:
     def __init__(self, properties: Mapping[str, str], what: str, **more: str) -> None:
         self._what = what
         self.connection = Connection(what)
-        #: The first error of a record that could not be delivered, and its topic.
+        #: The first error of a record that could not be delivered, and its topic; one of a record that was dropped with
+        #: its transaction only where there is no other.
         self._failure: tuple[Any, str] | None = None
         given = {**_DEFAULTS, **properties}
         # Delivered records are not told one by one, which would cost a call of Python for each.
@@ -47,11 +52,11 @@ class RecordProducer:
         self.client: Any = make_producer(given, self.connection, **reports, **more)
 
     def _delivered(self, error: Any, message: Any) -> None:
-        if error is not None and self._failure is None:
+        if error is not None and (self._failure is None or self._failure[0].name() in _OF_FAILED_TRANSACTION):
             self._failure = error, str(message.topic())
 
     def send(self, records: Iterable[OutRecord]) -> None:
-        """Queue records, and wait where the queue is full.
+        """Queue records, and wait where the queue is full; those of a transaction that has failed are dropped.
 
         Raises:
             KafkaConnectorError: The client refuses one, or could not deliver an earlier one.
@@ -73,25 +78,41 @@ class RecordProducer:
                     client.poll(_PAUSE_S)
                     self.check()
                 except library().KafkaException as error:
-                    if error.args[0].name() in UNKNOWN_TOPICS:
-                        raise connector_error(f"{self._what}, topic {topic}", error.args[0], self.connection) from None
-                    text = shown_text(str(error.args[0].str())).removesuffix(".")
-                    raise KafkaRecordError(f"Writing a record into {topic}", text) from None
+                    if error.args[0].name() in _OF_FAILED_TRANSACTION:
+                        return
+                    raise self._refusal(error.args[0], topic) from None
                 else:
                     break
         client.poll(0)
         self.check()
 
+    def _refusal(self, error: Any, topic: str) -> PenstockError:
+        if error.name() in UNKNOWN_TOPICS:
+            return connector_error(f"{self._what}, topic {topic}", error, self.connection)
+        return KafkaRecordError(f"Writing a record into {topic}", shown_text(str(error.str())).removesuffix("."))
+
     def check(self) -> None:
-        """Raise the first failure.
+        """Raise the first failure that is not the consequence of a transaction's.
 
         Raises:
             KafkaConnectorError: A record could not be delivered, or the broker refuses the connection.
         """
-        if self._failure is not None:
-            error, topic = self._failure
-            raise connector_error(f"{self._what}, topic {topic}", error, self.connection)
+        if self._failure is not None and self._failure[0].name() not in _OF_FAILED_TRANSACTION:
+            self._raise_failure(*self._failure)
         self.connection.check()
+
+    def check_delivered(self) -> None:
+        """Raise the first failure of any record.
+
+        Raises:
+            KafkaConnectorError: A record could not be delivered, or the broker refuses the connection.
+        """
+        self.check()
+        if self._failure is not None:
+            self._raise_failure(*self._failure)
+
+    def _raise_failure(self, error: Any, topic: str) -> NoReturn:
+        raise connector_error(f"{self._what}, topic {topic}", error, self.connection)
 
     def flush(self) -> None:
         """Wait until all records are delivered, as long as the client tries (`delivery.timeout.ms`).
@@ -101,7 +122,7 @@ class RecordProducer:
         """
         while self.client.flush(1.0):
             self.check()
-        self.check()
+        self.check_delivered()
 
     def serve(self) -> None:
         """Serve the callbacks, which say why a call has failed; a fatal error is that of the call."""

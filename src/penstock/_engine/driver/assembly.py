@@ -34,6 +34,7 @@ from penstock._engine.driver.monitor.views import checkpoint_settings, plan_view
 from penstock._engine.driver.stages.files import StageFiles, delete_of_runs
 from penstock._engine.driver.stages.program import program_of
 from penstock._engine.graph.job_graph import JobType
+from penstock._engine.plan.homes import ANYWHERE
 from penstock._engine.plan.levels import build_plan
 from penstock._engine.protocol.paths import (
     blobs_directory,
@@ -86,8 +87,8 @@ class RuntimeEnvironment:
     background: BackgroundExecutor | None = None
     #: The working directory of tasks on this machine; empty where they keep their own.
     working_directory: str = ""
-    #: On a cluster, which grows and shrinks: tells the number of tasks that run at the same time now.
-    cluster_slots: Callable[[], int] | None = None
+    #: On a cluster, which grows and shrinks: tells the hosts of the tasks that run at the same time now.
+    hosts: Callable[[], tuple[str, ...]] | None = None
 
 
 def assemble(
@@ -131,7 +132,7 @@ def assemble(
         plan=plan,
         job_name=graph.name,
         run_id=identity.run_id,
-        slots=environment.cluster_slots or (lambda: environment.slots),
+        hosts=environment.hosts or (lambda: (ANYWHERE,) * environment.slots),
         storage_url=storage.url,
         python_path=environment.python_path,
         working_directory=environment.working_directory,

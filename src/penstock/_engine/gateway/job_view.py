@@ -109,6 +109,12 @@ class SubtaskView:
     output_watermark: int = MIN_WATERMARK
     finished: bool = False
     finished_at: Moment | None = None
+    #: The host on which it ran last; how many epochs it began there, and how many on another one than before.
+    host: str = ""
+    returns: int = 0
+    moves: int = 0
+    #: The bytes of state that it read from checkpoints.
+    restored_bytes: int = 0
     #: By operator uid: the metrics of its functions.
     metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, dict[str, float]])
 
@@ -185,6 +191,18 @@ class JobView:
             for uid, count in counts.items()
             if uid in names
         }
+
+    @property
+    def returned_share(self) -> float:
+        """The share of subtasks that began an epoch on the host of the epoch before; 1 before the second epoch."""
+        returns = sum(subtask.returns for vertex in self.subtasks for subtask in vertex)
+        moves = sum(subtask.moves for vertex in self.subtasks for subtask in vertex)
+        return returns / (returns + moves) if returns or moves else 1.0
+
+    @property
+    def restored_bytes(self) -> int:
+        """The bytes of state that the subtasks read from checkpoints."""
+        return sum(subtask.restored_bytes for vertex in self.subtasks for subtask in vertex)
 
     @property
     def is_over(self) -> bool:

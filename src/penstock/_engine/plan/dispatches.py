@@ -80,7 +80,7 @@ def _sealed_file(levels: Sequence[LevelDispatch], key: bytes, epoch: str) -> tup
     file, sections = bytearray(), list[tuple[int, int]]()
     for number, level in enumerate(levels):
         parts = [seal(encode(part), key, _label(epoch, number, slot)) for slot, part in enumerate(level.slots)]
-        section = zlib.compress(encode(_Section(replace(level, slots=()), tuple(map(len, parts)))), level=1)
+        section = zlib.compress(encode(_Section(replace(level, slots=(), hosts=()), tuple(map(len, parts)))), level=1)
         section = seal(section, key, _label(epoch, number))
         sections.append((len(file), len(section)))
         file += b"".join((section, *parts))

@@ -7,18 +7,20 @@ carriers, which do not read its rows. The driver uses this module to plan an epo
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import chain, starmap
+from itertools import chain, count, starmap
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.graph.job_graph import JobEdge, JobGraph, PartitionerKind
 from penstock._engine.plan.bounds import receivers_of
+from penstock._engine.plan.homes import is_spread
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.rows import channel_number, subtask_target, target_subtask
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from penstock._engine.plan.bounds import Bounds
+    from penstock._engine.plan.homes import Homes
     from penstock._engine.protocol.control import LevelDispatch, SubtaskDispatch
 
 #: An edge with more channels is wide: the status of its senders reaches the receivers through the driver.
@@ -107,8 +109,10 @@ def plan_epoch(
     plan: ExecutionPlan,
     common: LevelDispatch,
     dispatches: Mapping[tuple[int, int], SubtaskDispatch],
-    slots: int,
+    hosts: Sequence[str],
     rotation: int,
+    *,
+    homes: Homes | None = None,
 ) -> tuple[LevelDispatch, ...]:
     """Place the subtasks of an epoch on slots.
 
@@ -116,18 +120,24 @@ def plan_epoch(
         plan: The job's levels.
         common: The common part of all levels, with the `inputs` of all; the fields about levels and slots are replaced.
         dispatches: The subtasks to run, by (vertex, subtask); finished ones are left out.
-        slots: How many tasks can run at the same time.
+        hosts: The host of each task that can run at the same time.
         rotation: Shifts the order of subtasks in a slot, so that no source always comes last.
+        homes: Where the subtasks have their state; None where that does not matter.
     """
     running: dict[int, list[int]] = {}
     for vertex, subtask in sorted(dispatches):
         running.setdefault(vertex, []).append(subtask)
     ranges = {vertex: _ranges(subtasks) for vertex, subtasks in running.items()}
-    counts = [sum(len(running.get(vertex, ())) for vertex in vertices) for vertices in plan.levels]
-    widths = tuple(max(1, min(count, slots)) for count in counts)
+    of_levels = [
+        [(vertex, subtask) for vertex in vertices for subtask in running.get(vertex, ())] for vertices in plan.levels
+    ]
+    widths = tuple(max(1, min(len(subtasks), len(hosts))) for subtasks in of_levels)
+    seats = [homes.seat(subtasks, hosts) for subtasks in of_levels] if homes is not None and is_spread(hosts) else []
+    slot_of = {subtask: slot for level in seats for subtask, slot in level.slots.items()}
+    placed = {vertex: tuple(slot_of[vertex, one] for one in running[vertex]) for vertex in running if seats}
     ending = {vertex: _ranges(subtasks) for vertex, subtasks in _ending(plan, common.stop, dispatches).items()}
     by_slot: list[list[list[SubtaskDispatch]]] = [[[] for _ in range(width)] for width in widths]
-    for target, slot in placement(plan, ranges, widths).items():
+    for target, slot in placement(plan, ranges, widths, placed).items():
         vertex, subtask = target_subtask(target)
         by_slot[plan.level_of[vertex]][slot].append(dispatches[vertex, subtask])
     return tuple(
@@ -137,6 +147,8 @@ def plan_epoch(
             slots=tuple(_rotated(_share_time(slot), rotation) for slot in slots_of_level),
             widths=widths,
             running=ranges,
+            placed=placed,
+            hosts=seats[level].hosts if seats else (),
             ending=ending,
             inputs={
                 edge: status
@@ -215,7 +227,10 @@ def _fed(plan: ExecutionPlan, vertex: int, going_on: Mapping[int, list[int]]) ->
 
 
 def placement(
-    plan: ExecutionPlan, running: Mapping[int, tuple[tuple[int, int], ...]], widths: tuple[int, ...]
+    plan: ExecutionPlan,
+    running: Mapping[int, tuple[tuple[int, int], ...]],
+    widths: tuple[int, ...],
+    placed: Mapping[int, Sequence[int]],
 ) -> dict[int, int]:
     """Return the slot of each subtask in its level, as target -> slot in the order of the targets.
 
@@ -223,17 +238,18 @@ def placement(
         plan: The job's levels.
         running: By vertex: the ranges of its subtasks that run.
         widths: The slots of each level.
+        placed: By vertex: the slots of these subtasks; without them they follow from the numbers of the subtasks.
     """
-    placed: dict[int, int] = {}
+    found: dict[int, int] = {}
     for vertex, ranges in running.items():
         level = plan.level_of[vertex]
         # Subtask i of every vertex goes to the same slot as long as all run; vertices of one subtask are spread.
         alone = plan.graph.vertices[vertex].parallelism == 1
         first = plan.levels[level].index(vertex) if alone else 0
         subtasks = chain.from_iterable(starmap(range, ranges))
-        for slot, subtask in enumerate(subtasks, first):
-            placed[subtask_target(vertex, subtask)] = slot % widths[level]
-    return placed
+        for slot, subtask in zip(placed.get(vertex, count(first)), subtasks, strict=False):
+            found[subtask_target(vertex, subtask)] = slot % widths[level]
+    return found
 
 
 def _ranges(numbers: list[int]) -> tuple[tuple[int, int], ...]:

@@ -222,8 +222,13 @@ class LevelDispatch:
     slots: tuple[tuple[SubtaskDispatch, ...], ...] = ()
     #: The number of slots of each level.
     widths: tuple[int, ...] = ()
-    #: The ranges of running subtasks, by vertex. With the widths they determine the slot of each subtask.
+    #: The ranges of running subtasks, by vertex. With the widths they determine the slot of each subtask, unless it is
+    #: placed.
     running: dict[int, tuple[tuple[int, int], ...]] = field(default_factory=dict[int, tuple[tuple[int, int], ...]])
+    #: On a cluster of several hosts: by vertex, the slot of each running subtask.
+    placed: dict[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
+    #: For the driver: the host that is to run each slot, see `plan.homes`; nothing where Spark chooses.
+    hosts: tuple[str, ...] = ()
     #: The ranges of subtasks that are expected to end with this epoch, by vertex.
     ending: dict[int, tuple[tuple[int, int], ...]] = field(default_factory=dict[int, tuple[tuple[int, int], ...]])
     #: The status by edge into the level; the channels of a missing edge have sent nothing yet.
@@ -364,6 +369,9 @@ class SubtaskAck:
     result_files: tuple[ResultFile, ...] = ()
     #: And the bytes of its rows, by outgoing edge and receiver.
     result_bytes: dict[int, dict[int, int]] = field(default_factory=dict[int, dict[int, int]])
+    #: The host that it ran on, and the bytes of state that it read there from checkpoints.
+    host: str = ""
+    restored_bytes: int = 0
 
     @property
     def listeners(self) -> tuple[str, ...]:

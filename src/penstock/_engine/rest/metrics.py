@@ -71,6 +71,8 @@ def job_metrics(job: JobView, now: Moment) -> dict[str, Value]:
         "lastCheckpointRestoreTimestamp": restored.restored_ms if restored else -1,
         "numberOfPendingCommittables": sum(job.pending_commits.values()),
         "numberOfFailedCommittables": job.progress.given_up,
+        "returnedSubtasksRatio": job.returned_share,
+        "numRestoredBytes": job.restored_bytes,
     }
 
 
@@ -94,6 +96,9 @@ def subtask_metrics(job: JobView, subtask: SubtaskView) -> dict[str, Value]:
         "accumulateBusyTimeMs": subtask.busy_ms,
         "accumulateIdleTimeMs": max(0, job.running_ms - subtask.busy_ms),
         "accumulateBackPressuredTimeMs": 0,
+        "numEpochsOnSameHost": subtask.returns,
+        "numEpochsOnOtherHost": subtask.moves,
+        "numRestoredBytes": subtask.restored_bytes,
     }
 
 

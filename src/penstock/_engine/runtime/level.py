@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import secrets
+import socket
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -87,7 +88,7 @@ class LevelTask:
     def _begin(self) -> Iterator[pa.RecordBatch]:
         dispatch, task, cache = self._dispatch, self._task, self._cache
         self._plan = cache.turn_to(task)
-        self._placement = placement(self._plan, dispatch.running, dispatch.widths)
+        self._placement = placement(self._plan, dispatch.running, dispatch.widths, dispatch.placed)
         for part in task.subtasks:
             self._at = part.vertex, part.subtask
             runtime = cache.take(part)
@@ -144,7 +145,7 @@ class LevelTask:
                 yield from self._ready()
         for runtime in self._subtasks.values():
             self._turn_to(runtime)
-            self._tell_driver(PayloadKind.ACK, encode(runtime.acknowledge()))
+            self._tell_driver(PayloadKind.ACK, encode(replace(runtime.acknowledge(), host=socket.gethostname())))
             yield from self._ready()
         self._close_channels()
         for target in list(self._subtasks):  # a finished subtask is closed when the checkpoint is complete

@@ -348,8 +348,7 @@ class SubtaskRuntime:
             if accumulators:
                 ack = replace(ack, accumulators=dict(accumulators))
             acks[node.uid] = self._state.with_outputs_outside(node.uid, ack, epoch)
-            due = operator.next_timer_ms()
-            if due is not None and not self._finished:
+            if not self._finished and (due := operator.next_timer_ms()) is not None:
                 timers.append(due)
         self.position = (self._checkpoint_id, self._token)
         self._busy += time.perf_counter() - start
@@ -381,6 +380,7 @@ class SubtaskRuntime:
             next_timer_ms=min(timers, default=None),
             bytes_in=self._bytes_in,
             awaits_end=self._awaits_end and not self._finished,
+            restored_bytes=self._state.take_read_bytes(),
             read_ms=self.read_ms if any(edge.is_timed and edge.is_wide for edge in self.edges) else UNSET,
         )
 

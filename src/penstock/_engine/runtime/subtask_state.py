@@ -51,6 +51,7 @@ class SubtaskState:
         configuration = Configuration.from_dict(job.configuration)
         self._inline_bytes = configuration.get(CHECKPOINT_INLINE_THRESHOLD)
         self._memory_bytes = configuration.get(STATE_MEMORY)
+        self._read_bytes = 0
 
     def keyed_store(self, uid: str) -> MemoryStore:
         """Return a new keyed store of an operator, over its local directory."""
@@ -70,9 +71,17 @@ class SubtaskState:
     def read(self, handle: StateHandle) -> bytes:
         """Return the bytes of a state file."""
         if handle.inline is not None:
-            return handle.inline
-        assert handle.path is not None
-        return self._storage.read_sized(handle.path, handle.size)
+            data = handle.inline
+        else:
+            assert handle.path is not None
+            data = self._storage.read_sized(handle.path, handle.size)
+        self._read_bytes += len(data)
+        return data
+
+    def take_read_bytes(self) -> int:
+        """Return how many bytes of state files were read since the last call."""
+        count, self._read_bytes = self._read_bytes, 0
+        return count
 
     def save_keyed(self, uid: str, store: MemoryStore, epoch: EpochContext) -> StateHandle | None:
         """Write keyed state into the checkpoint; None when nothing changed."""

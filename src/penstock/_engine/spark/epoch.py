@@ -21,7 +21,9 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 
 from penstock._engine.plan.dispatches import pack
 from penstock._engine.plan.epoch_plan import EpochOutcome, EpochProgress
+from penstock._engine.plan.homes import ANYWHERE
 from penstock._engine.protocol.control import encode
+from penstock._engine.spark.places import first_level, next_level, numbers, towards
 from penstock._engine.spark.session import worker_error
 from penstock._engine.spark.shipping import in_workers_of, is_local
 from penstock._engine.spark.workers import close_at_exit, closing_tasks, patience, spare_modules, with_others
@@ -157,22 +159,23 @@ class SparkEpochRunner:
 
     Args:
         spark: The session.
-        slots: Tells how many tasks run at the same time now; by default as many as when the session was made.
+        hosts: Tells the hosts of the tasks that run at the same time now; by default as many as when the session was
+            made, anywhere.
         python_path: The entries of sys.path that tasks get.
     """
 
     def __init__(
-        self, spark: SparkHandle, slots: Callable[[], int] | None = None, python_path: Sequence[str] = ()
+        self, spark: SparkHandle, hosts: Callable[[], tuple[str, ...]] | None = None, python_path: Sequence[str] = ()
     ) -> None:
         self._spark, self._python_path = spark, python_path
-        self._slots = slots or (lambda: spark.slots)
+        self._hosts = hosts or (lambda: (ANYWHERE,) * spark.slots)
         self._inlines = not writes_events(spark)
         self._cancelled = threading.Event()
         self._runs = count(1)
         #: The job group of the running epoch, and the epoch.
         self._running: tuple[str, EpochPlan] | None = None
-        #: The plan of the last epoch, by the slots of its levels and its job.
-        self._plans: dict[tuple[tuple[int, ...], bytes], DataFrame] = {}
+        #: The plan of the last epoch, by the slots of its levels, their hosts, and its job.
+        self._plans: dict[tuple[tuple[int, ...], tuple[tuple[str, ...], ...], bytes], DataFrame] = {}
         #: Whether workers may hold open functions of the job.
         self._keeps = False
 
@@ -219,7 +222,7 @@ class SparkEpochRunner:
         try:
             context.setLocalProperty(_DISPATCHES, "")
             with closing_tasks(context, run_id):
-                _log(EpochOutcome.of_rows(self._close(run_id, _Run(b""), self._slots())).log)
+                _log(EpochOutcome.of_rows(self._close(run_id, _Run(b""), len(self._hosts()))).log)
         except Exception:
             _logger.debug("Functions stay open until their workers end", exc_info=True)
 
@@ -245,19 +248,23 @@ class SparkEpochRunner:
 
     def _frame(self, plan: EpochPlan) -> DataFrame:
         """Return the frame of an epoch; epochs with the same slots in each level share it."""
-        shape = plan.levels[0].widths, encode(plan.job)
-        if shape not in self._plans:  # it is the first epoch, or subtasks have finished
+        widths, hosts = plan.levels[0].widths, tuple(level.hosts for level in plan.levels)
+        shape = widths, hosts, encode(plan.job)
+        if shape not in self._plans:  # it is the first epoch, subtasks have finished, or executors have changed
             with in_workers_of(self._spark, self._python_path):
-                self._plans = {shape: self._build(plan.levels[0].widths, _run(plan))}
+                self._plans = {shape: self._build(widths, hosts, _run(plan))}
         # The same frame would reuse its old shuffle files and skip half of its tasks; an alias is a new frame.
         return self._plans[shape].alias("epoch")
 
-    def _build(self, widths: tuple[int, ...], run: _Run) -> DataFrame:
-        frame, last = self._spark.session.range(widths[0], numPartitions=widths[0]), len(widths) - 1
+    def _build(self, widths: tuple[int, ...], hosts: tuple[tuple[str, ...], ...], run: _Run) -> DataFrame:
+        session, last, is_placed = self._spark.session, len(widths) - 1, any(hosts)
+        frame = first_level(session, hosts[0]) if is_placed else session.range(widths[0], numPartitions=widths[0])
         for level, width in enumerate(widths):
             if level > 0:
-                frame = frame.repartitionById(width, "slot")
+                frame = next_level(frame, hosts[level]) if is_placed else frame.repartitionById(width, "slot")
             task = partial(_task if level < last else _task_of_last_level, level, run)
+            if is_placed and level < last:
+                task = towards(numbers(widths[level + 1]), task)
             frame = frame.mapInArrow(task, _SCHEMA if level < last else ANSWERS)
         return frame
 

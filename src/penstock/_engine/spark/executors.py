@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.gateway.executor_view import SPARK, ExecutorView
+from penstock._engine.plan.homes import ANYWHERE, in_turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +53,7 @@ class SparkExecutors:
 
 
 class ClusterSlots:
-    """Tells how many tasks a cluster runs at the same time, which may change from epoch to epoch.
+    """Tells the hosts of the tasks that a cluster runs at the same time, which may change from epoch to epoch.
 
     Args:
         executors: The executors.
@@ -65,11 +67,14 @@ class ClusterSlots:
         self._executors, self._fixed = executors, fixed
         self._task_cpus, self._wanted = task_cpus, wanted
 
-    def __call__(self) -> int:
-        """Return the number for the next epoch."""
-        if self._fixed is not None:
-            return self._fixed
-        return max(self._wanted, sum(one.slots // self._task_cpus for one in self._executors()))
+    def __call__(self) -> tuple[str, ...]:
+        """Return the host of each task of the next epoch; ANYWHERE for tasks that wait for an executor."""
+        slots: Counter[str] = Counter()
+        for one in self._executors():
+            slots[one.host] += one.slots // self._task_cpus
+        hosts = in_turn(slots)  # for a fixed number of tasks
+        count = max(self._wanted, len(hosts)) if self._fixed is None else self._fixed
+        return (*hosts[:count], *[ANYWHERE] * (count - len(hosts)))
 
 
 def slots_of(spark: SparkHandle, executors: SparkExecutors, fixed: int | None, parallelism: int) -> ClusterSlots:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from penstock._engine.coordinator import events as ev
 from penstock._engine.driver.failures import lost_results, state_damage
 from penstock._engine.plan.epoch_plan import EpochPlan
+from penstock._engine.plan.homes import Homes
 from penstock._engine.plan.levels import build_plan, plan_epoch, plan_release, plan_stage
 from penstock._engine.protocol.control import JobDispatch, LevelDispatch
 from penstock._engine.protocol.paths import blob_path, dispatches_path
@@ -46,8 +47,8 @@ class EpochPlanner:
     plan: ExecutionPlan
     job_name: str
     run_id: str
-    #: Tells how many tasks run at the same time now.
-    slots: Callable[[], int]
+    #: Tells the hosts of the tasks that run at the same time now: one for each.
+    hosts: Callable[[], tuple[str, ...]]
     storage_url: str
     python_path: tuple[str, ...]
     configuration: dict[str, str]
@@ -57,6 +58,7 @@ class EpochPlanner:
     announces: bool = False
     #: A secret of the run, which is not in the checkpoint storage: others who can write there do not know it.
     dispatch_key: bytes = field(default_factory=partial(secrets.token_bytes, 32), repr=False)
+    homes: Homes = field(default_factory=Homes)
 
     def job(
         self, chain: ChainWriter, program: bytes | None, program_path: str | None, program_digest: bytes | None
@@ -80,7 +82,9 @@ class EpochPlanner:
             announces=self.announces,
         )
 
-    def levels(self, instruction: do.RunEpoch, slots: int, *, releases: bool = False) -> tuple[LevelDispatch, ...]:
+    def levels(
+        self, instruction: do.RunEpoch, hosts: tuple[str, ...], *, releases: bool = False
+    ) -> tuple[LevelDispatch, ...]:
         """Return one dispatch for each level; the last Spark job of a run has a single level."""
         common = LevelDispatch(
             job_attempt=instruction.job_attempt,
@@ -93,10 +97,10 @@ class EpochPlanner:
             bounds=dict(instruction.bounds),
         )
         if instruction.results is not None:
-            return plan_stage(self.plan, common, instruction.dispatches, slots)
+            return plan_stage(self.plan, common, instruction.dispatches, len(hosts))
         if releases:
-            return plan_release(common, instruction.dispatches, slots)
-        return plan_epoch(self.plan, common, instruction.dispatches, slots, instruction.rotation)
+            return plan_release(common, instruction.dispatches, len(hosts))
+        return plan_epoch(self.plan, common, instruction.dispatches, hosts, instruction.rotation, homes=self.homes)
 
 
 class Epochs:
@@ -182,8 +186,8 @@ class Epochs:
             path = None if is_small else self._stored_program(chain.job_id)
             digest = None if is_small else file_digest(self._program)
             job = self._planner.job(chain, self._program if is_small else None, path, digest)
-            slots = self._planner.slots()
-            levels = self._planner.levels(instruction, slots, releases=releases)
+            hosts = self._planner.hosts()
+            levels = self._planner.levels(instruction, hosts, releases=releases)
             started = self._mailbox.clock.now()
             epoch = instruction.checkpoint_id, instruction.attempt
             with self._dispatches(chain.job_id, *epoch) as store, self._looking(chain.job_id, instruction.job_attempt):
@@ -196,7 +200,7 @@ class Epochs:
             damage = state_damage(outcome.failures, self._storage, chain.job_id)
             if damage is not None:
                 return ev.EpochFailed(damage)
-            return ev.EpochEnded(outcome, self._mailbox.clock.now().since(started), slots)
+            return ev.EpochEnded(outcome, self._mailbox.clock.now().since(started), len(hosts))
         except (EpochInfrastructureError, EpochCancelledError) as error:
             return ev.EpochLost(error)
         except Exception as error:  # noqa: BLE001 - the job fails with it, whatever it is

@@ -246,6 +246,10 @@ class JobMonitor:
                 output_watermark=ack.watermark,
                 finished=ack.finished,
                 finished_at=now if ack.finished else None,
+                host=ack.host,
+                returns=before.returns + (ack.host == before.host),
+                moves=before.moves + (before.host not in ("", ack.host)),
+                restored_bytes=before.restored_bytes + ack.restored_bytes,
                 metrics={uid: part.metrics for uid, part in ack.operators.items() if part.metrics},
             )
         return tuple(tuple(row) for row in rows)

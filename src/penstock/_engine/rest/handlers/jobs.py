@@ -110,6 +110,10 @@ class JobProgressNumbers(msgspec.Struct):
     #: Splits that finished readers have left unread, by the name of the source.
     unread_splits: dict[str, int] = {}
     savepoint_directory: str | None = None
+    #: The share of subtasks that began an epoch on the host of the epoch before; the bytes of state that all read from
+    #: checkpoints.
+    returned_share: float = 1.0
+    restored_bytes: int = 0
     #: Batch jobs with recovery.
     recovery: BatchRecoveryInfo | msgspec.UnsetType = msgspec.UNSET
 
@@ -326,6 +330,8 @@ def _progress(job: JobView) -> JobProgressNumbers:
         ],
         unread_splits=job.unread_splits_by_name,
         savepoint_directory=job.configuration.get("execution.checkpointing.savepoint-dir"),
+        returned_share=job.returned_share,
+        restored_bytes=job.restored_bytes,
         recovery=_recovery(job),
     )
 

@@ -5,7 +5,7 @@ import * as checkpoints from "./checkpoints.js";
 import * as configuration from "./configuration.js";
 import { copyable, facts, h } from "./dom.js";
 import * as exceptions from "./exceptions.js";
-import { count, duration, rate, time, watermark } from "./format.js";
+import { bytes, count, duration, percent, rate, time, watermark } from "./format.js";
 import * as graph from "./graph.js";
 import { badge, isOver } from "./jobs.js";
 
@@ -105,6 +105,12 @@ function figures({ job, vertices }, state) {
     penstock.recovery?.damage && ["Events", "damaged", penstock.recovery.damage],
     ["Last checkpoint", penstock.checkpoint_id ? `#${penstock.checkpoint_id}` : "none yet"],
     penstock.restarts > 0 && ["Restarts", count(penstock.restarts)],
+    penstock.returned_share < 1 && [
+      "Subtasks that return",
+      percent(penstock.returned_share),
+      "The share of subtasks that began an epoch on the host of the epoch before, where their state is",
+    ],
+    penstock.restored_bytes > 0 && ["State read from checkpoints", bytes(penstock.restored_bytes)],
     ["Job id", copyable(job.jid, "the job id")],
   ]);
 }
