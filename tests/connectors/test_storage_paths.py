@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from penstock.common.serialization import Encoder
 from penstock.datastream.connectors.base import Sink
+from penstock.datastream.connectors.delta import DeltaSink
 from penstock.datastream.connectors.file_system import FileSink, FileSource, StreamFormat
 from penstock.datastream.connectors.hybrid_source import HybridSource
+from penstock.datastream.connectors.iceberg import IcebergSink, IcebergSource
 from penstock.datastream.connectors.number_seq import NumberSequenceSource
 
 if TYPE_CHECKING:
@@ -34,3 +38,13 @@ def test_sinks_name_their_folder_and_others_none() -> None:
     assert sink.storage_paths() == ("/out",)
     assert Sink[int].from_function(print).storage_paths() == ()
     assert NumberSequenceSource(0, 1).storage_paths() == ()
+
+
+def test_tables_name_their_folder_and_an_iceberg_catalog_its_warehouse(tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.int64())])
+    assert DeltaSink(f"{tmp_path}/items", schema).storage_paths() == (f"{tmp_path}/items",)
+    assert DeltaSink("s3://bucket/items", schema).storage_paths() == ()
+    for warehouse, paths in (("file:///data/t", ("/data/t",)), ("/data/t", ("/data/t",)), ("s3://b/t", ()), (None, ())):
+        catalog = {"type": "rest", "uri": "http://catalog"} | ({} if warehouse is None else {"warehouse": warehouse})
+        assert IcebergSink("shop.items", catalog).storage_paths() == paths
+        assert IcebergSource("shop.items", catalog).storage_paths() == paths

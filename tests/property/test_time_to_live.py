@@ -119,6 +119,16 @@ class Model:
                 for entry in found.values():
                     entry.counts_from = now
 
+    def begin_anew(self, now: int) -> None:
+        """Begin at a time at which the time to live of a subtask without entries begins, which may get others later.
+
+        Entries without a stamp count from the earliest of these times, which matters where the clock was set back.
+        """
+        for found in self.entries.values():
+            for entry in found.values():
+                if entry.counts_from != entry.stamp:
+                    entry.counts_from = min(entry.counts_from, now)
+
 
 class Job:
     """Functions that use states, a driver that accepts epochs or not, machines that come and go, and clocks."""
@@ -168,6 +178,7 @@ class Job:
             for kind, descriptor in DESCRIPTORS.items():
                 store.table(kind, kind=kind_of(descriptor).name).life.declare(self.time_to_live())
         self.model.settle(self.now, self.life)
+        self.model.begin_anew(self.now)
 
     def time_to_live(self) -> TimeToLive | None:
         if self.life is None:
@@ -330,3 +341,20 @@ def test_any_order_of_uses_clocks_and_restores_is_as_in_the_model(tmp_path: Path
         except BaseException as error:
             error.add_note(f"in life {seed}")
             raise
+
+
+@pytest.mark.behaviour(187)
+def test_subtasks_without_rows_do_not_prolong_the_life_of_others(tmp_path: Path) -> None:
+    job = Job(tmp_path, 0)
+    job.memory = 1
+    job.start(3, [], (300, False, False))
+    assert [job.subtasks.owner(key) for key in ("a", 7)] == [1, 2]
+    job.write("value", "a", 0)
+    job.write("map", 7, 0)  # the last subtask has a local version, without values
+    job.end_epoch("delta")
+    job.now += 200
+    job.end_epoch("delta", then="here")
+    job.end_epoch("delta")
+    job.start_otherwise((100, False, False), 2)
+    assert job.subtasks.owner("a") == job.subtasks.owner(7)
+    job.read("value", "a", 0)

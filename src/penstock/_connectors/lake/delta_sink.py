@@ -6,6 +6,7 @@ import json
 import pickle
 import time
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +14,16 @@ from penstock._api.connectors.committer import GlobalCommitter, SupportsGlobalCo
 from penstock._api.connectors.serializer import SimpleVersionedSerializer
 from penstock._api.connectors.sink import CommittingSinkWriter, Sink
 from penstock._connectors.lake.delta_table import check_writable, delta_options, deltalake, folder_of
-from penstock._formats.parquet import ParquetBulkWriters
+from penstock._connectors.lake.stores import refused_by_the_store
+from penstock._formats.parquet import ParquetWriterFactory
+from penstock._formats.record_tables import NO_COLUMN
 from penstock._shelf import show
 from penstock.common.paths import absolute_path, scheme_of
 from penstock.errors import LostCommittableError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     import pyarrow as pa
 
@@ -108,8 +112,9 @@ class _DeltaWriter(CommittingSinkWriter[Any, DataFile]):
     takes_batches = True
 
     def __init__(self, context: WriterInitContext, uri: str, schema: pa.Schema, options: Mapping[str, str]) -> None:
-        self._context = context
-        self._factory, self._files = ParquetBulkWriters.for_schema(schema), folder_of(uri, options, make=True)
+        self._context, self._uri = context, uri
+        self._factory = ParquetWriterFactory(schema, way_out=NO_COLUMN)
+        self._files = folder_of(uri, options, make=True)
         self._path = ""
         self._stream: Any = None
         self._writer: BulkWriter | None = None
@@ -120,10 +125,14 @@ class _DeltaWriter(CommittingSinkWriter[Any, DataFile]):
         if self._writer is None:
             context = self._context
             self._path = f"part-{context.attempt_token}-{context.subtask_id}-{uuid.uuid4().hex}.parquet"
-            self._stream = self._files.open_output_stream(self._path)
+            with self._refused():
+                self._stream = self._files.open_output_stream(self._path)
             self._writer = self._factory.create(self._stream)
         self._rows += rows
         return self._writer
+
+    def _refused(self) -> AbstractContextManager[None]:
+        return refused_by_the_store(f"Writing {self._uri}/{self._path}")
 
     def write(self, element: Any, context: SinkWriterContext) -> None:
         del context
@@ -131,11 +140,15 @@ class _DeltaWriter(CommittingSinkWriter[Any, DataFile]):
 
     def write_all(self, elements: list[Any], timestamps: Sequence[int | None] | None = None) -> None:
         del timestamps
-        self._opened(len(elements)).add_elements(elements)
+        writer = self._opened(len(elements))
+        with self._refused():
+            writer.add_elements(elements)
 
     def write_batch(self, batch: pa.RecordBatch, context: BatchContext) -> None:
         if context.has_names:
-            self._opened(batch.num_rows).add_batch(batch, context.records)
+            writer = self._opened(batch.num_rows)
+            with self._refused():
+                writer.add_batch(batch, context.records)
         else:
             self.write_all(context.records())
 
@@ -143,9 +156,10 @@ class _DeltaWriter(CommittingSinkWriter[Any, DataFile]):
         del end_of_input
         if self._writer is None:
             return
-        self._writer.finish()
-        size = self._stream.tell()
-        self._stream.close()
+        with self._refused():
+            self._writer.finish()
+            size = self._stream.tell()
+            self._stream.close()
         context = self._context
         application = f"penstock-{context.job_id}-{context.operator_uid}-{context.run_id}"
         self._finished.append(DataFile(self._path, size, self._rows, application))
@@ -157,8 +171,12 @@ class _DeltaWriter(CommittingSinkWriter[Any, DataFile]):
 
     def close(self) -> None:
         stream, self._stream, self._writer = self._stream, None, None
-        if stream is not None:
+        if stream is None:
+            return
+        with suppress(Exception):  # of a store that is full, or gone: the file counts for nothing
             stream.close()
+        with suppress(Exception):
+            self._files.delete_file(self._path)
 
 
 class _DeltaCommitter(GlobalCommitter[DataFile]):
@@ -176,8 +194,13 @@ class _DeltaCommitter(GlobalCommitter[DataFile]):
         Raises:
             LostCommittableError: A file is gone, or has another length.
             UnsupportedTableError: The table has been given other columns since the files were written.
+            LakeTableError: The table's store refuses the version.
         """
         library = deltalake()
+        with refused_by_the_store(f"Committing to the Delta table {self._uri}", library.exceptions.DeltaError):
+            self._commit(library, requests)
+
+    def _commit(self, library: Any, requests: Collection[CommitRequest[DataFile]]) -> None:
         files = [request.get_committable() for request in requests]
         checkpoint_id, application = next(iter(requests)).checkpoint_id, files[0].application
         table = library.DeltaTable.create(self._uri, self._schema, mode="ignore", storage_options=self._options or None)

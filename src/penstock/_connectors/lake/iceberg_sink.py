@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any, cast
@@ -12,8 +13,9 @@ from typing import TYPE_CHECKING, Any, cast
 from penstock._api.connectors.committer import GlobalCommitter, SupportsGlobalCommitter
 from penstock._api.connectors.serializer import SimpleVersionedSerializer
 from penstock._api.connectors.sink import CommittingSinkWriter, Sink
-from penstock._connectors.lake.iceberg_table import Tables, catalog_options, check_library
-from penstock._formats.record_tables import RecordTables
+from penstock._connectors.lake.iceberg_table import Tables, catalog_options, check_library, local_warehouse
+from penstock._connectors.lake.stores import refused_by_the_store
+from penstock._formats.record_tables import NO_COLUMN, RecordTables
 from penstock._shelf import show
 from penstock.errors import LakeTableError, LostCommittableError, UnsupportedTableError
 
@@ -95,6 +97,10 @@ class IcebergSink(Sink[Any], SupportsGlobalCommitter[StagedDataFile]):
     def __init__(self, identifier: str, catalog: Mapping[str, str], schema: pa.Schema | None = None) -> None:
         check_library()
         self._identifier, self._catalog, self._schema = identifier, dict(catalog), schema
+
+    def storage_paths(self) -> tuple[str, ...]:
+        """Return the catalog's warehouse, if it is a local folder and the catalog names it."""
+        return local_warehouse(self._catalog)
 
     def create_writer(self, context: WriterInitContext) -> _IcebergWriter:
         """Make a writer of data files.
@@ -182,8 +188,9 @@ class _IcebergWriter(CommittingSinkWriter[Any, StagedDataFile]):
     def __init__(self, context: WriterInitContext, tables: Tables, schema: pa.Schema | None) -> None:
         self._context = context
         self._table, record_schema = _opened(tables, schema)
-        self._records = RecordTables(record_schema)
+        self._records = RecordTables(record_schema, way_out=NO_COLUMN)
         self._finished: list[StagedDataFile] = []
+        self._outputs = _Outputs(self._table.io)
 
     def write_all(self, elements: list[Any], timestamps: Sequence[int | None] | None = None) -> None:
         del timestamps
@@ -215,7 +222,12 @@ class _IcebergWriter(CommittingSinkWriter[Any, StagedDataFile]):
         name = f"{context.attempt_token}-{context.subtask_id}-{uuid.uuid4().hex}"
         job = f"{context.job_id}.{context.operator_uid}"
         # The library names files by whatever stands in the place of its UUID.
-        written = cast("Any", library)._dataframe_to_data_files(metadata, records, self._table.io, name, count())
+        what = f"Writing files of the Iceberg table {'.'.join(self._table.name())} into {metadata.location}"
+        with refused_by_the_store(what):
+            written = list(
+                cast("Any", library)._dataframe_to_data_files(metadata, records, self._outputs, name, count())
+            )
+        self._outputs.begun.clear()
         spec, table = metadata.default_spec_id, str(metadata.table_uuid)
         self._finished += [StagedDataFile(pickle.dumps(one), spec, table, job, context.run_id) for one in written]
 
@@ -226,6 +238,29 @@ class _IcebergWriter(CommittingSinkWriter[Any, StagedDataFile]):
     def prepare_commit(self) -> list[StagedDataFile]:
         finished, self._finished = self._finished, []
         return finished
+
+    def close(self) -> None:
+        for location in self._outputs.begun:  # of a store that is full, or gone: they count for nothing
+            with suppress(Exception):
+                self._table.io.delete(location)
+        self._outputs.begun.clear()
+
+
+class _Outputs:
+    """Begins data files, and knows which.
+
+    Args:
+        io: The table's own.
+    """
+
+    def __init__(self, io: Any) -> None:
+        self._io = io
+        self.begun: list[str] = []
+
+    def new_output(self, location: str) -> Any:
+        """Begin one; called by the library, on several threads."""
+        self.begun.append(location)
+        return self._io.new_output(location)
 
 
 class _IcebergCommitter(GlobalCommitter[StagedDataFile]):
@@ -243,6 +278,7 @@ class _IcebergCommitter(GlobalCommitter[StagedDataFile]):
         Raises:
             LostCommittableError: A file is gone, or the table was made anew.
             UnsupportedTableError: The table's partitions were changed since the files were written.
+            LakeTableError: The store refuses the snapshot.
         """
         from pyiceberg.exceptions import CommitFailedException
 
@@ -255,7 +291,8 @@ class _IcebergCommitter(GlobalCommitter[StagedDataFile]):
                     request.signal_already_committed()
                 return
             try:
-                self._append(table, files, checkpoint_id)
+                with refused_by_the_store(f"Committing to the Iceberg table {self._tables.identifier}"):
+                    self._append(table, files, checkpoint_id)
             except CommitFailedException:
                 continue
             return

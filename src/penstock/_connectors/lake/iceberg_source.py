@@ -21,7 +21,7 @@ from penstock._connectors.lake.iceberg_scan import (
     scan_of,
     snapshots_after,
 )
-from penstock._connectors.lake.iceberg_table import Tables, catalog_options, check_library
+from penstock._connectors.lake.iceberg_table import Tables, catalog_options, check_library, local_warehouse
 from penstock._connectors.lake.scans import (
     Piece,
     PinnedScan,
@@ -146,6 +146,10 @@ class IcebergSource(Source[Any, ScanSplit, IcebergCheckpoint]):
     def get_boundedness(self) -> Boundedness:
         """Return BOUNDED unless the table is followed."""
         return Boundedness.BOUNDED if self._interval_ms is None else Boundedness.CONTINUOUS_UNBOUNDED
+
+    def storage_paths(self) -> tuple[str, ...]:
+        """Return the catalog's warehouse, if it is a local folder and the catalog names it."""
+        return local_warehouse(self._catalog)
 
     def create_enumerator(self, enum_context: SplitEnumeratorContext[ScanSplit]) -> IcebergEnumerator:
         """Pin the snapshot and list its files.

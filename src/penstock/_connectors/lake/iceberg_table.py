@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from penstock.common import option_table
 from penstock.common.configuration import Configuration
@@ -40,6 +41,21 @@ def catalog_options(given: Mapping[str, str]) -> dict[str, str]:
         "s3.force-virtual-addressing": None if path_style is None else str(not path_style).lower(),
     }
     return {name: value for name, value in named.items() if value is not None} | dict(given)
+
+
+def local_warehouse(options: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the folder below which a catalog has its tables; nothing where they are in an object store, or not named.
+
+    Example:
+        >>> local_warehouse({"type": "sql", "warehouse": "file:///data/tables"})
+        ('/data/tables',)
+        >>> local_warehouse({"type": "rest", "warehouse": "s3://bucket/tables"})
+        ()
+    """
+    warehouse = options.get("warehouse", "")
+    if warehouse.startswith("file:"):
+        return (urlsplit(warehouse).path,)
+    return (warehouse,) if warehouse.startswith("/") else ()
 
 
 class Tables:

@@ -1,13 +1,18 @@
-"""The access to S3 of a job, as the libraries of tables need it."""
+"""What tables of both kinds need of stores: a job's access to S3, and the error of one that takes no more."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from penstock.common.paths import scheme_of
 from penstock.common.s3 import SCHEMES, is_s3_setting, s3_access
 from penstock.common.store_options import store_options
-from penstock.errors import CheckpointStorageError, PathError
+from penstock.errors import CheckpointStorageError, LakeTableError, PathError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,3 +49,21 @@ def s3_of(url: str) -> S3Settings | None:
         keys["secret_access_key"] if keys else None,
         (keys.get("token") or None) if keys else None,
     )
+
+
+@contextmanager
+def refused_by_the_store(what: str, *errors: type[Exception]) -> Generator[None]:
+    """Tell what was being written where a disk or a store refuses it.
+
+    Args:
+        what: What is done, with the place.
+        errors: What a library raises for its store, beside OSError.
+
+    Raises:
+        LakeTableError: It was refused.
+    """
+    try:
+        yield
+    except (OSError, *errors) as error:
+        reason = f"{str(error) or type(error).__name__}; see whether the disk has room, and who may write there"
+        raise LakeTableError(what, " ".join(reason.split())) from error

@@ -243,6 +243,8 @@ class Committed:
     uid: str
     retry: tuple[Committable, ...] = ()
     given_up: tuple[GivenUp, ...] = ()
+    #: The metrics of the sink's committers in this run.
+    metrics: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 @dataclass(frozen=True, slots=True)

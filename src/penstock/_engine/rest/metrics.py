@@ -106,13 +106,20 @@ def _rate(job: JobView, count: int) -> float:
     return count * 1000 / job.last_interval_ms if job.last_interval_ms > 0 and not job.is_over else 0.0
 
 
-def operator_metrics(job: JobView, vertex: int, subtask: SubtaskView) -> dict[tuple[str, str], Value]:
-    """Return the metrics of the user functions of a subtask, by operator uid and name."""
-    return {
-        (operator.uid, name): value
-        for operator in job.plan.vertices[vertex].operators
-        for name, value in subtask.metrics.get(operator.uid, {}).items()
-    }
+def operator_metrics(job: JobView, vertex: int, index: int) -> dict[tuple[str, str], Value]:
+    """Return the metrics of the user functions of a subtask, by operator uid and name.
+
+    Those of a sink's committers, which run on the driver, are with its first subtask.
+    """
+    found: dict[tuple[str, str], Value] = {}
+    for operator in job.plan.vertices[vertex].operators:
+        uid = operator.uid
+        found |= {(uid, name): value for name, value in job.subtasks[vertex][index].metrics.get(uid, {}).items()}
+        committed = job.commit_metrics.get(uid)
+        if index == 0 and committed is not None:
+            found |= {(uid, name): value for name, value in committed.items()}
+            found[uid, "pendingCommittables"] = job.pending_commits.get(uid, 0)
+    return found
 
 
 def vertex_metrics(job: JobView, vertex: int) -> dict[str, Value]:
@@ -121,7 +128,7 @@ def vertex_metrics(job: JobView, vertex: int) -> dict[str, Value]:
     found: dict[str, Value] = {}
     for index, subtask in enumerate(job.subtasks[vertex]):
         found |= {f"{index}.{name}": value for name, value in subtask_metrics(job, subtask).items()}
-        for (uid, name), value in operator_metrics(job, vertex, subtask).items():
+        for (uid, name), value in operator_metrics(job, vertex, index).items():
             found[f"{index}.{names[uid]}.{name}"] = value
     return found
 

@@ -93,6 +93,6 @@ def _add_tasks(found: _Exposition, job: JobView, of_job: Mapping[str, str]) -> N
                 "tm_id": SPARK,
             }
             found.add("taskmanager_job_task", labels, subtask_metrics(job, subtask))
-            for (uid, name), value in operator_metrics(job, place, subtask).items():
+            for (uid, name), value in operator_metrics(job, place, index).items():
                 of_operator = {**labels, "operator_id": vertex_id(uid), "operator_name": names[uid]}
                 found.add("taskmanager_job_task_operator", of_operator, {name: value})

@@ -270,7 +270,8 @@ class KeyedStore(MemoryStore):
             else:
                 table = self.table(record.name, kind=record.kind, keep_keys=record.keep_keys)
                 table.old_keys = table.old_keys or record.old_keys
-                table.life.since = record.since
+                if not table.life.was_read:  # else the files that are being read say more
+                    table.life.read(record.since, self._range())
                 is_new = record.namespace not in table.panes
                 pane = table.pane(record.namespace)
                 pane.stored, pane.whole = record.pane_id, pane.whole and not is_new

@@ -211,7 +211,9 @@ class MemoryStore:
             return
         table = self.table(chunk.name, kind=chunk.kind, keep_keys=chunk.keep_keys)
         table.old_keys = table.old_keys or (chunk.old_keys and any(map(may_lack_names, chunk.keys)))
-        table.life.since = chunk.since
+        first, last = chunk.key_groups
+        own_first, own_last = self._range()
+        table.life.read(chunk.since, (max(first, own_first), min(last, own_last)))
         pane = table.pane(chunk.namespace)
         if chunk.op is ChunkOperation.DROP:
             self._absorb_drop(pane, chunk.key_groups)

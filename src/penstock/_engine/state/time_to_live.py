@@ -44,12 +44,14 @@ class TableLife:
     counts from ``since`` at the earliest, also for rows that were written before or have an older stamp.
     """
 
-    __slots__ = ("since", "since_is_unsaved", "time_to_live", "was_declared")
+    __slots__ = ("_read", "since", "since_is_unsaved", "time_to_live", "was_declared")
 
     def __init__(self) -> None:
         self.time_to_live: TimeToLive | None = None
         self.was_declared = False
         self.since: int | None = None
+        #: What files say of ``since``, by the first and last key group that each speaks for.
+        self._read: dict[tuple[int, int], int | None] = {}
         #: Whether the running epoch has changed ``since``.
         self.since_is_unsaved = False
 
@@ -65,9 +67,30 @@ class TableLife:
             self.since = None if self.time_to_live is None else self.time_to_live.clock()
             self.since_is_unsaved = True
 
+    def read(self, since: int | None, key_groups: tuple[int, int]) -> None:
+        """Take up what a file says of ``since``.
+
+        Files of several subtasks, before a rescaling, may differ: a subtask without rows has no file, so it begins anew
+        at each start. The earliest one counts, or rows would live longer for it.
+
+        Args:
+            since: What it says.
+            key_groups: The first and last key group of which it speaks; it replaces what earlier files said of them.
+        """
+        first, last = key_groups
+        self._read = {place: told for place, told in self._read.items() if place[0] < first or place[1] > last}
+        self._read[key_groups] = since
+        told = self._read.values()
+        self.since = None if None in told else min(one for one in told if one is not None)
+
+    @property
+    def was_read(self) -> bool:
+        """Whether a file has said anything of ``since``."""
+        return bool(self._read)
+
     def forget(self) -> None:
         """Return to a state without rows."""
-        self.since, self.since_is_unsaved = None, False
+        self.since, self.since_is_unsaved, self._read = None, False, {}
 
     def over(self) -> Callable[[int | None], bool] | None:
         """Return a function from a stamp to whether its row has expired by now; None where rows do not expire."""

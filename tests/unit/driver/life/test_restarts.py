@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -175,6 +176,14 @@ def test_epoch_without_progress_expires_and_names_the_subtask_at_work(name: str)
     assert isinstance(driver.result.exception().__cause__, CheckpointExpiredError)
     assert "60000 ms" in str(driver.result.exception())
     assert "Source: numbers (1)" in str(driver.result.exception())
+
+
+@pytest.mark.behaviour(163)
+def test_subtasks_are_named_with_the_uids_that_users_gave_to_their_operators(name: str) -> None:
+    source, sink = numbers_job(name).vertices
+    assert source.name_of(0) == "Source: numbers (0)"
+    named = replace(sink, operators=tuple(replace(node, explicit_uid=True) for node in sink.operators))
+    assert named.name_of(1) == "Sink: target (1; uid target, seen)"
 
 
 @pytest.mark.behaviour(163, 164)

@@ -10,6 +10,7 @@ from tests.kit.driving import Driven, Epochs
 from tests.kit.program import Program
 
 from penstock._engine.coordinator import instructions as do
+from penstock._engine.rest.metrics import operator_metrics
 from penstock.common.job_status import JobStatus
 from penstock.datastream.connectors.base import (
     CheckpointFunction,
@@ -65,6 +66,8 @@ class Noted(Committer[Any], GlobalCommitter[Any]):
             requests[0].retry_later()
         elif first and self.answer == "known":
             requests[0].signal_failed_with_known_reason(ValueError("too old"))
+        elif first and self.answer == "already":
+            requests[0].signal_already_committed()
         elif first and self.answer == "raise":
             raise ValueError(self.who)
 
@@ -212,3 +215,28 @@ def test_topologies_that_return_something_else_are_named(tmp_path: Path, target:
     driven = Driven(flawed.env, tmp_path / "state", Epochs())
     driven.run()
     assert "has to return CommittableWithLineage, not [2]" in str(driven.driver.result.exception().__cause__)
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("", {"failedCommittables": 0, "retriedCommittables": 0}),
+        ("later", {"failedCommittables": 0, "retriedCommittables": 2}),
+        ("known", {"failedCommittables": 1, "retriedCommittables": 0}),
+        ("already", {"failedCommittables": 0, "alreadyCommittedCommittables": 1}),
+    ],
+)
+def test_committables_are_counted_under_the_names_of_flink(
+    tmp_path: Path, target: str, answer: str, expected: dict[str, int]
+) -> None:
+    view = run(tmp_path, GlobalSink(target, answer)).driver.view
+    (counted,) = view.commit_metrics.values()
+    assert counted.items() >= expected.items()
+    outcomes = ("successfulCommittables", "alreadyCommittedCommittables", "failedCommittables")
+    made = sum(len(call[2]) for call in CALLS[target]) - int(counted["retriedCommittables"])
+    assert counted["totalCommittables"] == sum(counted[name] for name in outcomes) == made
+    uids = [{node.uid for node in vertex.operators} for vertex in view.plan.vertices]
+    vertex = next(place for place, of_vertex in enumerate(uids) if "out" in of_vertex)
+    found = {name: value for (uid, name), value in operator_metrics(view, vertex, 0).items() if uid == "out"}
+    assert found.items() >= {**counted, "pendingCommittables": 0}.items()
+    assert ("out", "totalCommittables") not in operator_metrics(view, vertex, 1)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock._api.connectors.committer import SupportsGlobalCommitter
 from penstock._api.connectors.sink import SupportsCommitter
@@ -13,6 +14,7 @@ from penstock._engine.driver.epochs.staged import StagedFiles
 from penstock._engine.driver.failures import driver_code_error
 from penstock._engine.protocol.metadata import GivenUp
 from penstock._engine.protocol.versioned import pack, unpack
+from penstock._engine.runtime.epoch_context import figures
 from penstock.common.redaction import hiding, shown_text
 from penstock.common.short_repr import short_repr
 from penstock.metrics.in_memory import InMemoryMetricGroup
@@ -27,16 +29,23 @@ if TYPE_CHECKING:
     from penstock._engine.driver.mailbox import Mailbox
     from penstock._engine.protocol.metadata import Committable, OutstandingCommit
     from penstock._engine.storage.checkpoint_storage import FileStorage
-    from penstock.metrics.metricbase import MetricGroup
 
 _log = hiding(logging.getLogger(__name__))
+#: Metrics of committables. Source: Flink's SinkCommitterMetricGroup.
+_COUNTED: Final = (
+    "totalCommittables",
+    "successfulCommittables",
+    "alreadyCommittedCommittables",
+    "failedCommittables",
+    "retriedCommittables",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class CommitterContext:
     """The context of a committer: implements the connectors' ``CommitterInitContext``."""
 
-    metric_group: MetricGroup
+    metric_group: InMemoryMetricGroup
     job_id: str
     operator_uid: str
     restored_checkpoint_id: int | None
@@ -59,6 +68,7 @@ class PendingCommitRequest:
         self.subtask_id = subtask_id
         self.may_be_committed = may_be_committed
         self.put_off = False
+        self.already = False
         self.changed = False
         self.unknown_failure: BaseException | None = None
         self.known_failure: BaseException | None = None
@@ -92,7 +102,16 @@ class PendingCommitRequest:
 
     def signal_already_committed(self) -> None:
         """Count it as committed, which is also the default."""
-        self.put_off = False
+        self.put_off, self.already = False, True
+
+    @property
+    def outcome(self) -> str:
+        """The metric that counts it. Source: Flink's CommitRequestImpl and MetricNames."""
+        if self.unknown_failure is not None or self.known_failure is not None:
+            return "failedCommittables"
+        if self.put_off:
+            return "retriedCommittables"
+        return "alreadyCommittedCommittables" if self.already else "successfulCommittables"
 
 
 class _Publishers:
@@ -100,6 +119,9 @@ class _Publishers:
 
     def __init__(self, sink: HasCommittables[Any], context: CommitterContext) -> None:
         self.serializer = sink.get_committable_serializer()
+        self._metrics, self._newest = context.metric_group, 0
+        for name in _COUNTED:  # so that those of which there is none are seen as well
+            self._metrics.counter(name)
         self._committer: Committer[Any] | None = None
         self._global: GlobalCommitter[Any] | None = None
         if isinstance(sink, SupportsCommitter):
@@ -119,6 +141,16 @@ class _Publishers:
         if any(request.put_off for request in left):
             for request in left:  # the global committer gets a checkpoint as a whole, or not at all
                 request.put_off = request.known_failure is None
+
+    def count(self, requests: list[PendingCommitRequest]) -> Mapping[str, float]:
+        """Count what came of the committables of a checkpoint, and return all metrics of the committers."""
+        checkpoint_id = requests[0].checkpoint_id if requests else 0
+        if checkpoint_id > self._newest:
+            self._newest = checkpoint_id
+            self._metrics.counter("totalCommittables").inc(len(requests))
+        for name, number in Counter(request.outcome for request in requests).items():
+            self._metrics.counter(name).inc(number)
+        return figures(self._metrics)
 
     def close(self) -> None:
         try:
@@ -168,7 +200,7 @@ class Committers:
 
         def work() -> None:
             try:
-                retry, given_up = self._commit(commit, context, may_be_done=instruction.may_be_done)
+                retry, given_up, counted = self._commit(commit, context, may_be_done=instruction.may_be_done)
                 self._tidy(commit, is_done=not retry)
             except Exception as error:  # noqa: BLE001 - whatever the committer raises fails the job
                 staged.forget_read()
@@ -176,14 +208,14 @@ class Committers:
                 where = f"the committer of {name!r} (uid {commit.uid!r}), checkpoint {commit.checkpoint_id}"
                 self._mailbox.post(ev.CommitFailed(commit.uid, driver_code_error(where, error)))
             else:
-                self._mailbox.post(ev.Committed(commit.uid, retry, given_up))
+                self._mailbox.post(ev.Committed(commit.uid, retry, given_up, counted))
 
         self._background.run(work)
 
     def _commit(
         self, commit: OutstandingCommit, context: CommitterContext, *, may_be_done: bool
-    ) -> tuple[tuple[Committable, ...], tuple[GivenUp, ...]]:
-        """Call the committers, and return the postponed and the given-up committables."""
+    ) -> tuple[tuple[Committable, ...], tuple[GivenUp, ...], Mapping[str, float]]:
+        """Call the committers, and return the postponed and the given-up committables, and the metrics."""
         name, sink = self._sinks[commit.uid]
         if commit.uid not in self._publishers:
             self._publishers[commit.uid] = _Publishers(sink, context)
@@ -200,6 +232,7 @@ class Committers:
             for item in commit.committables
         ]
         publishers.commit(requests)
+        counted = publishers.count(requests)
         put_off: list[Committable] = []
         given_up: list[GivenUp] = []
         for item, request in zip(commit.committables, requests, strict=True):
@@ -219,7 +252,7 @@ class Committers:
                 "records are in no output: %s",
                 *(name, commit.uid, len(given_up), len(requests), commit.checkpoint_id, given_up[0].reason),
             )
-        return tuple(put_off), tuple(given_up)
+        return tuple(put_off), tuple(given_up), counted
 
     def _tidy(self, commit: OutstandingCommit, *, is_done: bool) -> None:
         """Delete what was staged for a commit that is done; with the first one, also what void attempts have left."""

@@ -120,6 +120,8 @@ class JobMonitor:
         """Note an event before the coordinator handles it."""
         if isinstance(event, ev.EpochEnded):
             self._checkpoints.acked(self._clock())
+        elif isinstance(event, ev.Committed):
+            self._show(commit_metrics={**self.view.commit_metrics, event.uid: event.metrics})
 
     def turned(self) -> None:
         """Note that all instructions after an event are performed."""
