@@ -84,7 +84,7 @@ class SourceTable:
 
     @property
     def rows_sql(self) -> str:
-        """Its own rows in SQL, named ``r``: tables that inherit from it have keys of their own."""
+        """Its rows in SQL, named ``r``, without those of tables that inherit from it, which have separate keys."""
         return f"ONLY {self.sql} AS r" if self.kind == "r" else f"{self.sql} AS r"
 
     def column(self, name: str) -> Column:
@@ -211,7 +211,7 @@ def find_table(connection: psycopg.Connection[tuple[Any, ...]], name: str) -> So
         raise TableError(name, reason, "Name it as in SQL: schema.table, with capitals in double quotes")
     oid, schema, table, kind, replica_identity = row
     if kind not in {"r", "p"}:
-        reason = "it is no table, but a view or something else without rows of its own"
+        reason = "it is no table, but a view or something else that stores no rows"
         raise TableError(name, reason, "Name the table that has the rows")
     columns = tuple(Column(*column) for column in run(connection, _COLUMNS, (oid,)).fetchall())
     indexes = tuple(
