@@ -124,3 +124,11 @@ def test_the_documentation_names_where_each_contract_runs_whole() -> None:
         if re.search(rf"^    {begin}\(.*\)\.check_all\(\)$", path.read_text(), re.MULTILINE)
     }
     assert claimed == found - {("source", FAULTS), ("sink", FAULTS)}
+
+
+def test_the_documentation_names_tests_of_faults_that_exist() -> None:
+    tests = Path(__file__).parents[1]
+    table = (tests.parent / "docs" / "connectors.md").read_text().partition("| Fault | What happens |")[2]
+    named = [one.split("::") for one in CODE.findall(table) if "::" in one]
+    assert len(named) > 20
+    assert [name for file, name in named if f"def {name}(" not in (tests / file).read_text()] == []
