@@ -41,6 +41,9 @@ DRAINS = "test_driver_kills.py::test_kill_at_any_point_of_a_drain_loses_neither_
 RESTORES = "test_driver_kills.py::test_kill_of_a_driver_that_restores_a_savepoint_leaves_the_truth_to_the_next"
 SIGNALS = "test_signals.py::test_signal_leaves_no_process_and_the_next_start_goes_on_to_the_truth"
 GROUP_STOPS = "test_signals.py::test_sigterm_to_the_process_group_ends_with_a_savepoint_that_starts"
+#: Random kills of a job with three sinks, alone and on Spark.
+TOGETHER_KILLS = 20
+TOGETHER_KILLS_ON_SPARK = 5
 #: Random kills of a job from Kafka to Kafka, and the seconds for which its broker is away.
 KAFKA_KILLS = 20
 KAFKA_OUTAGE_S = 30
@@ -132,6 +135,19 @@ def cases(seed: int) -> list[Case]:
             {"PENSTOCK_TEST_OUTAGE_S": str(KAFKA_OUTAGE_S)},
         ),
     ]
+    together = [
+        Case(
+            f"three-sinks{where}",
+            f"SIGKILL {kills} times of a job{what} that writes into Kafka, PostgreSQL and files; the broker and the "
+            "database are killed, too: all three hold the same truth",
+            [*pytest, "tests/together"],
+            {"PENSTOCK_TEST_SEED": str(seed), "PENSTOCK_TEST_KILLS": str(kills), "CI": "1", **more},
+        )
+        for where, what, kills, more in (
+            ("", "", TOGETHER_KILLS, {}),
+            ("-spark", " on Spark", TOGETHER_KILLS_ON_SPARK, {"PENSTOCK_TEST_ON_SPARK": "1"}),
+        )
+    ]
     spark = Case(
         "spark-faults",
         "on Spark: a worker, an executor, the driver's process alone are killed",
@@ -189,9 +205,9 @@ def cases(seed: int) -> list[Case]:
     )
     sums = Case(
         "sums-killed",
-        "README's example of Kafka and Elasticsearch, killed three times at random: the index has the truth",
+        "README's example of Kafka and Elasticsearch on Spark, killed three times at random: the index has the truth",
         [*pytest, "tests/search/test_orders.py"],
-        {"PENSTOCK_TEST_SEED": str(seed), "PENSTOCK_TEST_KILLS": "3"},
+        {"PENSTOCK_TEST_SEED": str(seed), "PENSTOCK_TEST_KILLS": "3", "PENSTOCK_TEST_ON_SPARK": "1"},
     )
     flights = Case(
         "flights-crash",
@@ -315,6 +331,7 @@ def cases(seed: int) -> list[Case]:
     return [
         *points,
         *kafka,
+        *together,
         sigterms,
         spark,
         cluster,

@@ -372,6 +372,11 @@ def test_contract_finds_a_broken_sink_of_batches(tmp_path: Path, fault: str) -> 
         contract.check_all()
 
 
+def test_sink_contract_says_what_its_function_is_to_return() -> None:
+    with pytest.raises(TypeError, match=r"a function that returns None\. Let it return SinkUnderTest\(sink, read\)"):
+        SinkContract(lambda: None, []).check_all()  # pyright: ignore[reportArgumentType]
+
+
 def test_list_source_aborts_once_and_goes_on_after_the_restore() -> None:
     source = ListSource([0, 1, ABORT, 2])
     run = SourceRun(source)

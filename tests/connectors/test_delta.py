@@ -15,8 +15,8 @@ from tests.kit.program import Program
 
 from penstock.common.job_status import JobStatus
 from penstock.datastream.connectors.delta import DeltaSink
-from penstock.errors import MissingExtraError, UnsupportedTableError
-from penstock.testing.connector_contexts import TestCommitterContext
+from penstock.errors import MissingExtraError, RecordFieldError, RecordValueError, UnsupportedTableError
+from penstock.testing.connector_contexts import TestCommitterContext, TestWriterContext
 from penstock.testing.in_process import Chaos
 from penstock.testing.sink_contract import SinkContract, SinkUnderTest
 
@@ -78,6 +78,15 @@ def test_without_deltalake_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(sys.modules, "deltalake", None)
     with pytest.raises(MissingExtraError, match=r"Install penstock\[delta\]"):
         DeltaSink("/data", SCHEMA)
+
+
+def test_records_that_do_not_fit_are_told_what_a_table_allows(tmp_path: Path) -> None:
+    writer = DeltaSink(str(tmp_path / "table"), SCHEMA).create_writer(TestWriterContext())
+    with pytest.raises(RecordFieldError, match="Add the column to the table and to the sink's schema, or change"):
+        writer.write_all([{"id": 1, "colour": "red"}] * 9000)
+    with pytest.raises(RecordValueError, match=r"give the column another type\.$"):
+        writer.write_all([{"id": "one", "name": "n1"}] * 9000)
+    writer.close()
 
 
 def test_a_table_that_the_files_would_not_fit_is_refused_before_anything_is_written(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from penstock._api.connectors.function_source import FunctionSplit
 from penstock.common.job_status import JobStatus
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.datastream.connectors.base import Boundedness, FunctionSource, InputStatus, Sink
+from penstock.errors import FunctionResultError
 from penstock.testing.connector_contexts import RecordingOutput, TestReaderContext, TestWriterContext
 from penstock.testing.source_contract import SourceContract, SourceRun
 
@@ -37,6 +38,12 @@ def test_iterables_pass_the_contract() -> None:
 def test_names_of_splits_are_different() -> None:
     with pytest.raises(ValueError, match="have to be different: a, a"):
         FunctionSource(letters, ["a", "a"])
+
+
+@pytest.mark.parametrize("item", [{"id": 1, "name": "a"}, 7, ("a", 1, 2)])
+def test_what_is_no_record_with_an_offset_is_an_error(item: Any) -> None:
+    with pytest.raises(FunctionResultError, match=r"with the item .*; it must return pairs of a record and the offset"):
+        SourceRun(FunctionSource(lambda split, offset: [item]), 1).epoch()  # pyright: ignore[reportUnknownLambdaType]
 
 
 def test_splits_of_an_unbounded_source_are_read_in_turn_and_wait_by_none() -> None:

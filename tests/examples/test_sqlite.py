@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from contextlib import closing
-from itertools import count
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.kit.driving import Driven, Epochs
 from tests.kit.program import Program
 
 from penstock.common.job_status import JobStatus
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.testing.in_process import Chaos
-from penstock.testing.sink_contract import SinkContract, SinkUnderTest
-from penstock.testing.source_contract import SourceContract
 from sqlite_connector import TableSink, table_source
 
 ROWS = [{"id": number, "name": f"n{number}"} for number in range(300)]
-SOURCE = Path(__file__).resolve().parents[2] / "examples" / "sqlite" / "sqlite_connector.py"
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "examples" / "sqlite" / "sqlite_connector.py"
+DOCUMENT = ROOT / "docs" / "connectors.md"
 
 
 def table(path: Path, rows: list[dict[str, Any]] | None = None) -> str:
@@ -37,23 +38,17 @@ def rows_of(path: str) -> list[dict[str, Any]]:
 def test_it_is_short_and_stands_in_the_documentation() -> None:
     lines = SOURCE.read_text().splitlines()
     assert len(lines) <= 60
-    document = (SOURCE.parents[2] / "docs" / "connectors.md").read_text()
+    document = DOCUMENT.read_text()
     assert "\n".join(f"    {line}" if line else "" for line in lines[2:]) in document
 
 
-def test_source_passes_its_contract(tmp_path: Path) -> None:
-    path = table(tmp_path / "in.db", ROWS)
-    SourceContract(lambda: table_source(path, "items"), ROWS).check_all()
-
-
-def test_sink_passes_its_contract(tmp_path: Path) -> None:
-    names = count()
-
-    def make() -> SinkUnderTest:
-        path = table(tmp_path / f"{next(names)}.db")
-        return SinkUnderTest(TableSink(path, "items"), lambda: rows_of(path), lambda: None)
-
-    SinkContract(make, ROWS[:30]).check_all()
+@pytest.mark.parametrize("name", ["test_source", "test_sink"])
+def test_the_tests_of_the_documentation_run_the_contracts(tmp_path: Path, name: str) -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```$", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL)
+    (block,) = (block for block in blocks if "SinkContract(make, ROWS)" in block and "SourceContract(" in block)
+    program: dict[str, Any] = {}
+    exec(block, program)
+    program[name](tmp_path)
 
 
 def test_a_job_copies_a_table_exactly_once_whatever_is_lost(tmp_path: Path) -> None:

@@ -196,7 +196,7 @@ class ParquetBulkWriters:
             ValueError: A field's type has no counterpart in Parquet.
         """
         del hadoop_config, utc_timestamp
-        return _ParquetWriterFactory(arrow_schema(row_type), lenient)
+        return ParquetWriterFactory(arrow_schema(row_type), lenient)
 
     @staticmethod
     def for_schema(schema: pa.Schema | None = None, *, lenient: bool = False) -> BulkWriterFactory:
@@ -211,18 +211,22 @@ class ParquetBulkWriters:
         A field that a dict lacks is null. When records are written, one that is no column raises RecordFieldError, and
         a value that its column cannot hold as it is RecordValueError.
         """
-        return _ParquetWriterFactory(schema, lenient)
+        return ParquetWriterFactory(schema, lenient)
 
 
 @dataclass(frozen=True, slots=True)
-class _ParquetWriterFactory(BulkWriterFactory):
+class ParquetWriterFactory(BulkWriterFactory):
+    """Writers of Parquet; what its fields mean is told by ``for_schema`` and by `RecordTables`."""
+
     takes_batches = True
 
     schema: pa.Schema | None
     lenient: bool = False
+    way_out: str | None = None
 
     def create(self, stream: BinaryIO) -> BulkWriter:
-        return _ParquetWriter(stream, RecordTables(self.schema, lenient=self.lenient), _ROW_GROUP_BYTES)
+        tables = RecordTables(self.schema, lenient=self.lenient, way_out=self.way_out)
+        return _ParquetWriter(stream, tables, _ROW_GROUP_BYTES)
 
 
 class _ParquetWriter(TableWriter):

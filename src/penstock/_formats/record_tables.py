@@ -20,12 +20,15 @@ if TYPE_CHECKING:
 
 _ROWS = 8192
 
-_BY_SCHEMA = "Give a schema that has all fields to ParquetBulkWriters.for_schema(), or change the records"
+_BY_SCHEMA = "Give a schema that has all fields to for_schema() of the writers, or change the records"
 _BY_CASTING = "Make the value one that fits, give the column another type"
 _BY_FIRST = (
     "Without a schema, a file has the columns of the records in its first row group: give one that has all fields to "
-    "ParquetBulkWriters.for_schema()"
+    "for_schema() of the writers"
 )
+
+#: The advice of sinks that write into a table.
+NO_COLUMN = "Add the column to the table and to the sink's schema, or change the records"
 
 
 class RecordTables:
@@ -37,11 +40,14 @@ class RecordTables:
     Args:
         schema: Names and types of the columns.
         lenient: Leave out what the columns cannot hold.
+        way_out: What errors advise for a field without a column, where the user can neither give a schema to
+            ``for_schema`` nor choose ``lenient``: in tables.
     """
 
-    def __init__(self, schema: pa.Schema | None, *, lenient: bool = False) -> None:
-        self._schema, self._lenient = schema, lenient
-        self._columns = None if schema is None else Columns(schema.names, f"{_BY_SCHEMA}; {LEFT_OUT}", lenient=lenient)
+    def __init__(self, schema: pa.Schema | None, *, lenient: bool = False, way_out: str | None = None) -> None:
+        self._schema, self._lenient, self._way_out = schema, lenient, way_out
+        advice = way_out or f"{_BY_SCHEMA}; {LEFT_OUT}"
+        self._columns = None if schema is None else Columns(schema.names, advice, lenient=lenient)
         self._records: list[Any] = []
         self._batches: list[Any] = []
         #: The bytes of the tables that were not taken yet.
@@ -141,8 +147,9 @@ class RecordTables:
             raise self._unfit(record, field, told) from error
 
     def _unfit(self, record: Any, field: Any, reason: str) -> RecordValueError:
+        may_be_lenient = not self._lenient and self._way_out is None
         way_out = (
-            _BY_CASTING if self._lenient else f"{_BY_CASTING}, or set lenient=True to let what does not fit be cut"
+            f"{_BY_CASTING}, or set lenient=True to let what does not fit be cut" if may_be_lenient else _BY_CASTING
         )
         return RecordValueError(field.name, f"{record!r:.200}", str(field.type), reason.rstrip("."), way_out)
 
@@ -150,7 +157,7 @@ class RecordTables:
         names = "not known yet"
         if self._schema is not None:
             names = ", ".join(map("{}: {}".format, self._schema.names, self._schema.types))
-        return ValueError(f"{what} do not fit the file's columns ({names}): {error}. {_BY_SCHEMA}.")
+        return ValueError(f"{what} do not fit the file's columns ({names}): {error}. {self._way_out or _BY_SCHEMA}.")
 
 
 class TableWriter(BulkWriter):

@@ -40,8 +40,9 @@ class SinkUnderTest:
     Attributes:
         sink: The sink.
         read: Reads the published records of the target.
-        lose_staged: Deletes all staged data, as a cleaner of temporary files would; does nothing for a sink whose
-            committables contain the data.
+        lose_staged: Deletes all staged data, as a cleaner of temporary files would. Leave it out for a sink that stages
+            with ``WriterInitContext.stage`` alone, as every `TransactionalSink` does, or whose committables contain
+            the data.
         staged: What writers stage with ``WriterInitContext.stage``; it is lost, too, where ``lose_staged`` is called.
         unshared: A context in which the target is as a host sees it that does not share its disk, for example a folder
             that is renamed meanwhile; None for a target that is the same for all hosts, such as a server.
@@ -49,7 +50,7 @@ class SinkUnderTest:
 
     sink: Sink[Any]
     read: Callable[[], Iterable[Any]]
-    lose_staged: Callable[[], None]
+    lose_staged: Callable[[], None] = lambda: None
     staged: dict[str, bytes] = field(default_factory=dict[str, bytes])
     unshared: Callable[[], AbstractContextManager[object]] | None = None
 
@@ -58,10 +59,26 @@ class SinkContract:
     """The checks of one sink with a committer; each raises AssertionError with what is wrong.
 
     Args:
-        make: Makes the sink with a new, empty target.
+        make: Makes the sink with a new, empty target; called for each check.
         records: Records to write, all different; the target shows each as an equal one.
         to_batch: Makes an Arrow RecordBatch of some of them, to be written as columns. By default that is known of
             dicts; other records are written as records alone.
+
+    Raises:
+        TypeError: What ``make`` returns is no `SinkUnderTest`.
+
+    Example:
+        >>> from penstock.datastream.connectors.base import TransactionalSink
+        >>> class ListSink(TransactionalSink[str]):
+        ...     def __init__(self, target):
+        ...         self.target = target
+        ...
+        ...     def write_transaction(self, transaction, records):
+        ...         self.target.setdefault(transaction.id, list(records))
+        >>> def make():
+        ...     target = {}
+        ...     return SinkUnderTest(ListSink(target), lambda: [row for rows in target.values() for row in rows])
+        >>> SinkContract(make, ["a", "b", "c"]).check_all()
     """
 
     def __init__(
@@ -70,7 +87,7 @@ class SinkContract:
         records: Sequence[Any],
         to_batch: Callable[[list[Any]], Any] | None = None,
     ) -> None:
-        self._make = make
+        self._make_target: Callable[[], object] = make
         is_known = to_batch is None and all(isinstance(record, dict) for record in records)
         self._to_batch = columns_of if is_known else to_batch
         self._records = list(records)
@@ -95,6 +112,16 @@ class SinkContract:
         self.check_batches_are_written_as_their_records_are()
         self.check_empty_input()
         self.check_close_is_idempotent()
+
+    def _make(self) -> SinkUnderTest:
+        made = self._make_target()
+        if not isinstance(made, SinkUnderTest):
+            msg = (
+                f"SinkContract was given a function that returns {made!r:.200}. Let it return "
+                "SinkUnderTest(sink, read), where read() returns the records that the target has."
+            )
+            raise TypeError(msg)
+        return made
 
     def check_records_appear_once(self) -> None:
         """All records are in the target once the last checkpoint is committed, in the order of one writer."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from itertools import count, islice
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast
 
 from penstock._api.connectors.enumerator_base import SplitQueueEnumerator
 from penstock._api.connectors.reader import InputStatus, SourceReader
 from penstock._api.connectors.source import Boundedness, Source
 from penstock._api.connectors.split import SourceSplit
 from penstock._shelf import show
+from penstock.errors import FunctionResultError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,6 +26,8 @@ T = TypeVar("T")
 #: The most records of a poll, and the time after which it ends: the engine looks at limits between polls only.
 _BLOCK: Final = 2048
 _POLL_S: Final = 0.05
+
+_WANTED: Final = "pairs of a record and the offset after it, or None while there is nothing to read"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,9 @@ class FunctionSource(Source[T, FunctionSplit, "list[FunctionSplit]"], Generic[T]
         splits: The names of the splits. Different splits are read by different subtasks.
         boundedness: Whether the splits end. All splits of an unbounded source are read at the same time.
         produced_type: The type of the records; None if it is not known.
+
+    Raises:
+        FunctionResultError: In the job, where the function yields anything else than such a pair.
 
     Example:
         >>> def letters(split, offset):
@@ -114,6 +120,11 @@ class FunctionSource(Source[T, FunctionSplit, "list[FunctionSplit]"], Generic[T]
     def create_reader(self, reader_context: SourceReaderContext) -> _Reader[T]:
         """Make a reader."""
         return _Reader(reader_context, self._read, self._boundedness is Boundedness.BOUNDED)
+
+
+def _is_pair(item: object) -> bool:
+    """Return whether an item can be a record and an offset; a dict of two fields could be unpacked, too."""
+    return isinstance(item, tuple) and len(cast("tuple[Any, ...]", item)) == 2
 
 
 class _Enumerator(SplitQueueEnumerator[FunctionSplit, "list[FunctionSplit]"]):
@@ -177,6 +188,9 @@ class _Reader(SourceReader[T, FunctionSplit], Generic[T]):
         for item in cursor.records:
             if item is None:
                 return records, False
+            if not _is_pair(item):
+                found = f"an iterable with the item {item!r:.200}"
+                raise FunctionResultError("read() of a FunctionSource", "", found, _WANTED)
             record, cursor.offset = item
             records.append(record)
             if len(records) >= most or time.monotonic() > until:

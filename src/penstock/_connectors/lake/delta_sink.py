@@ -15,7 +15,8 @@ from penstock._api.connectors.serializer import SimpleVersionedSerializer
 from penstock._api.connectors.sink import CommittingSinkWriter, Sink
 from penstock._connectors.lake.delta_table import check_writable, delta_options, deltalake, folder_of
 from penstock._connectors.lake.stores import refused_by_the_store
-from penstock._formats.parquet import ParquetBulkWriters
+from penstock._formats.parquet import ParquetWriterFactory
+from penstock._formats.record_tables import NO_COLUMN
 from penstock._shelf import show
 from penstock.common.paths import absolute_path, scheme_of
 from penstock.errors import LostCommittableError
@@ -112,7 +113,8 @@ class _DeltaWriter(CommittingSinkWriter[Any, DataFile]):
 
     def __init__(self, context: WriterInitContext, uri: str, schema: pa.Schema, options: Mapping[str, str]) -> None:
         self._context, self._uri = context, uri
-        self._factory, self._files = ParquetBulkWriters.for_schema(schema), folder_of(uri, options, make=True)
+        self._factory = ParquetWriterFactory(schema, way_out=NO_COLUMN)
+        self._files = folder_of(uri, options, make=True)
         self._path = ""
         self._stream: Any = None
         self._writer: BulkWriter | None = None

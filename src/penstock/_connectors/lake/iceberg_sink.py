@@ -15,7 +15,7 @@ from penstock._api.connectors.serializer import SimpleVersionedSerializer
 from penstock._api.connectors.sink import CommittingSinkWriter, Sink
 from penstock._connectors.lake.iceberg_table import Tables, catalog_options, check_library, local_warehouse
 from penstock._connectors.lake.stores import refused_by_the_store
-from penstock._formats.record_tables import RecordTables
+from penstock._formats.record_tables import NO_COLUMN, RecordTables
 from penstock._shelf import show
 from penstock.errors import LakeTableError, LostCommittableError, UnsupportedTableError
 
@@ -188,7 +188,7 @@ class _IcebergWriter(CommittingSinkWriter[Any, StagedDataFile]):
     def __init__(self, context: WriterInitContext, tables: Tables, schema: pa.Schema | None) -> None:
         self._context = context
         self._table, record_schema = _opened(tables, schema)
-        self._records = RecordTables(record_schema)
+        self._records = RecordTables(record_schema, way_out=NO_COLUMN)
         self._finished: list[StagedDataFile] = []
         self._outputs = _Outputs(self._table.io)
 
