@@ -64,7 +64,8 @@ class CsvReaderFormat(StreamFormat):
     leaves_out = True
 
     def __init__(self, schema: CsvSchema, bad_lines: BadLines = "fail") -> None:
-        self._schema, self._bad_lines = schema, bad_lines
+        self._schema = schema
+        self._bad_lines: BadLines = bad_lines
         self._dialect = schema.dialect
         self._skipped: Callable[[int], object] = _nowhere
         if bad_lines not in {"fail", "skip", "emit"}:
