@@ -24,11 +24,12 @@ _monotonic, _sleep = time.monotonic, time.sleep
 FOLDERS = tuple(
     f"tests/{name}"
     for name in (
-        *("unit/", "lifecycle/", "connectors/", "hostile/", "docs/", "upgrade/", "typing/"),
-        *("property/test_batches", "property/test_keys", "property/test_state_processes", "property/test_valve"),
+        *("unit/", "lifecycle/", "connectors/", "hostile/", "docs/", "upgrade/", "typing/", "property/"),
         *("s3/test_mark", "s3/test_savepoints", "s3/test_server", "s3/test_sinks", "s3/test_storage"),
     )
 )
+#: Tests that play the death of a worker within this process, which so keeps the thread of its event loop.
+PLAYED_DEATHS = ("tests/property/test_clock_lives", "tests/property/test_starved_lives")
 #: Longest wait for what is ending by itself.
 PATIENCE_S = 5.0
 STANDARD_ERROR = 2

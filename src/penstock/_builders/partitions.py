@@ -39,8 +39,8 @@ _Output: TypeAlias = "tuple[TypeInformation | None, bool]"
 class PartitionWindowedStream(ABC, Generic[T]):
     """The records of a stream in partitions, made by ``full_window_partition()``; in batch jobs only.
 
-    A partition is all records of a subtask or, on a keyed stream, all records of a key. The operators have the
-    parallelism of the operator before them, each subtask of which they follow. Not in PyFlink.
+    A partition is all records of a subtask or, on a keyed stream, all records of a key. Each operator has the
+    parallelism of the operator before it: a subtask reads the records of the subtask with its number. Not in PyFlink.
 
     Source: org.apache.flink.streaming.api.datastream.PartitionWindowedStream, FLIP-380.
 
@@ -156,8 +156,8 @@ class PartitionWindowedStream(ABC, Generic[T]):
         ``key_by("name")``.
 
         Args:
-            columns: The names of columns; the first one counts most. A pair of name and Order has a direction of its
-                own.
+            columns: The names of columns; the first one counts most. A pair of a name and an Order sets the direction
+                of that column.
             order: The direction of the others.
             nulls_first: Whether null and then NaN come before all other values.
 
@@ -225,7 +225,7 @@ class PartitionWindowedStream(ABC, Generic[T]):
         return self._add(kind, name, members, output)
 
     def _columns_of_keys(self) -> list[tuple[str, Order]]:
-        """Return the columns by which partitions stand apart, which are sorted by first."""
+        """Return the key columns, by which is sorted before all others; none for partitions of subtasks."""
         return []
 
     def _add(self, kind: OperatorKind, name: str, members: Mapping[str, object], output: _Output) -> DataStream[Any]:
@@ -281,7 +281,7 @@ class KeyPartitions(PartitionWindowedStream[T], Generic[T, K]):
         return self._named(self._keyed._reduce("PartitionReduce", reduce_function), "PartitionReduce")
 
     def _named(self, stream: DataStream[Any], name: str) -> DataStream[Any]:
-        """Make an operator of batch mode, which has one result for each key, one of partitions."""
+        """Rename an operator of batch mode, which has one result for each key, as one of partitions."""
         node = stream._operator_for("name")
         node.name, node.full_window, node.sized_like = name, True, self._stream._edges[0].source
         return stream

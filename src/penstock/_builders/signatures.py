@@ -1,4 +1,4 @@
-"""Checks how functions are declared, so that one that cannot be called as its operator calls it is refused at the call.
+"""Checks the parameters of functions where the program adds them: one that its operator cannot call is refused there.
 
 Only functions and methods that are written in Python are judged, by what their own ``def`` or ``lambda`` says.
 """

@@ -72,7 +72,7 @@ class LakeTableError(JobRunError):
 
 
 class UnsupportedTableError(LakeTableError):
-    """A table has something that its connector does not support, or has been changed to have it."""
+    """A table has a feature or columns that its connector does not support, perhaps since it was changed."""
 
 
 class ExpiredSnapshotError(LakeTableError):

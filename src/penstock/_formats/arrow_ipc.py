@@ -1,4 +1,4 @@
-"""Arrow's own files as source and as sink: the file format of its IPC, and the stream format where one is found."""
+"""Arrow IPC files as source and as sink, in the file format; sources also read the stream format."""
 
 from __future__ import annotations
 

@@ -49,9 +49,9 @@ Read: TypeAlias = "Callable[[str, Any], Iterable[tuple[T, Any] | None]]"
 class FunctionSource(Source[T, FunctionSplit, "list[FunctionSplit]"], Generic[T]):
     """Reads what a generator function yields; ours.
 
-    The function is called with a split and an offset, and yields each record with the offset after it. It is called
-    again in another process, with the last offset that counts. If a split is never at its end (an unbounded source),
-    the function yields None while there is nothing to read.
+    The function is called with a split and an offset, and yields each record with the offset after it. After a restart,
+    or in another process, it is called with the offset of the last record that counts. The function of an
+    unbounded source yields None while there is nothing to read.
 
     Args:
         read: The function: ``read(split, offset)``; the offset is None at the beginning of the split.

@@ -60,8 +60,8 @@ class CommittableWithLineage(Generic[CommittableT]):
 class SupportsPreCommitTopology(ABC, Generic[CommittableT]):
     """A sink with operators between its writers and its committer, for example to merge small files.
 
-    They run in the epoch of the writers, and what comes out of them is committed with its checkpoint. An epoch that
-    does not count never was: what they stage has the attempt's token in its name.
+    They run in the epoch of the writers, and what comes out of them is committed with its checkpoint. What they stage
+    must have the attempt's token in its name, so that an epoch that does not count leaves nothing visible.
 
     Source: org.apache.flink.streaming.api.connector.sink2.SupportsPreCommitTopology.
     """
@@ -71,7 +71,7 @@ class SupportsPreCommitTopology(ABC, Generic[CommittableT]):
         """Return the DataStream of CommittableWithLineage that the committer gets in place of the writers' one.
 
         ``DataStream.process_checkpoint`` is the operator that sees all committables of a checkpoint together. An
-        operator without a name or uid of its own gets one that follows from the sink's.
+        operator without a name or uid gets one that is made of the sink's.
 
         Args:
             committables: The DataStream of the writers' committables, each with its lineage.

@@ -1,4 +1,4 @@
-"""A sink that writes each checkpoint in one transaction of its target, for targets that know transactions."""
+"""A sink that writes each checkpoint in one transaction of its target, for targets that have transactions."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class TransactionalSink(Sink[T], SupportsGlobalCommitter[StagedRecords], Generic
 
     The base of exactly-once sinks for databases. Writers stage their records in the checkpoint storage. Once the
     checkpoint is durable, the driver calls ``write_transaction``, again after a crash. In Flink each connector has
-    classes of its own for this.
+    separate classes for this.
 
     Example:
         >>> class Bank(TransactionalSink[str]):
@@ -119,7 +119,7 @@ class StagingWriter(CommittingSinkWriter[T, StagedRecords], Generic[T]):
             self._stage()
 
     def _begin(self) -> None:
-        """Forget what an epoch has left that did not count."""
+        """Forget the records of an epoch that did not count."""
         if self._attempt != self._context.attempt_token:
             self._attempt = self._context.attempt_token
             self._blocks, self._bytes, self._names = [], 0, []

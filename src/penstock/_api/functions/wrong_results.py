@@ -31,9 +31,10 @@ def refuse_no_records(function: Any, results: Any) -> None:
 
 
 def refuse_none(function: Any, before: Any, record: Any) -> None:
-    """Raise for None as the result of a function that has folded a record into a value that it may have changed.
+    """Raise where a function that folds a record into a value has returned None, as one without ``return`` does.
 
-    Where the value cannot be changed in its place, None is a result: the next record begins anew, as in PyFlink.
+    Callers ask only if the value could have been changed in its place. Else None is a result: the next record begins
+    anew, as in PyFlink.
 
     Args:
         function: The function.
@@ -48,7 +49,7 @@ def refuse_none(function: Any, before: Any, record: Any) -> None:
 
 
 def called(function: Any) -> str:
-    """Return what a program calls a function of its own."""
+    """Return the name of a user's function, for errors."""
     function = getattr(function, "wrapped_function", function)
     if function is None:
         return "The function"

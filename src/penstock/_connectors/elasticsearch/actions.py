@@ -1,4 +1,4 @@
-"""What is to be done in an index: as emitters say it, and as lines of a bulk request."""
+"""Changes of an index: the actions that emitters return, and their lines in a bulk request."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Operation = Literal["index", "create", "update", "delete"]
 class ElasticsearchAction:
     """One change of an index, as a function of an emitter returns it; not in PyFlink.
 
-    An action with an id is sent at once, and sent again after a failure: it comes to the same. One without an id makes
-    a document of its own, once, with the checkpoint that it belongs to.
+    An action with an id is sent at once, and again after a failure, with the same result. An action without an id makes
+    a new document, exactly once, with the checkpoint that it belongs to.
 
     Args:
         index: The index, alias or data stream.

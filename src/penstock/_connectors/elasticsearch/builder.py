@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 class Elasticsearch7SinkBuilder:
-    """Builds a sink for Elasticsearch 7 or OpenSearch; needed are hosts and an emitter.
+    """Builds a sink for Elasticsearch 7 or OpenSearch; it needs hosts and an emitter.
 
-    Elasticsearch 8 and 9 and OpenSearch 3 have the same requests; they are not tried.
+    Elasticsearch 8 and 9 and OpenSearch 3 have the same requests, but have not been tried.
 
     Source: org.apache.flink.connector.elasticsearch.sink.Elasticsearch7SinkBuilder.
 
@@ -50,7 +50,7 @@ class Elasticsearch7SinkBuilder:
         """Set where the cluster is; where one host does not answer, the next one is asked.
 
         Args:
-            hosts: Names, with ``https://`` before where that is spoken, and with a port unless it is 9200.
+            hosts: Names, with ``https://`` in front for TLS, and with a port unless it is 9200.
 
         Raises:
             ValueError: One is no host, or there is none.
@@ -62,11 +62,11 @@ class Elasticsearch7SinkBuilder:
         return self._connected(hosts=names)
 
     def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> Elasticsearch7SinkBuilder:
-        """Set what has to be guaranteed.
+        """Set the delivery guarantee.
 
         Args:
             delivery_guarantee: NONE and AT_LEAST_ONCE are the same here: a checkpoint waits until all documents are
-                sent or staged. EXACTLY_ONCE refuses documents with ids of their own, which may be sent twice.
+                sent or staged. EXACTLY_ONCE refuses documents with ids, which may be sent twice.
         """
         self._options = replace(self._options, guarantee=delivery_guarantee)
         return self
@@ -95,7 +95,7 @@ class Elasticsearch7SinkBuilder:
         return self._sending(max_bytes=None if limit is None else limit << 20)
 
     def set_bulk_flush_interval(self, interval_millis: int) -> Elasticsearch7SinkBuilder:
-        """Set how long documents with ids wait for more, looked at with each block of records.
+        """Set how long documents with ids wait for more; checked with each block of records.
 
         Args:
             interval_millis: Milliseconds; -1, the default, until the request is full or the checkpoint is made.
@@ -109,7 +109,7 @@ class Elasticsearch7SinkBuilder:
     def set_bulk_flush_backoff_strategy(
         self, flush_backoff_type: FlushBackoffType, max_retries: int, delay_millis: int
     ) -> Elasticsearch7SinkBuilder:
-        """Set when documents are sent again that the cluster could not take; then the job fails, and starts again.
+        """Set how documents that the cluster could not take are sent again; if that is in vain, the job fails.
 
         By default exponential, 8 times, from 100 ms. In Flink the default is not to send them again.
 
@@ -146,7 +146,7 @@ class Elasticsearch7SinkBuilder:
         return self._sending(handler=DeadLetters(index))
 
     def set_connection_username(self, username: str) -> Elasticsearch7SinkBuilder:
-        """Set who asks.
+        """Set the user.
 
         Args:
             username: The user.

@@ -101,7 +101,7 @@ class ElasticsearchClient:
             auth=login,
             verify=self._trusted(),
             timeout=httpx.Timeout(answer_s, connect=connect_s, pool=request_s),
-            trust_env=False,  # a cluster of one's own is not asked by a proxy for the internet
+            trust_env=False,  # the proxies of the environment are for the internet
         )
 
     def _trusted(self) -> ssl.SSLContext:

@@ -59,7 +59,7 @@ class ElasticsearchCommitter(Committer[StagedRecords]):
         return True
 
     def _name(self, request: CommitRequest[StagedRecords]) -> str:
-        """Return what ids begin with. The attempt has the run, which is of one job, and the token."""
+        """Return what ids begin with. The attempt has the run, which belongs to one job, and the token."""
         parts = f"{self._context.operator_uid}\n{request.get_committable().attempt}"
         digest = hashlib.blake2b(parts.encode(), digest_size=16).hexdigest()
         return f"{digest}-{request.checkpoint_id}-{request.subtask_id}"

@@ -27,7 +27,7 @@ class ElasticsearchEmitter:
     """Makes documents of records; a static method makes each kind.
 
     With the name of a key field each record sets the fields of the document with that id, or makes it. Without one each
-    record is a document of its own.
+    record becomes a new document.
 
     Source: org.apache.flink.connector.elasticsearch.sink.ElasticsearchEmitter, and SimpleElasticsearchEmitter.
 
@@ -101,7 +101,7 @@ class ElasticsearchEmitter:
 
     @property
     def has_ids(self) -> bool:
-        """Whether all documents have ids of their own; those of a function may."""
+        """Whether all documents have ids; actions of a function may have some."""
         return self._key_field is not None
 
     def items(self, elements: list[Any]) -> list[BulkItem]:

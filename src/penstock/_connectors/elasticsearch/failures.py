@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ElasticsearchFailure:
-    """A document that its index refuses, whoever sends it and whenever; not in PyFlink.
+    """A document that its index has refused; not in PyFlink.
 
     Attributes:
         index: The index.

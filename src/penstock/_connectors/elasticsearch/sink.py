@@ -32,7 +32,7 @@ class ElasticsearchSink(Sink[Any], SupportsCommitter["StagedRecords"]):
     """Writes documents into Elasticsearch or OpenSearch; ``Elasticsearch7SinkBuilder()`` makes one.
 
     A document with an id is sent at once: at least once, and the same whenever it is sent again. A document without one
-    is sent when its checkpoint is durable, exactly once, under an id that follows from its place in the checkpoint.
+    is sent when its checkpoint is durable, exactly once, under an id that is made of its place in the checkpoint.
 
     Source: org.apache.flink.connector.elasticsearch.sink.ElasticsearchSink.
 

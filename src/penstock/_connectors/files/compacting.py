@@ -184,7 +184,7 @@ class Compactor(CheckpointFunction[Any, "CommittableWithLineage[Any]"]):
         ]
         parts = [one[0] for one in requests if len(one) == 1]
         strategy = self._compaction.strategy
-        options = store_options()  # a thread of its own does not have them
+        options = store_options()  # another thread does not have them
 
         def merge(one: tuple[tuple[FinishedPart, ...], str]) -> FinishedPart:
             with reaching_stores_by(options):

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class HybridSource(Source[Any, HybridSplit, HybridState]):
     """Reads bounded sources one after the other, and then the last one, which may be unbounded.
 
-    A source begins when all readers have come to the end of the one before. Where it begins may depend on where that
-    ended: then it is made by a function. While sources follow, the job counts as processing a backlog.
+    A source begins when all readers have come to the end of the one before. A function may make it then, so that it
+    begins where the one before has ended. While sources follow, the job counts as processing a backlog.
 
     Source: org.apache.flink.connector.base.source.hybrid.HybridSource (FLIP-150).
 

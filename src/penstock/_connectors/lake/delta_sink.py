@@ -86,7 +86,7 @@ class DeltaSink(Sink[Any], SupportsGlobalCommitter[DataFile]):
         self._options = dict(storage_options or {})
 
     def storage_paths(self) -> tuple[str, ...]:
-        """Return the table's folder; one in an object store is reached by options of its own."""
+        """Return the table's folder; one in an object store is accessed with separate options."""
         return () if scheme_of(self._uri) else (self._uri,)
 
     def create_writer(self, context: WriterInitContext) -> _DeltaWriter:

@@ -73,7 +73,7 @@ class DeltaSource(Source[Any, ScanSplit, tuple[ScanSplit, ...]]):
         return Boundedness.BOUNDED
 
     def storage_paths(self) -> tuple[str, ...]:
-        """Return the table's folder on a disk; one in an object store is reached by options of its own."""
+        """Return the table's folder on a disk; one in an object store is accessed with separate options."""
         return () if scheme_of(self._uri) else (self._uri,)
 
     def create_enumerator(self, enum_context: SplitEnumeratorContext[ScanSplit]) -> ScanEnumerator:

@@ -1,4 +1,4 @@
-"""How Delta tables are reached: the library, the options of object stores, and the table's folder."""
+"""Access to Delta tables: the library, the options of object stores, and the table's folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.errors import LakeTableError, MissingExtraError, UnsupportedTableE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: What a reader has to know that this one knows; each other one is refused.
+#: The reader features that are supported; a table with any other one is refused.
 _KNOWN_FEATURES = frozenset({"timestampNtz"})
 _WITHOUT_FEATURES = 3
 

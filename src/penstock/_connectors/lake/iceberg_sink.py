@@ -250,7 +250,7 @@ class _Outputs:
     """Begins data files, and knows which.
 
     Args:
-        io: The table's own.
+        io: The table's ``FileIO``.
     """
 
     def __init__(self, io: Any) -> None:

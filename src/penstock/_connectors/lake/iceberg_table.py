@@ -1,4 +1,4 @@
-"""How Iceberg tables are reached: the library, the catalog with the job's keys, and a table in it."""
+"""Access to Iceberg tables: the library, the catalog with the job's keys, and a table in it."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Tables:
             raise LakeTableError(
                 f"{what} the Iceberg table {self.identifier}", "the catalog has no such table"
             ) from None
-        except Exception as error:  # each catalog raises errors of its own client
+        except Exception as error:  # each catalog raises the errors of its client
             reason = f"the catalog does not give it ({type(error).__name__}: {error})"
             raise LakeTableError(f"{what} the Iceberg table {self.identifier}", reason) from error
 

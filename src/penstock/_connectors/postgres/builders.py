@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class PostgresBuilder:
     """The part of a builder that says where the database is.
 
-    The program keeps a password out of its text best by libpq's ways: the environment variable ``PGPASSWORD`` or a
-    password file, where the driver and the tasks run.
+    Keep a password out of the program: set the environment variable ``PGPASSWORD``, or use a password file, where the
+    driver and the tasks run.
     """
 
     def __init__(self) -> None:

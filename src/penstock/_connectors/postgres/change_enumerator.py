@@ -91,7 +91,7 @@ class _Driver:
         with self._session.alone():
             if self._session.ended or slot_lsn is None:
                 return 0
-            # Its own position is the reader's to compare; here it counts that the slot is there.
+            # The reader compares its position with the slot's; here it is enough that the slot exists.
             slot = self._options.slot
             return self._session.repeat(lambda connection: check_position(connection, slot, 1 << 62)).retained_bytes
 
@@ -190,6 +190,6 @@ def _in_order(segments: tuple[ChangeSegment, ...]) -> tuple[ChangeSegment, ...]:
 
 
 def _before_header(lsn: int) -> int:
-    """Return the end of a page for a position behind the header of the next one, which is all that there is of it."""
+    """Return the end of the page before, for a position at which its page has nothing but its header."""
     inside = lsn % _PAGE_BYTES
     return lsn - inside if inside in _HEADERS else lsn

@@ -54,7 +54,7 @@ _PATIENCE_MS: Final = 30_000
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
 #: Parts of libpq's messages that another try does not change.
 _HOPELESS: Final = ("authentication failed", "no pg_hba.conf entry", "does not exist", "no password supplied")
-#: A deadlock, and transactions that the server cannot put in a row.
+#: A deadlock, and transactions that the server cannot serialize.
 _IN_THE_WAY: Final = {"40P01", "40001"}
 _INTERRUPTS_S: Final = 0.2
 
@@ -88,7 +88,7 @@ class Address:
         return cls().having({name: str(value) for name, value in found.items() if value is not None})
 
     def having(self, parameters: Mapping[str, str]) -> Address:
-        """Return the address with some parameters in place of its own."""
+        """Return the address with some parameters replaced."""
         password = parameters.get("password", self.password)
         own = {**dict(self.parameters), **parameters}
         own.pop("password", None)
@@ -161,7 +161,7 @@ def is_lost(error: BaseException) -> bool:
 
 
 def _may_be_repeated(error: psycopg.Error) -> bool:
-    """Tell whether a transaction may succeed when it is repeated: it was in the way of others, or lost."""
+    """Tell whether a transaction may succeed when it is repeated: it met a conflict, or its connection was lost."""
     return is_lost(error) or error.sqlstate in _IN_THE_WAY
 
 

@@ -1,4 +1,4 @@
-"""PyFlink's JdbcSink, for PostgreSQL: the URL of JDBC is translated, the statement is the program's own."""
+"""PyFlink's JdbcSink, for PostgreSQL: the JDBC URL is translated, and the program's statement runs as it is."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ _PARAMETERS: Final = {
     "options": "options",
     "targetServerType": "target_session_attrs",
 }
-#: What stands for a value: a question mark outside of quotes and comments; two are one of an operator's.
+#: What stands for a value: a question mark outside of quotes and comments; two of them are a question mark of an
+#: operator.
 _TOKENS: Final = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|\?\?|\?|%", re.DOTALL)
 _PAUSE_MS: Final = 1_000
 

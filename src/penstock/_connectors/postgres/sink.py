@@ -98,12 +98,12 @@ class PostgresSinkBuilder(PostgresBuilder):
         return self
 
     def set_columns(self, *columns: str) -> Self:
-        """Set the columns that are written, and their order in tuples; by default all that the server does not give."""
+        """Set the columns to write, and their order in tuples; by default all that the server does not compute."""
         self._columns = columns
         return self
 
     def set_key_columns(self, *columns: str) -> Self:
-        """Let a record take the place of the row with the same key; the columns have a unique index.
+        """Let a record replace the row with the same key; the columns need a unique index.
 
         A Row of kind DELETE deletes that row, one of kind UPDATE_BEFORE is left out. A :class:`PostgresChange` does
         what it says. In one checkpoint the last record of a key counts: let one subtask have all of a key, by

@@ -255,7 +255,7 @@ class PostgresSource(Source[dict[str, Any], TableSplit, TableScan]):
     """Reads a table of a PostgreSQL database, each row as a dict, and then ends.
 
     The table is cut into ranges of its key, which the subtasks share. All of them read in one snapshot, so that the
-    rows are those of one moment; the driver holds it in a transaction of its own. A job that restarts from a checkpoint
+    rows are those of one moment; the driver holds it in a separate transaction. A job that restarts from a checkpoint
     continues in a new snapshot: each key is still read at most once.
 
     Source: the JDBC and CDC connectors of Flink; there is none in PyFlink.

@@ -37,8 +37,8 @@ class SinkOptions:
     Attributes:
         address: The database.
         table: The table, as in SQL.
-        columns: The columns that are written; empty for all that the server does not give.
-        key_columns: The columns by which a row takes the place of another; empty for a sink that only inserts.
+        columns: The columns that are written; empty for all that the server does not compute.
+        key_columns: The columns of the key by which a row replaces another; empty for a sink that only inserts.
         staging_schema: Where staged tables and the table of commits are; empty for the table's own.
     """
 
@@ -149,7 +149,7 @@ class Target:
 
 
 def staged_name(context: WriterInitContext) -> str:
-    """Return the name of a staged table, which tells the attempts at all epochs of all jobs apart."""
+    """Return the name of a staged table, which differs for each attempt at an epoch of any job."""
     parts = (context.job_id, context.run_id, context.operator_uid, str(context.checkpoint_id))
     text = "\0".join((*parts, str(context.subtask_id), context.attempt_token))
     return PREFIX + hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

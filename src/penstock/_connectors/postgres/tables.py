@@ -84,7 +84,7 @@ class SourceTable:
 
     @property
     def rows_sql(self) -> str:
-        """Its own rows in SQL, named ``r``: tables that inherit from it have keys of their own."""
+        """Its rows in SQL, named ``r``, without those of tables that inherit from it, which have separate keys."""
         return f"ONLY {self.sql} AS r" if self.kind == "r" else f"{self.sql} AS r"
 
     def column(self, name: str) -> Column:

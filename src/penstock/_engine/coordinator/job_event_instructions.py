@@ -37,7 +37,7 @@ class ListPartitions:
 
 @dataclass(frozen=True, slots=True)
 class RecordJobEvents:
-    """Write events to the log, behind the scheduler's back; perhaps later JobEventsFenced."""
+    """Write events to the log in the background; JobEventsFenced may follow."""
 
     events: tuple[JobEvent, ...]
     #: Whether they are stored without waiting for others.

@@ -13,7 +13,7 @@ T = TypeVar("T")
 class FirstError(Generic[T]):
     """An iterator that raises its first error again whenever it is asked for more.
 
-    A function that catches the error would take it for the end of its records else, and so would what reads on.
+    Otherwise a function that catches the error would take it for the end of its records, and so would a later reader.
 
     Example:
         >>> numbers = FirstError(1 // n for n in (1, 0, 2))

@@ -1,7 +1,7 @@
 """What a sort of partitions orders records by: a field, or the result of a key selector.
 
-None and NaN have a place of their own: behind all other values, NaN before None; or before all others with
-`nulls_first`, None before NaN. That does not depend on the direction. It also holds for the parts of a tuple.
+None and NaN come behind all other values, NaN before None; with `nulls_first` they come before them, None before NaN.
+That does not depend on the direction. It also holds for the parts of a tuple.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class SortKeys:
         self._select: Callable[[Any], Any] | None = None
         if not isinstance(field, (int, str)):
             self._select = getattr(field, "get_key", field)
-        #: How records of the kind of the first one are told, and the getter of their field.
+        #: Tells whether a record is of the first one's kind; and the getter of the field.
         self._kind: tuple[str, Callable[[Any], Any]] | None = None
 
     def group(self, place: int) -> int:

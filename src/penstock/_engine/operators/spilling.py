@@ -29,7 +29,7 @@ class SpillFiles:
     """The runs of a sort: files without a name, so that the system frees their room however the process ends.
 
     Args:
-        directory: The directory in which the sort makes one of its own, which `close` deletes. Sorts that share one
+        directory: The directory in which the sort makes a separate one, which `close` deletes. Sorts that share one
             would delete it under each other: files without a name do not keep it.
         most_runs: The number of runs at which they are merged into one.
 

@@ -1,4 +1,4 @@
-"""Checks the times of event-time timers: none is made of the timestamp of a record that has none."""
+"""Checks the times of event-time timers: a record without a timestamp must not set a timer relative to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What two runs of a batch job with recovery must have in common, so that one goes on with the other's results."""
+"""What two runs of a batch job with recovery must have in common, so that one continues with the other's results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NAMED: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class BatchProgram:
-    """What a batch job's program is, for another driver that goes on with the job."""
+    """The program of a batch job, as another driver that continues the job compares it."""
 
     #: By vertex: the uids of its operators, and its parallelism.
     vertices: tuple[tuple[tuple[str, ...], int], ...]

@@ -124,6 +124,8 @@ class SparkHandle:
 
 
 _own: SparkHandle | None = None
+#: The applications whose session was looked at: what is wrong with it is said once, and not for each job.
+_looked_at: set[str] = set()
 #: The session of `users_session`, by the handle of ours that it is beside.
 _users: dict[int, SparkSession] = {}
 
@@ -277,6 +279,14 @@ def _beside_program_session() -> SparkHandle:
     log.info("Running in the program's Spark session %s on %s.", context.applicationId, context.master)
     if changed:
         log.info("Set for Penstock's own plans only: %s.", ", ".join(changed))
+    if context.applicationId not in _looked_at:
+        _looked_at.add(context.applicationId)
+        _warn(context)
+    return SparkHandle(ours, context.defaultParallelism)
+
+
+def _warn(context: SparkContext) -> None:
+    """Log what is wrong with the program's session."""
     problems = unsuitable(dict(context.getConf().getAll()), context.master or "", context.pythonExec)
     if _shares_process_group(context):
         problems.append(
@@ -286,7 +296,6 @@ def _beside_program_session() -> SparkHandle:
         )
     for problem in problems:
         log.warning("The program's Spark session %s", problem)
-    return SparkHandle(ours, context.defaultParallelism)
 
 
 def _shares_process_group(context: SparkContext) -> bool:

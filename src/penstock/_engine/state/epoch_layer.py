@@ -1,7 +1,7 @@
 """The layer above a local version: changes that are not part of it and have left memory.
 
 The changes of the running epoch are not committed, so the local version must not have them. Where they fill the memory,
-they go into an LMDB environment of their own, and so do the changes of files that are read at a restore. Reading looks
+they go into a separate LMDB environment, and so do the changes of files that are read at a restore. Reading looks
 there first (`readings`). The layer belongs to one store: when the local version moves, it takes the layer in; where the
 epoch is void, the layer is deleted.
 
