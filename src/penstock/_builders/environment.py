@@ -161,7 +161,8 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
             UnpicklableFunctionError: The source or the strategy holds something that cannot be pickled.
         """
         if not isinstance(source, Source):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"source must be a Source, not {source!r}."
+            ways = "from_collection() reads a list, and a FunctionSource what a function yields"
+            msg = f"source must be a Source, not {source!r:.200}; {ways}."
             raise TypeError(msg)
         check_watermark_strategy(watermark_strategy)
         conform = type_info is not None or not source.holds_produced_type

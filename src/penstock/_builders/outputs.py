@@ -87,7 +87,7 @@ class StreamOutputs(StreamSettings, Generic[T]):
             UnpicklableFunctionError: The sink holds something that cannot be pickled.
         """
         if not isinstance(sink, Sink):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"sink must be a Sink, not {sink!r}."
+            msg = f"sink must be a Sink, not {sink!r:.200}; Sink.from_function() makes one of a function."
             raise TypeError(msg)
         before, stream = self._pipeline.last_id(), self
         transformer = sink.get_transformer() if isinstance(sink, SupportsPreprocessing) else None

@@ -147,7 +147,7 @@ def test_a_stream_knows_its_environment(env: StreamExecutionEnvironment, numbers
         (lambda s: s.key_by(0), "key_selector must be a KeySelector"),
         (lambda s: s.partition_custom(0, abs), "partitioner must be a Partitioner"),
         (lambda s: s.partition_custom(max, 0), "key_selector must be a KeySelector"),
-        (lambda s: s.sink_to(print), "sink must be a Sink"),
+        (lambda s: s.sink_to(print), "sink must be a Sink.*; Sink.from_function"),
         (lambda s: s.union([s]), r"union\(\) takes streams"),
         (lambda s: s.get_side_output("tag"), "output_tag must be an OutputTag"),
         (lambda s: s.assign_timestamps_and_watermarks(None), "watermark_strategy must be a WatermarkStrategy"),

@@ -220,6 +220,7 @@ def test_a_type_given_for_a_source_shapes_its_records(env: StreamExecutionEnviro
     ("source", "strategy", "message"),
     [
         (object(), WatermarkStrategy.no_watermarks(), "source must be a Source"),
+        ([1], WatermarkStrategy.no_watermarks(), r"not \[1\]; from_collection\(\) reads a list, and a FunctionSource"),
         (NumberSequenceSource(1, 3), None, "watermark_strategy must be a WatermarkStrategy"),
     ],
 )
