@@ -16,11 +16,11 @@ import argparse
 import contextlib
 import ctypes
 import os
-import resource
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from statistics import median
@@ -41,8 +41,9 @@ class Run:
     def __init__(self, place: Path, shape: str, size: int, recovery: str = "on") -> None:
         self.notes = place / "notes"
         self._before = self._named("began")
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        self._cpu_before_s = used.ru_utime + used.ru_stime
+        self._has_ended, self._cpu_s = threading.Event(), dict[int, float]()
+        others = {pid for pid, _ in running_cpu_s()}
+        threading.Thread(target=self._watch, args=[others], daemon=True).start()
         self.began_s = time.time()
         command = [sys.executable, str(PROGRAM), str(place), shape, str(size), recovery]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
@@ -52,21 +53,24 @@ class Run:
         told, _ = self.process.communicate()
         if self.process.returncode:
             sys.exit("the job has failed")
+        self._has_ended.set()
         return time.time() - self.began_s, [float(figure) for figure in told.split()[-3:]]
 
+    @property
     def whole_cpu_s(self) -> float:
-        """Wait for the end of all processes of the job; return their processor time."""
-        with contextlib.suppress(ChildProcessError):
-            while True:
-                os.waitpid(-1, 0)
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return used.ru_utime + used.ru_stime - self._cpu_before_s
+        """The processor time of all processes of the job, but for what each has used since it was last looked at."""
+        return sum(self._cpu_s.values())
+
+    def _watch(self, others: set[int]) -> None:
+        while not self._has_ended.wait(0.3):
+            self._cpu_s.update({pid: used_s for pid, used_s in running_cpu_s() if pid not in others})
 
     def kill(self) -> None:
         if self.process.poll() is not None:
             sys.exit("the job has ended before its kill")
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.communicate()
+        self._has_ended.set()
 
     @property
     def start_up_s(self) -> float | None:
@@ -93,6 +97,21 @@ class Run:
     def _named(self, end: str) -> dict[str, float]:
         paths = self.notes.glob(f"*-{end}") if self.notes.exists() else ()
         return {path.name.removesuffix(f"-{end}"): path.stat().st_mtime for path in paths}
+
+
+def running_cpu_s() -> list[tuple[int, float]]:
+    """Return the processor times so far of the processes that this one has started, and of those that they have."""
+    parents, used_s = dict[int, int](), dict[int, float]()
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended
+            fields = place.read_text().rpartition(")")[2].split()
+            pid = int(place.parent.name)
+            parents[pid] = int(fields[1])
+            used_s[pid] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    found = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return [(pid, used_s[pid]) for pid in found - {os.getpid()}]
 
 
 def restart(figures: Figures, shape: str, seconds: int) -> None:
@@ -124,10 +143,10 @@ def price(figures: Figures, records: int, rounds: int) -> None:
         for number in range(rounds):
             off = Run(Path(scratch) / f"{number}-off", "work", records, "off")
             off_s, (off_cpu, _, _) = off.end()
-            whole_off = off.whole_cpu_s()
+            whole_off = off.whole_cpu_s
             on = Run(Path(scratch) / f"{number}-on", "work", records, "on")
             on_s, (on_cpu, store_cpu, wait_ms) = on.end()
-            whole_on = on.whole_cpu_s()
+            whole_on = on.whole_cpu_s
             whole.append(whole_on / whole_off)
             lasted.append(off_s)
             told = (
@@ -153,7 +172,7 @@ def main() -> int:
     parser.add_argument("--records", type=int, default=4_000_000, help="of each source of the job with real work")
     parser.add_argument("--rounds", type=int, default=3, help="of the job with real work; 0 for none")
     options = parser.parse_args()
-    cast("Any", ctypes.CDLL(None)).prctl(_BE_SUBREAPER, 1)  # then each process of a job is counted at its end
+    cast("Any", ctypes.CDLL(None)).prctl(_BE_SUBREAPER, 1)  # then each process of a job is found
     figures = Figures("Recovery of batch jobs")
     for shape in ("long", "short") if options.seconds else ():
         restart(figures, shape, options.seconds)

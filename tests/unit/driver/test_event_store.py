@@ -120,6 +120,27 @@ def test_events_reach_the_storage_when_the_buffer_is_full_or_its_interval_is_ove
 
 
 @pytest.mark.behaviour(138)
+@pytest.mark.parametrize("is_now", [False, True], ids=["later", "now"])
+def test_who_records_an_event_does_not_even_wait_until_a_thread_has_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_now: bool
+) -> None:
+    background, start, begins = BackgroundThreads("events"), threading.Thread.start, threading.Event()
+    store = store_at(tmp_path, background, flush_ms=0)
+    store.claim(CLAIM)
+
+    def started_late(thread: threading.Thread) -> None:
+        assert begins.wait(30)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", started_late)
+    store.record(do.RecordJobEvents((event(7),), cut=is_now))
+    begins.set()  # only now: `record` has returned before
+    background.close(wait=True)
+    store.close()
+    assert stored(tmp_path) == (event(7),)
+
+
+@pytest.mark.behaviour(138)
 def test_a_subtask_that_has_finished_while_others_run_is_stored_without_another_interval(tmp_path: Path) -> None:
     driver, loop = driver_of(tmp_path, threads=Delayed())
     runner, records = loop._epochs._runner, list[do.RecordJobEvents]()

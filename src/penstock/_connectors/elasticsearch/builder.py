@@ -237,7 +237,7 @@ class Elasticsearch7SinkBuilder:
             raise ValueError(msg)
         if options.guarantee is DeliveryGuarantee.EXACTLY_ONCE and options.emitter.has_ids:
             msg = (
-                "Documents with ids of their own are written at least once: choose DeliveryGuarantee.AT_LEAST_ONCE, or "
+                "Documents with ids are written at least once: choose DeliveryGuarantee.AT_LEAST_ONCE, or "
                 "leave the key field out."
             )
             raise ValueError(msg)

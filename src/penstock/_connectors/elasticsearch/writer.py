@@ -75,7 +75,7 @@ class ElasticsearchWriter(StagingWriter[Any]):
     def _take(self, items: list[BulkItem]) -> None:
         if self._only_once:
             first = items[0]
-            reason = "a document with an id of its own may be written twice; choose DeliveryGuarantee.AT_LEAST_ONCE"
+            reason = "a document with an id may be written twice; choose DeliveryGuarantee.AT_LEAST_ONCE"
             raise ElasticsearchDocumentError(f"Writing document {first.id!r} into {first.target}", reason)
         if not self._waiting:
             self._since = self._clock()

@@ -211,7 +211,7 @@ def find_table(connection: psycopg.Connection[tuple[Any, ...]], name: str) -> So
         raise TableError(name, reason, "Name it as in SQL: schema.table, with capitals in double quotes")
     oid, schema, table, kind, replica_identity = row
     if kind not in {"r", "p"}:
-        reason = "it is no table, but a view or something else without rows of its own"
+        reason = "it is no table, but a view or something else that stores no rows"
         raise TableError(name, reason, "Name the table that has the rows")
     columns = tuple(Column(*column) for column in run(connection, _COLUMNS, (oid,)).fetchall())
     indexes = tuple(

@@ -26,7 +26,7 @@ _DIRECT: Final = "penstock_direct"
 
 
 class StagedTableWriter(CommittingSinkWriter[Any, StagedTable]):
-    """Copies the rows of an epoch into a table of their own, in one transaction.
+    """Copies the rows of an epoch into a staged table, in one transaction.
 
     Args:
         context: The writer's context.

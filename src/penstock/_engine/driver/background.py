@@ -1,4 +1,4 @@
-"""The driver's other threads: one for epochs, and short-lived ones for all other work."""
+"""The driver's other threads: one for epochs, one that starts others, and short-lived ones for all other work."""
 
 from __future__ import annotations
 
@@ -54,6 +54,10 @@ class BackgroundThreads:
         self._running: set[threading.Thread] = set()
         self._lock = threading.Lock()
         self._closed = False
+        #: Threads to be started: `Thread.start` waits until they have begun, and the main loop must not.
+        self._starts: SimpleQueue[threading.Thread | None] = SimpleQueue()
+        self._starter = self._thread(self._start_threads, "starter")
+        self._starter.start()
         self._thread(self._run_epochs, "epochs").start()
 
     def run(self, work: Callable[[], None]) -> None:
@@ -70,6 +74,9 @@ class BackgroundThreads:
         thread = self._thread(body, "background")
         with self._lock:
             self._running.add(thread)
+            if not self._closed:
+                self._starts.put(thread)
+                return
         thread.start()
 
     def run_epoch(self, work: Callable[[], None]) -> None:
@@ -92,19 +99,25 @@ class BackgroundThreads:
             if self._closed:
                 return
             self._timers.add(timer)
-        timer.start()
+            self._starts.put(timer)
 
     def close(self, *, wait: bool) -> None:
         """Accept no more work, and wait some seconds for running work."""
         with self._lock:
             self._closed = True
             timers, running = list(self._timers), list(self._running)
+            self._starts.put(None)
         for timer in timers:
             timer.cancel()
         self._epochs.put(None)
         last = time.monotonic() + _PATIENCE_S
-        for thread in running if wait else ():
-            thread.join(max(0.0, last - time.monotonic()))
+        for thread in [self._starter, *running] if wait else ():
+            if thread.is_alive():  # and not yet to be started, if the system took all that time
+                thread.join(max(0.0, last - time.monotonic()))
+
+    def _start_threads(self) -> None:
+        while (thread := self._starts.get()) is not None:
+            thread.start()
 
     def _run_epochs(self) -> None:
         while (work := self._epochs.get()) is not None:
