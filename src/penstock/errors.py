@@ -64,6 +64,7 @@
     │   │   └── ElasticsearchDocumentError      a record that is no document, or that its index refuses
     │   ├── EpochCancelledError             an epoch was interrupted on purpose
     │   ├── EpochInfrastructureError        Spark lost an epoch; it is run again
+    │   ├── ExecutorLostError               Spark lost an executor; the job goes on
     │   ├── FencedError                     another driver has taken the job over
     │   ├── FieldError                      a record without a field that the program names
     │   ├── FunctionResultError             a function, a trigger or the like returned what it cannot return
@@ -211,6 +212,7 @@ from penstock._errors.run import (
     DriverCodeError,
     EpochCancelledError,
     EpochInfrastructureError,
+    ExecutorLostError,
     FailureLocation,
     FencedError,
     JobCancelledError,
@@ -286,6 +288,7 @@ __all__ = [
     "EmptyJobError",
     "EpochCancelledError",
     "EpochInfrastructureError",
+    "ExecutorLostError",
     "ExpiredSnapshotError",
     "ExposedCheckpointError",
     "FailureLocation",

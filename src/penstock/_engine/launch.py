@@ -121,6 +121,7 @@ def _environment(
         python_path=python_path,
         working_directory=brought.working_directory,
         hosts=hosts,
+        lost_executors=executors.take_lost if executors is not None else tuple,
     )
     return environment, executors
 

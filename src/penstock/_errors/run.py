@@ -350,6 +350,21 @@ class EpochInfrastructureError(JobRunError):
 
 
 @declared
+class ExecutorLostError(JobRunError):
+    """Spark lost an executor; the job goes on, and this stands in its failure history."""
+
+    executor: str  #: its id in Spark
+    host: str  #: where it was
+    reason: str  #: what Spark said
+
+    def __str__(self) -> str:
+        return (
+            f"executor {self.executor} on {self.host} is lost ({self.reason or 'Spark does not say why'}); its tasks "
+            "run elsewhere, where its subtasks restore their state"
+        )
+
+
+@declared
 class SparkGoneError(JobRunError):
     """The JVM that Spark ran in has ended, so this process can run no epoch any more."""
 

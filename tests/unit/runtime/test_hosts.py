@@ -180,6 +180,82 @@ def test_the_next_run_deletes_what_a_killed_one_has_left_and_nothing_that_is_hel
     following.remove()
 
 
+EXECUTOR = {
+    "standalone": ("{0}/app:{1}", "SPARK_EXECUTOR_DIRS", {}),
+    "YARN": ("{0}/app,{1}", "LOCAL_DIRS", {"CONTAINER_ID": "container_1"}),
+    "Kubernetes": ("{0}/app/blockmgr-1,{1}/blockmgr-2", "SPARK_LOCAL_DIRS", {"SPARK_EXECUTOR_POD_NAME": "exec-1"}),
+}
+
+
+@pytest.mark.parametrize("manager", EXECUTOR)
+def test_state_of_an_executor_lies_in_the_first_directory_that_its_cluster_gives_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, manager: str
+) -> None:
+    text, name, others = EXECUTOR[manager]
+    for variable, value in {name: text.format(tmp_path, tmp_path / "second"), **others}.items():
+        monkeypatch.setenv(variable, value)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "app").mkdir()
+    directory = LocalStateDirectory("a" * 32)
+    assert directory.hold().is_relative_to(tmp_path / "app")
+    directory.remove()
+    (tmp_path / "app").chmod(0o777)  # others could exchange what is in it
+    (tmp_path / "second").mkdir()
+    directory = LocalStateDirectory("a" * 32)
+    assert directory.hold().is_relative_to(tmp_path / "second")
+    directory.remove()
+    (tmp_path / "second").rename(tmp_path / "gone")
+    assert LocalStateDirectory("a" * 32).path.is_relative_to(tmp_path / "temporary")
+
+
+def test_the_next_application_on_a_standalone_host_deletes_what_another_has_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def application(number: int) -> LocalStateDirectory:
+        executor = tmp_path / f"spark-{number}" / f"executor-{number}"
+        executor.mkdir(parents=True)
+        monkeypatch.setenv("SPARK_EXECUTOR_DIRS", str(executor))
+        directory = LocalStateDirectory(str(number) * 32)
+        (directory.hold() / "op-0").mkdir()
+        return directory
+
+    killed = application(1)
+    path = killed.path
+    killed._release()
+    living = application(2)
+    assert not path.exists()
+    kept, following = living.path, application(3)
+    assert kept.exists()
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    living._release()
+    assert [path for path, *_ in dead_local_directories(1 << 62, [])] == [kept], "what `penstock clean` finds"
+    following.remove()
+
+
+def test_what_another_kernel_may_hold_is_kept_unless_it_is_older_than_this_boot(tmp_path: Path) -> None:
+    killed, old = LocalStateDirectory("a" * 32, tmp_path), LocalStateDirectory("b" * 32, tmp_path)
+    for directory in (killed, old):
+        directory.hold().rename(directory.path / "boot-other-7")
+        directory._release()
+    os.utime(old.path / "boot-other-7", (1, 1))
+    following = LocalStateDirectory("c" * 32, tmp_path)
+    following.hold()
+    assert sorted(path.name[0] for path in tmp_path.iterdir()) == ["a", "c"]
+    following.remove()
+
+
+def test_processes_of_two_namespaces_share_no_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    places: set[Path] = set()
+    for number in (1, 2):
+        (tmp_path / f"ns-{number}").symlink_to(f"pid:[{number}]")
+        monkeypatch.setattr(local_state, "_NAMESPACE", tmp_path / f"ns-{number}")
+        local_state._boot.cache_clear()
+        places.add(LocalStateDirectory("run", tmp_path / "state").hold())
+    local_state._boot.cache_clear()
+    assert len(places) == 2
+
+
 def test_a_directory_that_is_removed_while_it_is_taken_is_made_again(tmp_path: Path) -> None:
     path = tmp_path / "run"
     path.mkdir(mode=0o700)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock._engine.gateway.executor_view import ExecutorView
 from penstock._engine.plan.homes import ANYWHERE
 from penstock._engine.spark.executors import SparkExecutors, slots_of
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def executor(number: int, cores: int) -> ExecutorView:
@@ -58,3 +61,26 @@ def test_with_dynamic_allocation_tasks_wait_so_that_spark_adds_executors() -> No
     assert len(slots_of(cluster(**conf), Listed(4).look(), None, parallelism=100)()) == 100
     assert len(slots_of(cluster(**conf, spark_dynamicAllocation_maxExecutors="3"), Listed().look(), None, 100)()) == 12
     assert len(slots_of(cluster(**conf), Listed(4, 4, 4).look(), None, parallelism=2)()) == 12
+
+
+def test_lost_executors_are_told_once_with_the_reason_and_those_that_spark_ends_are_not(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    there = [0, 1, 2, 3]
+    reasons = {"spark-1": "Command exited with code 137", "spark-2": "Executor killed by driver."}
+    executors = SparkExecutors(
+        lambda: tuple(executor(number, 2) for number in there), lambda name: reasons.get(name, "")
+    )
+    executors.look()
+    assert executors.take_lost() == []
+    there[:] = [0]
+    executors.look()
+    executors.look()
+    lost = executors.take_lost()
+    assert [(one.executor, one.host, one.reason) for one in lost] == [
+        ("1", "host-1", "Command exited with code 137"),
+        ("3", "host-3", ""),
+    ]
+    assert executors.take_lost() == []
+    assert "executor 1 on host-1 is lost (Command exited with code 137)" in caplog.text
+    assert "executor 2" not in caplog.text

@@ -82,9 +82,10 @@ def test_python_of_a_program_session_is_looked_up_and_its_error_says_what_to_set
     assert isinstance(session.worker_error(PythonException("a bug"), "python3"), InternalError)
 
 
-def test_connect_is_refused_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("variable", ["SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"])
+def test_connect_is_refused_before_anything_starts(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
     monkeypatch.setattr(session, "_own", None)
-    monkeypatch.setenv("SPARK_REMOTE", "sc://host")
+    monkeypatch.setenv(variable, "sc://host")
     with pytest.raises(UnsupportedOperationError, match="SPARK_REMOTE"):
         session.get_session()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -155,3 +156,8 @@ def _show(survey: Survey, removal: Removal | None) -> None:
             say(f"Not removed: {leftover.path}: {reason}.")
         removed = count_text(len(removal.removed), "leftover")
         say(f"Removed {removed}, {size_text(sum(one.bytes for one in removal.removed))}.")
+    if os.environ.get("SPARK_MASTER", "local").partition("[")[0] != "local":
+        say(
+            "The hosts of the cluster have state of their own: what killed executors left there is removed by the next "
+            "job of the same user on that host, or by `penstock clean --remove` there, with its SPARK_LOCAL_DIRS."
+        )

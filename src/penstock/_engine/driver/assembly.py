@@ -54,7 +54,7 @@ from penstock.common.s3 import is_s3_setting
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from penstock._engine.driver.background import BackgroundExecutor
@@ -89,6 +89,8 @@ class RuntimeEnvironment:
     working_directory: str = ""
     #: On a cluster, which grows and shrinks: tells the hosts of the tasks that run at the same time now.
     hosts: Callable[[], tuple[str, ...]] | None = None
+    #: And the executors that Spark has lost since the last call.
+    lost_executors: Callable[[], Sequence[Exception]] = tuple
 
 
 def assemble(
@@ -181,6 +183,7 @@ def assemble(
         configuration={key: shown_value(key, value) for key, value in configuration.to_dict().items()},
         failures_kept=configuration.get(option_table.EXCEPTION_HISTORY_SIZE),
         full_path=full_path,
+        lost_executors=environment.lost_executors,
     )
     driver = JobDriver(
         graph.name,

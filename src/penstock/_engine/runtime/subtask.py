@@ -341,8 +341,7 @@ class SubtaskRuntime:
             operator = self._nodes[position].operator
             epoch = self._epochs[position]
             ack: OperatorAck = self._call(position, partial(operator.snapshot, epoch, finished=self._finished))
-            metrics = figures(self.metrics[position])
-            if metrics or operator.wants_notification:
+            if (metrics := figures(self.metrics[position])) or operator.wants_notification:
                 ack = replace(ack, metrics=metrics, wants_notification=operator.wants_notification)
             accumulators = self._call(position, self._accumulators[position].take)
             if accumulators:

@@ -22,6 +22,7 @@ from penstock._engine.kept.place import TEMPORARY
 from penstock._engine.savepoints.reading import SCRATCH
 from penstock._engine.savepoints.survey import UnclearLeftover
 from penstock._engine.state.environment import is_in_use
+from penstock._engine.storage.executor_directory import executors_of_host
 from penstock._engine.storage.ownership import levels_of_user, user_path, why_not_own
 from penstock._engine.storage.scratch import LOCK, is_dead
 
@@ -82,8 +83,8 @@ def _candidates(unclear: list[UnclearLeftover]) -> Iterator[tuple[Path, str]]:
     for path in _own_below(own, unclear):
         if path.name.startswith("spark-"):
             yield path, "the process that started Spark there has ended"
-    if _is_own(own):
-        for path in _own_below(own / "state", unclear):
+    for directory in (own, *map(user_path, executors_of_host())):
+        for path in _own_below(directory / "state", unclear) if _is_own(directory) else ():
             if _RUN.fullmatch(path.name):
                 yield path, "no process uses it, and checkpoints have all that is in it"
 

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.gateway.executor_view import SPARK, ExecutorView
 from penstock._engine.plan.homes import ANYWHERE, in_turn
+from penstock.errors import ExecutorLostError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock._engine.spark.session import SparkHandle
 
+_log = logging.getLogger("penstock")
+
 #: The age in seconds after which the list is read again.
 _FRESH_S: Final = 5.0
+#: So many lost executors are kept until they are asked for.
+_LOST_KEPT: Final = 100
+#: In what Spark says about executors that it ends itself: idle ones, and those of hosts that go away.
+_ON_PURPOSE: Final = ("killed by driver", "decommission")
 #: Spark's own name for the driver, which runs no tasks in a cluster.
 _DRIVER: Final = "driver"
 
@@ -27,13 +35,18 @@ class SparkExecutors:
 
     Args:
         list_them: Reads the list from Spark; see `listed`.
+        why_gone: Returns what Spark says about the end of an executor, by its id; see `end_of`.
     """
 
-    def __init__(self, list_them: Callable[[], tuple[ExecutorView, ...]]) -> None:
+    def __init__(
+        self, list_them: Callable[[], tuple[ExecutorView, ...]], why_gone: Callable[[str], str] = lambda _: ""
+    ) -> None:
         self._list_them = list_them
         self._lock = threading.Lock()
         self._known: tuple[ExecutorView, ...] = ()
         self._looked: float | None = None
+        self._why_gone = why_gone
+        self._lost: deque[ExecutorLostError] = deque(maxlen=_LOST_KEPT)
 
     def __call__(self) -> tuple[ExecutorView, ...]:
         """Return the known executors; an old list is read again in the background."""
@@ -49,7 +62,24 @@ class SparkExecutors:
     def look(self) -> None:
         """Read the list; the known one stays where Spark has ended, or does not answer."""
         with contextlib.suppress(Exception):  # py4j raises what the JVM does
-            self._known = self._list_them()
+            before, self._known = self._known, self._list_them()
+            still = {one.id for one in self._known}
+            for one in before:
+                if one.id not in still:
+                    self._note_end(one)
+
+    def take_lost(self) -> list[ExecutorLostError]:
+        """Return the executors that were lost since the last call."""
+        return [self._lost.popleft() for _ in range(len(self._lost))]
+
+    def _note_end(self, executor: ExecutorView) -> None:
+        name, reason = executor.id.removeprefix(f"{SPARK}-"), self._why_gone(executor.id)
+        if any(word in reason.lower() for word in _ON_PURPOSE):
+            _log.info("Executor %s on %s has ended: %s", name, executor.host, reason)
+            return
+        error = ExecutorLostError(name, executor.host, reason)
+        _log.warning("%s", error)
+        self._lost.append(error)
 
 
 class ClusterSlots:
@@ -96,7 +126,8 @@ def slots_of(spark: SparkHandle, executors: SparkExecutors, fixed: int | None, p
 
 def executors_of(spark: SparkHandle) -> SparkExecutors:
     """Return the executors of a session on a cluster; their list is read at once."""
-    executors = SparkExecutors(lambda: listed(spark.session.sparkContext))
+    context = spark.session.sparkContext
+    executors = SparkExecutors(lambda: listed(context), lambda executor: end_of(context, executor))
     executors.look()
     return executors
 
@@ -106,6 +137,18 @@ def listed(spark_context: Any) -> tuple[ExecutorView, ...]:
     rows = spark_context._jsc.sc().statusStore().executorList(True)
     found = [rows.apply(index) for index in range(rows.size())]
     return tuple(_view(row) for row in found if row.id() != _DRIVER)
+
+
+def end_of(spark_context: Any, executor: str) -> str:
+    """Return what Spark says about the end of an executor; "" where it says nothing.
+
+    Args:
+        spark_context: The context.
+        executor: The id of its view.
+    """
+    rows = spark_context._jsc.sc().statusStore().executorList(False)
+    ended = [row for row in map(rows.apply, range(rows.size())) if f"{SPARK}-{row.id()}" == executor]
+    return "".join(str(row.removeReason().get()) for row in ended if row.removeReason().isDefined())
 
 
 def core_count(spark_context: Any) -> int:

@@ -69,6 +69,12 @@ _CLUSTER_CONF = {
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 
+#: With the first a program asks for Spark Connect; Spark sets the second where the program makes such a session.
+_CONNECT_VARIABLES = frozenset({"SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"})
+_CLASSIC = (
+    "unset SPARK_REMOTE and make no session with builder.remote(); SPARK_MASTER or a classic session names the cluster"
+)
+
 #: Names the cluster for programs that make no session.
 MASTER_VARIABLE = "SPARK_MASTER"
 
@@ -160,8 +166,8 @@ def get_session(
         if _own is not None and _own.jvm is not None:  # the program stopped the session
             _own.jvm.end()
             _own = None
-        if "SPARK_REMOTE" in os.environ:
-            raise UnsupportedOperationError("Spark Connect", "unset SPARK_REMOTE to run on a local or classic session")
+        if not _CONNECT_VARIABLES.isdisjoint(os.environ):
+            raise UnsupportedOperationError("Spark Connect", _CLASSIC)
         if SparkContext._active_spark_context is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
             return _beside_program_session()
         if (master := os.environ.get(MASTER_VARIABLE, "")) and not _is_ignored(master):

@@ -1,9 +1,10 @@
 """The directories in which runs keep keyed state on the local disk of a host.
 
-Each process derives the place from its own user and temporary directory, which may differ from the driver's. Each run
-has a directory of its own, because two jobs may have the same id, and tasks of a replaced driver may still run. The
-directory is a cache of checkpoints. The driver and each worker with keyed state on the host hold it by a lock; the last
-process of a run that has ended removes it. The directory of killed processes is removed by the next run.
+Each process derives the place from its own user, and from the directory that a cluster gives its executor, else from
+its temporary directory; all of them may differ from the driver's. Each run has a directory of its own, because two jobs
+may have the same id, and tasks of a replaced driver may still run. The directory is a cache of checkpoints. The driver
+and each worker with keyed state on the host hold it by a lock; the last process of a run that has ended removes it. The
+directory of killed processes is removed by the next run.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import time
 import weakref
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from penstock._engine.storage.executor_directory import executor_directories, of_other_applications
 from penstock._engine.storage.ownership import levels_of_user, user_path, why_exposed, why_not_own
 from penstock._engine.storage.scratch import DirectoryLock, is_dead, remove_dead, remove_tree
 from penstock.errors import LocalStateError
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+_NAMESPACE: Final = Path("/proc/self/ns/pid")
 #: File systems that lack the locks and shared mappings that LMDB needs.
 _NETWORK_DISKS: Final = {
     *("9p", "afs", "beegfs", "ceph", "cifs", "fuse.glusterfs", "fuse.s3fs", "fuse.sshfs", "glusterfs"),
@@ -42,6 +46,7 @@ class LocalStateDirectory:
     def __init__(self, run_id: str, parent: Path | None = None) -> None:
         self._run_id = run_id
         self.parent = parent
+        self._executors_own = _executors_own() if parent is None else None
         self._lock: DirectoryLock | None = None
         self._let_go: Callable[[], object] | None = None
 
@@ -55,7 +60,7 @@ class LocalStateDirectory:
         if self.parent is not None:
             return self.parent / self._run_id
         try:
-            return user_path() / "state" / self._run_id
+            return user_path(self._executors_own) / "state" / self._run_id
         except OSError as error:
             raise LocalStateError("the temporary directory", error.strerror or str(error)) from error
 
@@ -76,6 +81,9 @@ class LocalStateDirectory:
                 raise LocalStateError(str(path), error.strerror or str(error)) from error
             self._let_go = weakref.finalize(self, self._lock.close)
             _sweep(path.parent)
+            if self._executors_own is not None:
+                for other in of_other_applications(self._executors_own):
+                    _sweep(user_path(other) / "state")
         return private_directory(path / _boot())
 
     def leave(self) -> None:
@@ -96,12 +104,29 @@ class LocalStateDirectory:
         self._lock = self._let_go = None
 
 
+def _executors_own() -> Path | None:
+    """Return the first directory of this executor that is safe and on a local disk; None without one."""
+    for directory in executor_directories():
+        with contextlib.suppress(OSError):
+            is_safe = os.access(directory, os.W_OK) and why_exposed(directory) is None
+            if is_safe and _file_system(directory.stat().st_dev) not in _NETWORK_DISKS:
+                return directory
+    return None
+
+
 @cache
 def _boot() -> str:
-    """Return a name of this boot of the host; a constant if the system has no such id, as on macOS.
+    """Return a name of this boot of the host and of this namespace of processes; constants where there are none.
 
-    Local state is not synced, so a crash of the host may lose pages of it, while the run may continue.
+    Local state is not synced, so a crash of the host may lose pages of it, while the run may continue. LMDB tells its
+    readers apart by the ids of their processes, so containers that share a disk must not share a directory.
     """
+    with contextlib.suppress(OSError):
+        return f"{_boot_name()}-{_NAMESPACE.readlink().name.strip('pid:[]')}"
+    return _boot_name()
+
+
+def _boot_name() -> str:
     with contextlib.suppress(OSError):
         return f"boot-{_BOOT_ID.read_text().strip()}"
     return "boot"
@@ -119,8 +144,22 @@ def _sweep(parent: Path) -> None:
     """Delete the directories of runs that no process of this host holds."""
     with contextlib.suppress(OSError):
         for other in parent.iterdir() if why_not_own(parent) is None else ():
-            if why_not_own(other) is None and is_dead(other):
+            if why_not_own(other) is None and is_dead(other) and not _may_be_of_another_kernel(other):
                 remove_dead(other)
+
+
+def _may_be_of_another_kernel(run: Path) -> bool:
+    """Return whether another machine that runs now may hold a directory: locks do not tell there.
+
+    Virtual machines may share a disk. So what another boot has made counts as that of an earlier boot of this machine
+    only if nothing in it has changed since this one began.
+    """
+    this = _boot_name()
+    others = [boot for boot in run.iterdir() if boot.name.startswith("boot") and not boot.name.startswith(this)]
+    if not others:
+        return False
+    began = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    return any(path.stat().st_mtime >= began for other in others for path in (other, *other.rglob("*")))
 
 
 def private_directory(path: Path) -> Path:

@@ -17,7 +17,7 @@ from penstock._engine.driver.epochs.accumulators import totals
 from penstock._engine.driver.monitor.checkpoint_stats import CheckpointStatsTracker
 from penstock._engine.gateway.checkpoint_view import RestoredView
 from penstock._engine.gateway.job_view import JobView, SubtaskView
-from penstock._engine.gateway.progress import JobProgress
+from penstock._engine.gateway.progress import JobFailure, JobProgress
 from penstock._engine.protocol.metadata import LATE_RECORDS, ChainEntryKind, late_records
 from penstock._engine.protocol.paths import checkpoint_path
 from penstock.common.job_status import JobStatus
@@ -25,13 +25,12 @@ from penstock.common.redaction import shown_text
 from penstock.errors import JobExecutionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from penstock._engine.coordinator.job import JobCoordinator
     from penstock._engine.coordinator.restore.state_assignment import RestoredCheckpoint
     from penstock._engine.gateway.checkpoint_view import CheckpointSettings
     from penstock._engine.gateway.job_view import PlanView
-    from penstock._engine.gateway.progress import JobFailure
     from penstock._engine.protocol.clocks import Moment
     from penstock._engine.protocol.control import SubtaskAck
     from penstock._engine.protocol.metadata import StoredAccumulator
@@ -64,10 +63,12 @@ class JobMonitor:
         configuration: Mapping[str, str],
         failures_kept: int,
         full_path: Callable[[str], str] | None,
+        lost_executors: Callable[[], Sequence[Exception]] = tuple,
     ) -> None:
         self._coordinator = coordinator
         self._clock = clock
         self._full_path = full_path
+        self._lost_executors = lost_executors
         self._checkpoints = CheckpointStatsTracker(settings, self._checkpoint_path)
         self._failures: deque[JobFailure] = deque(maxlen=failures_kept)
         self._failure_count = 0
@@ -128,6 +129,12 @@ class JobMonitor:
         pending = self._pending_commits()
         if pending != self.view.pending_commits:
             self._show(pending_commits=pending)
+        for error in self._lost_executors():
+            progress = self.view.progress
+            reason = shown_text(_headline(error))
+            self._keep(
+                JobFailure(self._clock(), progress.checkpoint_id, progress.restarts, counted=False, reason=reason)
+            )
 
     def on_status(self, status: JobStatus) -> None:
         """Note a new status; a terminal one is shown together with the job's result."""
@@ -155,9 +162,12 @@ class JobMonitor:
 
     def on_failure(self, failure: JobFailure) -> None:
         """Keep a failure."""
+        self._checkpoints.failed(failure.checkpoint_id, failure.reason, failure.time)
+        self._keep(failure)
+
+    def _keep(self, failure: JobFailure) -> None:
         self._failures.append(failure)
         self._failure_count += 1
-        self._checkpoints.failed(failure.checkpoint_id, failure.reason, failure.time)
         self._show(failures=tuple(self._failures), failures_dropped=self._failure_count - len(self._failures))
 
     def ended(self, status: JobStatus, error: Exception | None) -> None:
