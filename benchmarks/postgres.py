@@ -3,8 +3,9 @@
     python benchmarks/postgres.py URL [rows] [rounds]
 
 Both write the same tuples into a table without an index, and are run in turn. The sink is driven as the engine drives
-it, with a checkpoint and its commit for each tenth of the rows. Shown are medians, and the ratio of throughputs, by the
-clock and by the processor time of this process and of a server on the same machine.
+it: one writer and one committer, blocks of records, a checkpoint and its commit for each tenth of the rows. Shown are
+medians, and the ratio of throughputs, by the clock and by the processor time of this process and of a server on the
+same machine.
 """
 
 from __future__ import annotations
@@ -12,15 +13,18 @@ from __future__ import annotations
 import os
 import sys
 import time
+import uuid
 from pathlib import Path
 from statistics import median
 
 import psycopg
 
 from penstock.datastream.connectors.postgres import PostgresSink
-from penstock.testing.sink_contract import SinkRun
+from penstock.testing.connector_contexts import TestCommitterContext, TestWriterContext, requests_for
 
 CHECKPOINTS = 10
+#: Records that the engine hands to a writer at a time.
+BLOCK = 2048
 COLUMNS = "id bigint, name text, price double precision, day date"
 
 
@@ -68,13 +72,19 @@ def bare(url: str, rows: list[tuple[object, ...]]) -> tuple[float, float]:
 def ours(url: str, rows: list[tuple[object, ...]]) -> tuple[float, float]:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("TRUNCATE bench")
-        run = SinkRun(PostgresSink.builder().set_url(url).set_table("bench").build())
+        sink, context = PostgresSink.builder().set_url(url).set_table("bench").build(), TestWriterContext()
+        writer, committer = sink.create_writer(context), sink.create_committer(TestCommitterContext())
         share = len(rows) // CHECKPOINTS
         meter = Meter(connection)
-        for place in range(0, len(rows), share):
-            run.commit(run.epoch(rows[place : place + share]))
+        for number, place in enumerate(range(0, len(rows), share), 1):
+            context.checkpoint_id, context.attempt_token = number, uuid.uuid4().hex[:16]
+            for begin in range(place, place + share, BLOCK):
+                writer.write_all(rows[begin : min(begin + BLOCK, place + share)])
+            writer.flush(end_of_input=False)
+            committer.commit(requests_for(list(writer.prepare_commit()), number))
         taken = meter.read()
-        run.close()
+        writer.close()
+        committer.close()
         found = connection.execute("SELECT count(*), count(DISTINCT id) FROM bench").fetchone()
         assert found == (len(rows), len(rows)), found
         return taken

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 KINDS = {"source": "SourceContract", "sink": "SinkContract"}
 #: Code in a line of the documentation.
 CODE = re.compile(r"`([^`]+)`")
+#: Runs the contracts that the documentation shows.
+SHOWN = "examples/test_sqlite.py"
 #: Contracts of connectors that are broken.
 FAULTS = "connectors/test_contracts_find_faults.py"
 
@@ -123,4 +125,12 @@ def test_the_documentation_names_where_each_contract_runs_whole() -> None:
         for kind, begin in KINDS.items()
         if re.search(rf"^    {begin}\(.*\)\.check_all\(\)$", path.read_text(), re.MULTILINE)
     }
-    assert claimed == found - {("source", FAULTS), ("sink", FAULTS)}
+    assert claimed == found - {(kind, FAULTS) for kind in KINDS} | {(kind, SHOWN) for kind in KINDS}
+
+
+def test_the_documentation_names_tests_of_faults_that_exist() -> None:
+    tests = Path(__file__).parents[1]
+    table = (tests.parent / "docs" / "connectors.md").read_text().partition("| Fault | What happens |")[2]
+    named = [one.split("::") for one in CODE.findall(table) if "::" in one]
+    assert len(named) > 20
+    assert [name for file, name in named if f"def {name}(" not in (tests / file).read_text()] == []

@@ -19,6 +19,7 @@ from penstock.common.typeinfo import Types
 from penstock.common.types import Row
 from penstock.datastream.connectors.file_system import BucketAssigner, FileSink, FileSource
 from penstock.datastream.formats.csv import CsvBulkWriters, CsvEncoder, CsvReaderFormat, CsvSchema
+from penstock.datastream.formats.json import BadLine
 from penstock.errors import RecordFieldError, RecordValueError, SourceFileError
 from penstock.testing.connector_contexts import TestEnumeratorContext
 from penstock.testing.sink_contract import SinkContract, SinkRun, SinkUnderTest
@@ -163,6 +164,42 @@ def test_line_that_does_not_fit_is_an_error_with_its_place(tmp_path: Path, text:
     path.write_text(text)
     with pytest.raises(SourceFileError, match=said):
         read(path, PEOPLE.build())
+
+
+BAD = "name,age\nada,36\n# bob,many\nbob,many\n\neve,1,2\nkim,9\n"
+
+
+def people(path: Path, bad_lines: Any, **options: Any) -> SourceRun:
+    path.write_text(BAD)
+    schema = CsvSchema.builder().add_columns_from(PEOPLE.build()).set_use_header().set_allow_comments()
+    csv_format = CsvReaderFormat.for_schema(schema.set_multiline_values(False).build(), bad_lines)
+    return SourceRun(FileSource.for_record_stream_format(csv_format, str(path)).build(), **options)
+
+
+def test_bad_lines_are_left_out_and_counted_or_are_emitted(tmp_path: Path) -> None:
+    good = [("ada", 36), ("kim", 9)]
+    run = people(tmp_path / "a.csv", "skip")
+    assert [tuple(row) for row in run.run_to_end()] == good
+    [context] = run._reader_contexts
+    assert context.metric_group.counter("skippedLines").get_count() == 2  # type: ignore[attr-defined]
+    found = people(tmp_path / "a.csv", "emit", parallelism=2, keep_readers=False).run_to_end()
+    bad = [record for record in found if isinstance(record, BadLine)]
+    assert [tuple(row) for row in found if row not in bad] == good
+    assert [(record.data, BAD.index(record.data.decode() + "\n", 20)) for record in bad] == [
+        (b"bob,many", bad[0].offset),
+        (b"eve,1,2", bad[1].offset),
+    ]
+    schema = CsvSchema.builder().add_columns_from(PEOPLE.build()).disable_quote_char().build()
+    assert CsvReaderFormat.for_schema(schema, "emit").get_produced_type() is None
+    with pytest.raises(SourceFileError, match="by bad_lines"):
+        people(tmp_path / "a.csv", "fail").run_to_end()
+
+
+def test_bad_lines_are_told_from_others_where_lines_are_records_alone() -> None:
+    with pytest.raises(ValueError, match=r"set_multiline_values\(False\)"):
+        CsvReaderFormat.for_schema(CsvSchema.for_row_type(PEOPLE.build().row_type), "skip")
+    with pytest.raises(ValueError, match="not 'drop'"):
+        CsvReaderFormat.for_schema(PEOPLE.build(), "drop")  # type: ignore[arg-type]
 
 
 def test_schema_refuses_what_csv_cannot_hold() -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.fault.job import is_truth
 from tests.fault.support import Driver, run, run_here
-from tests.services.proxy import UNAVAILABLE, Proxy
+from tests.services.proxy import FAILED, UNAVAILABLE, Proxy
 from tests.services.s3 import S3Server
 
 from penstock._connectors.files import stores
@@ -146,9 +147,9 @@ def test_lost_answer_on_a_record_is_not_taken_for_another_driver(
     assert is_truth(tmp_path)
 
 
-@pytest.mark.usefixtures("_no_opened_stores")
-def test_files_in_s3_are_read_and_written_by_the_keys_of_the_job(tmp_path: Path, server: S3Server, bucket: str) -> None:
-    configuration = Configuration.from_dict({**server.settings, "restart-strategy.type": "none"})
+def uppercase(place: Path, server: S3Server, bucket: str, **settings: str) -> list[str]:
+    """Run a job that reads lines in S3 and writes them there in capitals; return what it has written."""
+    configuration = Configuration.from_dict({**server.settings, "restart-strategy.type": "none", **settings})
     store = open_storage(f"s3://{bucket}/in", server.settings)
     for part in range(3):
         store.put(f"{part}", f"a{part}\nb{part}\n".encode())
@@ -156,12 +157,33 @@ def test_files_in_s3_are_read_and_written_by_the_keys_of_the_job(tmp_path: Path,
     source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), f"s3://{bucket}/in").build()
     lines = env.from_source(source, WatermarkStrategy.no_watermarks(), "files").map(str.upper)
     lines.sink_to(FileSink.for_row_format(f"s3://{bucket}/out", Encoder.simple_string_encoder()).build())
-    environment = RuntimeEnvironment(InProcessEpochRunner(), 2, tmp_path / "state")
+    environment = RuntimeEnvironment(InProcessEpochRunner(), 2, place / "state")
     driver, loop = assemble(build_job_graph(env._stream_graph("files")), configuration, None, environment)
     driver.run(loop)
     driver.result.result(0)
     written = b"".join(content for key, content in server.objects(bucket).items() if key.startswith("out/"))
-    assert sorted(written.decode().split()) == sorted(f"{name}{part}" for name in "AB" for part in range(3))
+    return sorted(written.decode().split())
+
+
+CAPITALS = sorted(f"{name}{part}" for name in "AB" for part in range(3))
+
+
+@pytest.mark.usefixtures("_no_opened_stores")
+def test_files_in_s3_are_read_and_written_by_the_keys_of_the_job(tmp_path: Path, server: S3Server, bucket: str) -> None:
+    assert uppercase(tmp_path, server, bucket) == CAPITALS
+
+
+@pytest.mark.usefixtures("_no_opened_stores")
+def test_a_store_that_answers_late_and_says_500_to_what_it_has_done_costs_no_record(
+    tmp_path: Path, server: S3Server, bucket: str
+) -> None:
+    requests = count()
+    with Proxy(server.port) as proxy:
+        proxy.lose(lambda _: next(requests) % 4 == 3, FAILED)
+        proxy.hold(lambda head: head.startswith("PUT"), 0.2)
+        assert uppercase(tmp_path, server, bucket, **{"s3.endpoint": proxy.endpoint}) == CAPITALS
+        assert len(proxy.lost) > 3
+        assert proxy.held
 
 
 @pytest.fixture

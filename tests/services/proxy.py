@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 _ANSWER_BYTES = 65_536
 #: What a proxy of a cloud says when it has lost an answer itself: clients ask again.
 UNAVAILABLE = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+#: What a server says that has failed, though it may have done what it was asked.
+FAILED = UNAVAILABLE.replace(b"503 Service Unavailable", b"500 Internal Server Error")
 
 
 class Proxy:

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 from penstock._api.connectors.committer import HasCommittables
 from penstock._api.connectors.sink import Sink
-from penstock._api.connectors.topology import SupportsPreCommitTopology, SupportsPreprocessing
+from penstock._api.connectors.topology import (
+    SupportsPostCommitTopology,
+    SupportsPreCommitTopology,
+    SupportsPreprocessing,
+)
 from penstock._builders.operator_settings import StreamSettings
 from penstock._builders.results import CloseableIterator
 from penstock._builders.sink import DataStreamSink
@@ -172,6 +176,12 @@ class StreamOutputs(StreamSettings, Generic[T]):
 
     def _end_in(self, sink: Sink[Any]) -> StreamNode:
         """Add a sink with its pre-commit topology, and return its writer."""
+        if isinstance(sink, SupportsPostCommitTopology):
+            raise UnsupportedOperationError(
+                f"operators behind the committer of {type(sink).__name__}",
+                "do what they do in a global committer (SupportsGlobalCommitter), which gets all committables of a "
+                "checkpoint in one call, or read what was committed by a source of another job (decision 54 says why)",
+            )
         if not isinstance(sink, SupportsPreCommitTopology):
             return self._add(OperatorKind.SINK_WRITER, "Sink", {"sink": sink})
         if not isinstance(sink, HasCommittables):

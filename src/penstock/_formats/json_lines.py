@@ -27,7 +27,7 @@ BadLines = Literal["fail", "skip", "emit"]
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """A line that is no JSON, emitted in place of its value where the format is told so.
+    """A line that is no JSON, or does not fit a schema of CSV, in place of its record where the format is told so.
 
     Args:
         path: The file.

@@ -78,6 +78,17 @@ class SupportsPreCommitTopology(ABC, Generic[CommittableT]):
         """
 
 
+class SupportsPostCommitTopology(ABC, Generic[CommittableT]):
+    """A sink with operators behind its committer, as Flink knows it: ``sink_to`` refuses it, and says what to do.
+
+    Source: org.apache.flink.streaming.api.connector.sink2.SupportsPostCommitTopology.
+    """
+
+    @abstractmethod
+    def add_post_commit_topology(self, committables: Any) -> None:
+        """Add operators to the stream of what was committed; never called here."""
+
+
 class CheckpointFunction(ABC, Generic[T, OutT]):
     """Gets all records that came to its subtask in a checkpoint in one call, at the checkpoint's end; ours.
 
@@ -111,6 +122,7 @@ show(
     CheckpointFunction,
     CommittableWithLineage,
     StreamTransformer,
+    SupportsPostCommitTopology,
     SupportsPreCommitTopology,
     SupportsPreprocessing,
 )

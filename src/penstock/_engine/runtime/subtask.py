@@ -95,8 +95,7 @@ class SubtaskRuntime:
         for edge in self.edges:
             edge.is_timed = longest_idleness(plan.graph, edge.edge.target) > 0
         self._channels = plan.channels_into(*place)
-        #: Whether dispatches report the reading time of some senders one epoch later; and the time of the other
-        #: senders.
+        #: Whether dispatches report the reading time of some senders one epoch later; and the time of the others.
         self._learns_late = any(map(plan.is_wide, plan.graph.inputs(place[0])))
         self._senders_time: ReadingTime | None = None
         #: The status, by outgoing channel, that receivers have to be sent at the end of the epoch.

@@ -14,6 +14,7 @@ from penstock._formats.arrow_types import arrow_type
 from penstock._formats.csv.records import CsvRecords
 from penstock._formats.csv.schema import CsvSchema
 from penstock._formats.file_format import StreamFormat
+from penstock._formats.json_lines import BadLine
 from penstock._formats.lines import LINE_END, read_lines, read_text
 from penstock._shelf import show
 from penstock.common.typeinfo import BasicType, BasicTypeInfo, RowTypeInfo, Types
@@ -21,9 +22,10 @@ from penstock.common.types import RowKind, make_row
 from penstock.errors import SourceFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from penstock._formats.csv.schema import CsvColumn, CsvDialect
+    from penstock._formats.json_lines import BadLines
     from penstock._formats.parts import FilePart, InputFile
     from penstock.common.typeinfo import TypeInformation
 
@@ -45,6 +47,10 @@ _SINGLE_OF_TEXT: dict[BasicType, Callable[[str], Any]] = {
 }
 
 
+def _nowhere(lines: int) -> None:
+    del lines
+
+
 class CsvReaderFormat(StreamFormat):
     """Lines of CSV as Row, with the names and types of a schema.
 
@@ -55,33 +61,55 @@ class CsvReaderFormat(StreamFormat):
     """
 
     emits_new_records = True
+    leaves_out = True
 
-    def __init__(self, schema: CsvSchema) -> None:
+    def __init__(self, schema: CsvSchema, bad_lines: BadLines = "fail") -> None:
         self._schema = schema
+        self._bad_lines: BadLines = bad_lines
         self._dialect = schema.dialect
+        self._skipped: Callable[[int], object] = _nowhere
+        if bad_lines not in {"fail", "skip", "emit"}:
+            msg = f'bad_lines is "fail", "skip" or "emit", not {bad_lines!r}.'
+            raise ValueError(msg)
+        if bad_lines != "fail" and not self.lines_are_records:
+            msg = (
+                f"bad_lines={bad_lines!r} needs to know where a record ends: set_multiline_values(False) says that no "
+                "value has the end of a line in it, and disable_quote_char() that none is quoted."
+            )
+            raise ValueError(msg)
         for column in schema.columns:
             _check_type(column)
 
     @staticmethod
-    def for_schema(schema: CsvSchema | RowTypeInfo) -> CsvReaderFormat:
+    def for_schema(schema: CsvSchema | RowTypeInfo, bad_lines: BadLines = "fail") -> CsvReaderFormat:
         """Return the format of a schema.
 
         Args:
             schema: A CsvSchema, or the type of the rows for a file without header.
+            bad_lines: What becomes of a line that does not fit the schema; ours. ``"fail"`` ends the job with its
+                place; ``"skip"`` leaves it out and counts it (``skippedLines``); ``"emit"`` puts a ``BadLine`` in its
+                place, for a side output.
 
         Raises:
-            ValueError: A column's type cannot be read from CSV.
+            ValueError: A column's type cannot be read from CSV, or bad lines cannot be told from others.
         """
-        return CsvReaderFormat(CsvSchema.for_row_type(schema) if isinstance(schema, RowTypeInfo) else schema)
+        of_rows = CsvSchema.for_row_type(schema) if isinstance(schema, RowTypeInfo) else schema
+        return CsvReaderFormat(of_rows, bad_lines)
 
-    def get_produced_type(self) -> RowTypeInfo:
-        """Return the type of the rows."""
-        return self._schema.row_type
+    def counting(self, skipped: Callable[[int], object]) -> CsvReaderFormat:
+        """Return the format for a reader that counts lines that are left out."""
+        counting = CsvReaderFormat(self._schema, self._bad_lines)
+        counting._skipped = skipped
+        return counting
+
+    def get_produced_type(self) -> RowTypeInfo | None:
+        """Return the type of the rows; None where bad lines are among them."""
+        return None if self._bad_lines == "emit" else self._schema.row_type
 
     @property
     def holds_produced_type(self) -> bool:
-        """True: the file is read by that type."""
-        return True
+        """Whether all records have that type: the file is read by it."""
+        return self._bad_lines != "emit"
 
     @property
     def lines_are_records(self) -> bool:
@@ -92,33 +120,77 @@ class CsvReaderFormat(StreamFormat):
         """Read the records that begin in the part; the position counts bytes."""
         left = 0
         names = self._column_names(file)
-        columns = self._schema.columns
-        field_names = [column.name for column in columns]
-        converters = [_converter(column, self._dialect.null_value) for column in columns]
+        converters = [_converter(column, self._dialect.null_value) for column in self._schema.columns]
         records = CsvRecords(self._dialect)
         bounds = None if self.lines_are_records else records
         for data, begin, position in read_lines(file, part, _CHARSET, bounds):
             block = records.without_comments(data)
             if begin == 0:
                 left = int(self._dialect.use_header) + int(self._dialect.skip_first_data_row)
+            dropped = left
             if left:
                 block, left = _without_first(block, left)
             # In a file of one column, an empty line is an empty value.
             if not (block if len(names) == 1 else block.strip()):
                 continue
             try:
-                values = self._parse(block, names)
-                converted = [
-                    column if convert is None else [convert(value) for value in column]
-                    for column, convert in zip(values, converters, strict=True)
-                ]
+                rows = self._rows(block, names, converters)
             except ValueError as error:  # Arrow's errors are ValueErrors too
-                reason = (
-                    f"the lines between bytes {begin} and {position} do not fit the schema "
-                    f"{self._schema} ({error}); repair the file, or change the schema"
-                )
-                raise SourceFileError(file.path, reason) from error
-            yield [make_row(field_names, row, RowKind.INSERT) for row in zip(*converted, strict=True)], position
+                if self._bad_lines == "fail":
+                    reason = (
+                        f"the lines between bytes {begin} and {position} do not fit the schema {self._schema} "
+                        f"({error}); repair the file, change the schema, or choose what becomes of such lines "
+                        "by bad_lines"
+                    )
+                    raise SourceFileError(file.path, reason) from error
+                lines = self._lines(data, dropped - left, skips_empty=len(names) > 1)
+                rows = self._one_by_one(file.path, position - len(data), lines, names, converters)
+            yield rows, position
+
+    def _rows(self, block: bytes, names: list[str], converters: list[Callable[[str], Any] | None]) -> list[Any]:
+        field_names = [column.name for column in self._schema.columns]
+        converted = [
+            column if convert is None else [convert(value) for value in column]
+            for column, convert in zip(self._parse(block, names), converters, strict=True)
+        ]
+        return [make_row(field_names, row, RowKind.INSERT) for row in zip(*converted, strict=True)]
+
+    def _lines(self, data: bytes, drop: int, *, skips_empty: bool) -> Iterator[tuple[int, bytes]]:
+        """Yield the lines that are records, each with its place."""
+        place = 0
+        while place < len(data):
+            found = LINE_END.search(data, place)
+            line, begin = data[place : len(data) if found is None else found.start()], place
+            place = len(data) if found is None else found.end()
+            if self._dialect.allow_comments and line.startswith(b"#"):
+                continue
+            if drop:
+                drop -= 1
+            elif line.strip() or not skips_empty:
+                yield begin, line
+
+    def _one_by_one(
+        self,
+        path: str,
+        begin: int,
+        lines: Iterable[tuple[int, bytes]],
+        names: list[str],
+        converters: list[Callable[[str], Any] | None],
+    ) -> list[Any]:
+        """Return the rows of lines, with what is chosen in place of those that do not fit."""
+        rows: list[Any] = []
+        skipped = 0
+        for offset, line in lines:
+            try:
+                rows += self._rows(line + b"\n", names, converters)
+            except ValueError as error:
+                if self._bad_lines == "emit":
+                    rows.append(BadLine(path, begin + offset, line, str(error)))
+                else:
+                    skipped += 1
+        if skipped:
+            self._skipped(skipped)
+        return rows
 
     def _parse(self, block: bytes, names: list[str]) -> list[list[Any]]:
         from pyarrow import csv as arrow_csv

@@ -59,6 +59,7 @@ from penstock._api.connectors.topology import (
     CheckpointFunction,
     CommittableWithLineage,
     StreamTransformer,
+    SupportsPostCommitTopology,
     SupportsPreCommitTopology,
     SupportsPreprocessing,
 )
@@ -98,6 +99,7 @@ __all__ = [
     "StreamTransformer",
     "SupportsCommitter",
     "SupportsGlobalCommitter",
+    "SupportsPostCommitTopology",
     "SupportsPreCommitTopology",
     "SupportsPreprocessing",
     "SupportsWriterState",

@@ -22,6 +22,7 @@ from penstock.datastream.connectors.base import (
     StreamTransformer,
     SupportsCommitter,
     SupportsGlobalCommitter,
+    SupportsPostCommitTopology,
     SupportsPreCommitTopology,
     SupportsPreprocessing,
 )
@@ -184,6 +185,17 @@ def test_operators_before_and_behind_the_writers(tmp_path: Path, target: str) ->
     assert {"out: Map", "out", "out: Merge", "out: Committables"} <= uids
     sizes = {node.name: vertex.parallelism for vertex in driven.graph.vertices for node in vertex.operators}
     assert (sizes["Map"], sizes["Sink"], sizes["Merge"], sizes["Committables"]) == (2, 2, 1, 2)
+
+
+class Behind(BothSink, SupportsPostCommitTopology[Any]):
+    def add_post_commit_topology(self, committables: Any) -> None:
+        raise AssertionError
+
+
+def test_operators_behind_a_committer_are_refused_with_what_to_do_instead(tmp_path: Path, target: str) -> None:
+    stream = Program(tmp_path, 1, restart="none").source([1])
+    with pytest.raises(UnsupportedOperationError, match=r"behind the committer of Behind .*SupportsGlobalCommitter"):
+        stream.sink_to(Behind(target))
 
 
 class Flawed(MergingSink):
