@@ -125,5 +125,6 @@ class LostCommittableError(JobRunError):
         return (
             f"{self.what} cannot be published, and was not published before: {self.reason}. Its records are in no "
             "output. To have them, start the job from a checkpoint or savepoint before that; a start from the newest "
-            "checkpoint continues without them."
+            "checkpoint continues without them, or ends with this error again where the target "
+            "shows that they were never published."
         )
