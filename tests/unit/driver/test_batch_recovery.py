@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections import Counter
 from pathlib import Path
@@ -152,12 +153,16 @@ def kill_before_the_last_stage_but_one(place: Path, **settings: str) -> None:
 
 @pytest.mark.behaviour(150)
 @pytest.mark.behaviour(151)
-def test_finished_vertices_do_not_run_again_and_no_record_is_lost_with_the_driver(tmp_path: Path) -> None:
+def test_finished_vertices_do_not_run_again_and_no_record_is_lost_with_the_driver(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     CALLS.clear()
     kill_before_the_last_stage_but_one(tmp_path)
     assert CALLS["left"] == 5
     before = Counter(CALLS)
-    _, _, driver = run(tmp_path)
+    with caplog.at_level(logging.INFO, "penstock"):
+        _, _, driver = run(tmp_path)
+    assert "Resuming a batch job: " in caplog.text
     assert published(tmp_path, "sums") == SUMS
     assert {name: CALLS[name] for name in ("left", "right")} == {name: before[name] for name in ("left", "right")}
     assert driver.view.recovery is not None

@@ -161,6 +161,9 @@ class JobRecovery:
             damage=self._damage or before.damage,
         )
         self._damage = ""
+        if kept := sum(self.view.recovered.values()):
+            text = f"Resuming a batch job: {kept} subtasks have finished in earlier runs, and {len(plan.runs)} run now"
+            self._context.emit(do.LogMessage(text))
         return plan
 
     def _rebase(self) -> None:
