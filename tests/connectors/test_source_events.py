@@ -28,7 +28,8 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "connectors.md"
 @pytest.fixture
 def numbers() -> Iterator[Any]:
     """The program of the documentation, as a module."""
-    [code] = re.findall(r"^```python\n(.*?class Stop.*?)^```$", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL)
+    programs = re.findall(r"^```python\n(.*?)^```$", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL)
+    [code] = [program for program in programs if "class Stop" in program]
     module = sys.modules["stopped_source"] = ModuleType("stopped_source")
     exec(compile(code, str(DOCUMENT), "exec"), vars(module))
     yield module.NumbersUntil

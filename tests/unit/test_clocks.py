@@ -20,6 +20,7 @@ READERS = {
     "_engine/cli/detached.py": (1, "the name of a log"),
     "_engine/protocol/clocks.py": (1, "processing time, records, what people are shown, ages of files"),
     "_engine/spark/archive_maker.py": (2, "the ages of files"),
+    "_engine/storage/local_state.py": (2, "when this machine began, beside the ages of files"),
     "_engine/spark/preflight.py": (1, "the clock of a host, which may have no Penstock, beside the driver's"),
     "_engine/spark/class_data.py": (1, "the age of a file"),
     "_engine/rest/handlers/cluster.py": (1, "the time zone, of which the dashboard has to know"),
