@@ -88,6 +88,26 @@ def test_an_open_transaction_of_a_dead_job_is_ended_by_the_next_start(topics: To
     dead.purge()
 
 
+def test_a_marker_that_is_pending_for_ever_is_ended_and_each_record_is_there_once(
+    topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = topics.new()
+    run = SinkRun(sink_into(topics.bootstrap, topic))
+    run.commit(run.epoch(["a", "b"]))
+    second = run.epoch(["c", "d"])
+    told, limits = committing._Publisher._committed, list[float]()
+
+    def pending(self: Any, of: str, timeout_s: float) -> Any:
+        limits.append(timeout_s)
+        return None if len(limits) == 1 else told(self, of, timeout_s)
+
+    monkeypatch.setattr(committing._Publisher, "_committed", pending)
+    run.commit(second)
+    run.commit(second, may_be_committed=True)
+    assert limits == [committing._STABLE_S, committing.REQUEST_S, committing._STABLE_S]
+    topics.same(topic, "abcd")
+
+
 def test_an_older_driver_is_fenced(topics: Topics) -> None:
     topic = topics.new()
     sink: Any = sink_into(topics.bootstrap, topic)

@@ -31,8 +31,13 @@ _log = hiding(logging.getLogger("penstock.kafka"))
 
 #: Errors of a producer whose name another one has taken.
 _FENCED: Final = frozenset({"_FENCED", "INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"})
+#: What Kafka says of a marker that is pending; librdkafka tries until its time is over.
+_PENDING: Final = frozenset({"_TIMED_OUT", "UNSTABLE_OFFSET_COMMIT"})
+_READING: Final = "Reading which checkpoint is committed"
 #: Seconds that an abort may take.
 _ABORT_S: Final = 10.0
+#: Seconds until a marker that Kafka does not tell counts as held by a transaction that has ended.
+_STABLE_S: Final = 5.0
 #: After how long a connection that nobody uses is closed; the one to the transactions' coordinator is opened again.
 #: librdkafka asks where the marker's coordinator is when a connection comes or goes, and at no other time, and this
 #: call of it has no timeout (its issues 5456 and 5511). After an outage a commit would wait until the broker closes an
@@ -162,14 +167,41 @@ class _Publisher:
         self._call("Taking over the transactions of the committer", self._producer.client.init_transactions)
 
     def marker(self, topic: str) -> tuple[int, str] | None:
-        """Return the last committed checkpoint, and the names of its blocks; None if there is none."""
-        try:
-            [found] = self._marker.committed([library().TopicPartition(topic, 0)], timeout=REQUEST_S)
-        except library().KafkaException as error:
-            raise connector_error("Reading which checkpoint is committed", error, self._connection) from None
-        if found.error is not None:
-            raise connector_error("Reading which checkpoint is committed", found.error, self._connection)
+        """Return the last committed checkpoint, and the names of its blocks; None if there is none.
+
+        A request that Kafka got only after its transaction had ended, because a broker stood still, leaves the marker
+        pending for ever. What ends a transaction of the same name ends all that is pending there, so one is aborted.
+        """
+        found = self._committed(topic, _STABLE_S)
+        if found is None:
+            self._end_what_is_pending(topic)
+            found = self._committed(topic, REQUEST_S)
+        if found is None:
+            raise KafkaTransactionError(_READING, f"Kafka does not tell it within {REQUEST_S:.0f} s")
         return None if found.offset < 0 else (found.offset, found.metadata or "")
+
+    def _committed(self, topic: str, timeout_s: float) -> Any:
+        """Return the marker; None where Kafka does not tell it in time, or it is pending."""
+        try:
+            [found] = self._marker.committed([library().TopicPartition(topic, 0)], timeout=timeout_s)
+            error = found.error
+        except library().KafkaException as raised:
+            found, error = None, raised.args[0]
+        if error is None:
+            return found
+        if error.name() in _PENDING:
+            return None
+        raise connector_error(_READING, error, self._connection)
+
+    def _end_what_is_pending(self, topic: str) -> None:
+        assert self._producer is not None
+        client, nowhere = self._producer.client, library().TopicPartition(topic, 0, 0)
+        self._call("Beginning a transaction", lambda timeout: client.begin_transaction())
+        try:
+            group = self._marker.consumer_group_metadata()
+            self._call(_READING, lambda timeout: client.send_offsets_to_transaction([nowhere], group, timeout))
+        finally:
+            self._abort()
 
     def publish(self, blocks: Any, topic: str, checkpoint_id: int, names: str) -> None:
         """Send blocks and the marker in one transaction."""
