@@ -169,10 +169,14 @@ class _Publisher:
     def marker(self, topic: str) -> tuple[int, str] | None:
         """Return the last committed checkpoint, and the names of its blocks; None if there is none.
 
-        A request that Kafka got only after its transaction had ended, because a broker stood still, leaves the marker
-        pending for ever. What ends a transaction of the same name ends all that is pending there, so one is aborted.
+        A request that a broker carries out only after its transaction has ended, because the broker stood still, leaves
+        the marker pending for ever. The end of any transaction of the same name ends that as well, so one is aborted.
         """
         found = self._committed(topic, _STABLE_S)
+        if found is None:  # an outage may be why; new clients wait for its end, and find the coordinators anew
+            self.close()
+            self.begin()
+            found = self._committed(topic, _STABLE_S)
         if found is None:
             self._end_what_is_pending(topic)
             found = self._committed(topic, REQUEST_S)
