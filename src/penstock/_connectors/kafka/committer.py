@@ -199,13 +199,18 @@ class _Publisher:
 
     def _end_what_is_pending(self, topic: str) -> None:
         assert self._producer is not None
-        client, nowhere = self._producer.client, library().TopicPartition(topic, 0, 0)
+        client = self._producer.client
         self._call("Beginning a transaction", lambda timeout: client.begin_transaction())
         try:
-            group = self._marker.consumer_group_metadata()
-            self._call(_READING, lambda timeout: client.send_offsets_to_transaction([nowhere], group, timeout))
+            self._add(library().TopicPartition(topic, 0, 0), _READING)
         finally:
             self._abort()
+
+    def _add(self, marker: Any, what: str) -> None:
+        """Add a marker to the open transaction."""
+        assert self._producer is not None
+        client, group = self._producer.client, self._marker.consumer_group_metadata()
+        self._call(what, lambda timeout: client.send_offsets_to_transaction([marker], group, timeout))
 
     def publish(self, blocks: Any, topic: str, checkpoint_id: int, names: str) -> None:
         """Send blocks and the marker in one transaction."""
@@ -216,11 +221,7 @@ class _Publisher:
             for records in blocks:
                 producer.send(records)
             marker = library().TopicPartition(topic, 0, checkpoint_id, names)
-            group = self._marker.consumer_group_metadata()
-            self._call(
-                f"Adding the checkpoint to the transaction, as an offset of {topic}",
-                lambda timeout: client.send_offsets_to_transaction([marker], group, timeout),
-            )
+            self._add(marker, f"Adding the checkpoint to the transaction, as an offset of {topic}")
             self._call("Committing a transaction", client.commit_transaction)
         except BaseException:
             self._abort()

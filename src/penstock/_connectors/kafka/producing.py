@@ -79,6 +79,7 @@ class RecordProducer:
                     self.check()
                 except library().KafkaException as error:
                     if error.args[0].name() in _OF_FAILED_TRANSACTION:
+                        self._failure = self._failure or (error.args[0], topic)
                         return
                     raise self._refusal(error.args[0], topic) from None
                 else:
