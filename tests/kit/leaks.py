@@ -112,11 +112,11 @@ def _is_of_spark(number: int) -> bool:
     session = getattr(context, "_active_spark_context", None)
     if context is None or session is None or not _name_of(number).startswith("socket:"):
         return False
-    with socket.socket(fileno=os.dup(number)) as connection:
-        try:
+    try:
+        with socket.socket(fileno=os.dup(number)) as connection:
             own, other = connection.getsockname(), connection.getpeername()
-        except OSError:  # it is not connected
-            return False
+    except OSError:  # it is closed meanwhile, or not connected
+        return False
     is_for_calls = connection.family == socket.AF_INET and other[1] == context._gateway.gateway_parameters.port
     return is_for_calls or own == session._accumulatorServer.server_address
 
@@ -126,8 +126,11 @@ def _is_of_kafka(number: int) -> bool:
     threads = _listdir("/proc/self/task") if Path("/proc/self/task").is_dir() else []
     if not _name_of(number).startswith("socket:") or not any(map(_is_kafkas, threads)):
         return False
-    with socket.socket(fileno=os.dup(number)) as connection:
-        return connection.family == socket.AF_INET and connection.getsockname()[1] != 0
+    try:
+        with socket.socket(fileno=os.dup(number)) as connection:
+            return connection.family == socket.AF_INET and connection.getsockname()[1] != 0
+    except OSError:  # a thread has closed it meanwhile
+        return True
 
 
 def _is_kafkas(thread: str) -> bool:
