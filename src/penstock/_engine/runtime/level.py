@@ -109,8 +109,12 @@ class LevelTask:
                 edge.begin_epoch(self._rows, self._token, slots, told)
             for _ in runtime.begin_epoch(part, task, self._token):
                 yield from self._ready()
-        if dispatch.level == 0 and dispatch.stop is StopMode.NO:
-            for runtime in self._subtasks.values():
+        if dispatch.level == 0:
+            yield from self._read_sources()
+
+    def _read_sources(self) -> Iterator[pa.RecordBatch]:
+        for runtime in self._subtasks.values():
+            if runtime.reads(self._dispatch.stop):
                 self._turn_to(runtime)
                 for _ in runtime.read_source():
                     yield from self._ready()

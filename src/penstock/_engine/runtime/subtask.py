@@ -18,10 +18,11 @@ from penstock._engine.operators.batch import RowBatch, watermark_only
 from penstock._engine.operators.clocks import InputClock, ProcessingClock
 from penstock._engine.operators.columns import ColumnBatch
 from penstock._engine.operators.context import EngineRuntimeContext
+from penstock._engine.operators.head import InputHead, ReadLimits
 from penstock._engine.operators.side_outputs import parted
-from penstock._engine.operators.source import ReadLimits, SourceOperator
+from penstock._engine.operators.source import SourceOperator
 from penstock._engine.plan.bounds import subtasks_of
-from penstock._engine.protocol.control import ENDED, OperatorAck, ReadingTime, SubtaskAck
+from penstock._engine.protocol.control import ENDED, OperatorAck, ReadingTime, StopMode, SubtaskAck
 from penstock._engine.protocol.rows import MAX_WATERMARK, subtask_target
 from penstock._engine.runtime.chain import ChainNode, chain_of, owner_of, pieces, wants_columns, with_room
 from penstock._engine.runtime.epoch_context import epoch_context, figures
@@ -237,10 +238,15 @@ class SubtaskRuntime:
                 self._call(position, operator.begin_epoch, epoch)
             self._call(position, operator.notify, epoch)
 
+    def reads(self, stop: StopMode) -> bool:
+        """Tell whether the head has input in an epoch, which is the last one before a stop or not."""
+        head = self._nodes[0].operator
+        return isinstance(head, InputHead) and (stop is StopMode.NO or not head.reads_outside)
+
     def read_source(self) -> Iterator[None]:
         """Run the source at the head for its share of the epoch."""
         head = self._nodes[0].operator
-        assert isinstance(head, SourceOperator)
+        assert isinstance(head, InputHead)
         dispatch = self._dispatch
         head.ended = head.ended or dispatch.ends  # a new reader has not been told of the end of its input
         limits = ReadLimits(dispatch.max_records, dispatch.max_bytes, dispatch.max_time_ms)
@@ -291,9 +297,10 @@ class SubtaskRuntime:
         start = time.perf_counter()
         yield from self._on_processing_time()
         head = self._nodes[0].operator
-        if isinstance(head, SourceOperator):
+        if isinstance(head, InputHead):
             self._awaits_end = head.ended and self._plan.announces_ends
-            self._finished = drain or self._dispatch.ends or (head.ended and not self._awaits_end)
+            ends = self._dispatch.ends or (drain and head.reads_outside)
+            self._finished = ends or (head.ended and not self._awaits_end)
             if self._finished:
                 yield from self._push(0, watermark_only(MAX_WATERMARK), 0)
         else:

@@ -80,6 +80,10 @@ class CommitLedger:
         if not queue:
             del self._queues[uid]
 
+    def oldest(self, uid: str) -> int:
+        """Return the checkpoint of a sink's oldest commit."""
+        return self._queues[uid][0].checkpoint_id
+
     def put_off(self, uid: str, committables: tuple[Committable, ...]) -> None:
         """Note that some committables of a sink's oldest commit are tried again after `retry`."""
         self._running.remove(uid)
@@ -168,20 +172,21 @@ class CommitScheduler:
                 self._failed(uid, error)
                 return False
             case ev.Committed(uid, ()):
-                self._lost(event)
+                self._settled(event)
                 ledger.done(uid)
                 self.start()
             case ev.Committed(uid, retry) if max(item.retries for item in retry) > self._retries:
                 self._failed(uid, self._too_often(uid, retry))
                 return False
             case ev.Committed(uid, retry):
-                self._lost(event)
+                self._settled(event)
                 ledger.put_off(uid, retry)
                 self._context.alarm(_PAUSE_MS, partial(self._retry, uid))
         return True
 
-    def _lost(self, event: ev.Committed) -> None:
-        """Publish the committables that a committer gave up; the next chain entry has them as well."""
+    def _settled(self, event: ev.Committed) -> None:
+        """Note what is committed, and publish what a committer gave up; the next chain entry has both."""
+        self._state.committed.add(event.uid, self._state.ledger.oldest(event.uid), event.committed)
         if event.given_up:
             self._state.lost(event.given_up)
             self._context.emit(PublishGivenUp(self._state.given_up, self._state.progress))

@@ -296,7 +296,7 @@ class StageScheduler(SourceScheduler):
 
     def _decide(self, vertex: JobVertex, sizes: InputBytes) -> Bounds:
         graph = self._state.topology.graph
-        if not self._auto_parallelism.enabled or vertex.is_source or vertex.parallelism_is_set:
+        if not self._auto_parallelism.enabled or vertex.is_source or vertex.is_fed or vertex.parallelism_is_set:
             return one_each(vertex.parallelism)
         if graph.follows_its_sender(vertex.id):
             return one_each(max(subtasks_of(self._bounds[edge.source]) for edge in graph.inputs(vertex.id)))
