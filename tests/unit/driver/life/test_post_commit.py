@@ -9,20 +9,25 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.kit.driving import CrashError, Epochs
-from tests.kit.stories import EndlessSource, Story
+from tests.kit.stories import EndlessSource, Sheet, Story
 from tests.lifecycle.sink import FolderSink, published
 from tests.unit.driver.life.post_commit_jobs import RECORDS, Answers, CrashAt, Told, ToldSink
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.protocol.control import StopMode
-from penstock._engine.protocol.metadata import decode_chain_entry
+from penstock._engine.protocol.metadata import ChainEntryKind, decode_chain_entry
 from penstock.common.job_status import JobStatus
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.datastream.connectors.file_system import FileSource, StreamFormat
-from penstock.errors import EpochInfrastructureError, FinishedOperatorError, UnclaimedStateError
+from penstock.errors import (
+    EpochInfrastructureError,
+    FinishedOperatorError,
+    UnclaimedStateError,
+    UnsupportedOperationError,
+)
 
 if TYPE_CHECKING:
-    from tests.kit.stories import Chapter, Sheet
+    from tests.kit.stories import Chapter
 
     from penstock._engine.protocol.metadata import ChainEntry
 
@@ -213,8 +218,7 @@ def test_a_sink_without_its_topology_is_refused_as_long_as_something_is_left_to_
     refused = told.run(recover=stopped.savepoint)
     assert isinstance(refused.error, UnclaimedStateError)
     assert "'out: Committed'" in str(refused.error)
-    dropped = {"execution.state-recovery.ignore-unclaimed-state": "true"}
-    finished(told.run(recover=stopped.savepoint, **dropped))
+    finished(told.run(recover=stopped.savepoint, ignore="true"))
     assert set(published(told.story.place / "out")) == RECORDS
 
 
@@ -264,9 +268,79 @@ def test_what_has_finished_behind_a_sink_is_refused_behind_a_new_one(tmp_path: P
         return write
 
     story = Story(tmp_path)
-    settings = {"interval": "1 s", "execution.state-recovery.ignore-unclaimed-state": "true"}
-    stopped = finished(story.run(of_uid("out"), asks={1: StopMode.NO, 4: StopMode.NO}, **settings))
-    path = stopped.answers[1].result(0)
-    refused = story.run(of_uid("other"), recover=path, **settings)
+    settings = {"interval": "1 s", "ignore": "true"}
+    stopped = finished(story.run(of_uid("out"), asks={2: StopMode.NO}, **settings))
+    refused = story.run(of_uid("other"), recover=stopped.savepoint, **settings)
     assert isinstance(refused.error, FinishedOperatorError), refused.error
     assert "what it commits would not be passed on" in str(refused.error)
+
+
+BATCH = {"execution.runtime-mode": "BATCH"}
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("answers", [Answers(), SLOWLY], ids=["at once", "slowly"])
+def test_a_batch_job_runs_what_is_behind_its_commit_in_stages_and_a_checkpoint_of_their_own(
+    told: Told, answers: Answers, nested: bool
+) -> None:
+    told.answers, told.nested = answers, nested
+    chapter = finished(told.run(**BATCH))
+    told.check()
+    entries = [step.entry.kind for step in chapter.steps if isinstance(step, do.PutChainEntry)]
+    assert entries.count(ChainEntryKind.CHECKPOINT) == 2 + nested
+    levels = [plan.levels[0].level for plan in chapter.runner.plans]
+    assert levels[: levels.index(0, 1)].count(0) == 1
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_batch_job_whose_driver_dies_at_any_step_passes_on_what_it_has_committed(
+    tmp_path: Path, nested: bool
+) -> None:
+    stride = 1 if os.environ.get("PENSTOCK_ALL_CELLS") else 11
+    deaths = 0
+    for position in count(4 * nested, stride):
+        told = Told(Story(tmp_path / str(position)), SLOWLY, nested=nested)
+        crash = CrashAt(position, after=bool(position % 2))
+        try:
+            told.run(step=crash, **BATCH)
+        except CrashError:
+            deaths += 1
+        else:
+            assert crash.count <= position
+            break
+        finished(told.run(**BATCH))
+        told.check()
+    assert deaths > 30 / stride
+
+
+@ERRORS
+@pytest.mark.parametrize("at", [1, 3, 4])
+def test_a_stage_that_fails_or_is_lost_behind_a_commit_does_not_repeat_it(
+    told: Told, monkeypatch: pytest.MonkeyPatch, at: int, error: Exception
+) -> None:
+    told.answers = SLOWLY
+    fail_epoch(monkeypatch, at, error)
+    finished(told.run(restart="fixed-delay", attempts="3", delay="1 ms", **BATCH))
+    told.check()
+
+
+def test_a_batch_job_with_recovery_refuses_operators_behind_a_committer(told: Told) -> None:
+    sheet = Sheet(told.story.place, **BATCH, **{"execution.batch.job-recovery.enabled": "true"})
+    told.write(sheet)
+    with pytest.raises(
+        UnsupportedOperationError, match=r"behind the committer of .* with execution\.batch\.job-recovery"
+    ):
+        sheet.env.execute()
+
+
+def test_a_batch_job_refuses_another_input_of_operators_behind_a_committer(tmp_path: Path) -> None:
+    sheet = Sheet(tmp_path, **BATCH)
+    numbers = sheet.source("numbers", [1, 2])
+
+    class Both(ToldSink):
+        def add_post_commit_topology(self, committables: Any) -> None:
+            committables.union(numbers).print()
+
+    numbers.sink_to(Both(tmp_path / "out", FolderSink(tmp_path / "told"), Answers()))
+    with pytest.raises(UnsupportedOperationError, match="behind a committer and has other input"):
+        sheet.env.execute()

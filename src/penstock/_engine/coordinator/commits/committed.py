@@ -90,12 +90,18 @@ class CommittedCommittables:
 
     def begin(self, outstanding: Iterable[OutstandingCommit], snapshot: JobSnapshot) -> None:
         """Decide what the next epoch passes on."""
+        for feed in self._feeds.values():
+            feed.begun, feed.ends = 0, False
         for feed, ready, ends in self._state(outstanding, snapshot):
             feed.begun, feed.ends = ready, ends
 
     def has_work(self, outstanding: Iterable[OutstandingCommit], snapshot: JobSnapshot) -> bool:
         """Tell whether the next epoch passes something on, or says that nothing follows."""
         return any(ready or ends for _, ready, ends in self._state(outstanding, snapshot))
+
+    def waiting(self, outstanding: Iterable[OutstandingCommit], snapshot: JobSnapshot) -> frozenset[int]:
+        """Return the vertices to which more will be passed on than what is committed so far."""
+        return frozenset(feed.vertex for feed, _, ends in self._state(outstanding, snapshot) if not ends)
 
     def _state(
         self, outstanding: Iterable[OutstandingCommit], snapshot: JobSnapshot

@@ -43,10 +43,10 @@ class Topology:
     def ends(self) -> list[int]:
         """The vertices without a downstream vertex; those behind a committer do not count, and get no watermarks."""
         feeding = {edge.source for edge in self.graph.edges}
-        behind = self._behind(vertex.id for vertex in self.graph.vertices if vertex.is_fed)
+        behind = self.behind(vertex.id for vertex in self.graph.vertices if vertex.is_fed)
         return [vertex.id for vertex in self.graph.vertices if vertex.id not in feeding | behind]
 
-    def _behind(self, vertices: Iterable[int]) -> set[int]:
+    def behind(self, vertices: Iterable[int]) -> set[int]:
         """Return these vertices and all after them."""
         found = set(vertices)
         for edge in self.graph.edges:  # senders come first
