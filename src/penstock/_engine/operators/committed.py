@@ -27,8 +27,6 @@ class CommittedOperator(InputHead):
         sink: The sink, which has the serializer of committables.
     """
 
-    reads_outside = False
-
     def __init__(self, sink: HasCommittables[Any]) -> None:
         super().__init__()
         self._sink = sink

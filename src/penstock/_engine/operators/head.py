@@ -30,10 +30,6 @@ class ReadLimits:
 class InputHead(Operator):
     """An operator that gets its input from no other operator."""
 
-    #: Whether it reads from outside: such an operator reads nothing in the last epoch before a stop, and a drain ends
-    #: its input.
-    reads_outside = True
-
     def __init__(self) -> None:
         super().__init__()
         #: Whether an operator or edge after it takes columns.

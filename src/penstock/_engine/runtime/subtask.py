@@ -22,7 +22,7 @@ from penstock._engine.operators.head import InputHead, ReadLimits
 from penstock._engine.operators.side_outputs import parted
 from penstock._engine.operators.source import SourceOperator
 from penstock._engine.plan.bounds import subtasks_of
-from penstock._engine.protocol.control import ENDED, OperatorAck, ReadingTime, StopMode, SubtaskAck
+from penstock._engine.protocol.control import ENDED, OperatorAck, ReadingTime, SubtaskAck
 from penstock._engine.protocol.rows import MAX_WATERMARK, subtask_target
 from penstock._engine.runtime.chain import ChainNode, chain_of, owner_of, pieces, wants_columns, with_room
 from penstock._engine.runtime.epoch_context import epoch_context, figures
@@ -238,11 +238,6 @@ class SubtaskRuntime:
                 self._call(position, operator.begin_epoch, epoch)
             self._call(position, operator.notify, epoch)
 
-    def reads(self, stop: StopMode) -> bool:
-        """Tell whether the head has input in an epoch, which is the last one before a stop or not."""
-        head = self._nodes[0].operator
-        return isinstance(head, InputHead) and (stop is StopMode.NO or not head.reads_outside)
-
     def read_source(self) -> Iterator[None]:
         """Run the source at the head for its share of the epoch."""
         head = self._nodes[0].operator
@@ -292,15 +287,14 @@ class SubtaskRuntime:
         """Fire due timers; where all input has ended, finish the operators in the order of FLIP-147.
 
         Args:
-            drain: Whether the job ends with this epoch, and with it all input.
+            drain: Whether the job is drained, which ends the input of its sources.
         """
         start = time.perf_counter()
         yield from self._on_processing_time()
         head = self._nodes[0].operator
         if isinstance(head, InputHead):
-            self._awaits_end = head.ended and self._plan.announces_ends
-            ends = self._dispatch.ends or (drain and head.reads_outside)
-            self._finished = ends or (head.ended and not self._awaits_end)
+            self._awaits_end, drains = head.ended and self._plan.announces_ends, drain and self.vertex.is_source
+            self._finished = drains or self._dispatch.ends or (head.ended and not self._awaits_end)
             if self._finished:
                 yield from self._push(0, watermark_only(MAX_WATERMARK), 0)
         else:

@@ -24,7 +24,7 @@ class Commits:
         self.context, self.errors = CoordinatorContext(), list[Exception]()
         self.context.phase = Phase.EPOCH
         outstanding = [OutstandingCommit(uid, number, (Committable(0, b""),)) for uid, number in COMMITS]
-        state: Any = SimpleNamespace(ledger=CommitLedger(outstanding))
+        state: Any = SimpleNamespace(ledger=CommitLedger(outstanding), committed=SimpleNamespace(add=lambda *_: None))
         self.cycle = CommitScheduler(self.context, state, 3, fail=self.errors.append)
         self.cycle.start()
         assert self.begun() == [("a", 2), ("b", 2)]

@@ -54,6 +54,7 @@ def entry_of(path: str) -> ChainEntry:
     return decode_chain_entry(file.read_bytes(), str(file))
 
 
+@pytest.mark.behaviour(33, 118)
 @pytest.mark.parametrize("nested", [False, True])
 def test_a_job_that_ends_passes_on_what_its_last_checkpoint_has_committed(told: Told, nested: bool) -> None:
     told.nested = nested
@@ -92,6 +93,7 @@ def test_a_driver_that_dies_at_any_step_costs_and_repeats_nothing(
     assert deaths > 50 / stride
 
 
+@pytest.mark.behaviour(118)
 def test_what_a_committer_gives_up_is_not_passed_on(told: Told) -> None:
     told.answers = Answers(given_up=frozenset({2, 3, 12}), later=frozenset({10}))
     finished(told.run())
@@ -199,16 +201,16 @@ def test_a_drain_that_fails_on_its_way_is_given_up_and_the_job_goes_on(
 
 def test_a_driver_that_dies_in_a_drain_leaves_a_job_that_goes_on(tmp_path: Path) -> None:
     stride = 1 if os.environ.get("PENSTOCK_ALL_CELLS") else 7
-    for position in count(20, stride):
+    for position in count(40, stride):
         told = Told(Story(tmp_path / str(position)), SLOWLY, kind=EndlessSource)
         crash = CrashAt(position, after=False)
         try:
-            told.run(asks={3: StopMode.DRAIN}, step=crash)
+            told.run(asks={4: StopMode.DRAIN}, step=crash)
         except CrashError:
             pass
         else:
             break
-        finished(told.run(asks={4: StopMode.DRAIN}))
+        finished(told.run(asks={5: StopMode.DRAIN}))
         told.check()
 
 
@@ -263,7 +265,7 @@ def test_what_has_finished_behind_a_sink_is_refused_behind_a_new_one(tmp_path: P
     def of_uid(uid: str) -> Any:
         def write(sheet: Sheet) -> None:
             sink = Named(tmp_path / "out", FolderSink(tmp_path / "told"), Answers())
-            sheet.source("numbers", [1, 2]).map(str).uid(f"before {uid}").sink_to(sink).uid(uid)
+            sheet.source("numbers", [1, 2]).sink_to(sink).uid(uid).set_parallelism(2)
 
         return write
 
