@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import UNSET
 
 from penstock._engine.coordinator import events as ev
+from penstock._engine.coordinator.commits.commit_watch import CommitWatch
 from penstock._engine.coordinator.instructions import Commit, PublishGivenUp
 from penstock._engine.coordinator.phases import RUNNING, Phase
 from penstock._engine.protocol.metadata import Committable, OutstandingCommit
@@ -158,15 +159,19 @@ class CommitScheduler:
         self._state = state
         self._retries = retries
         self._fail = fail
+        self._watch = CommitWatch(context, lambda uid: state.topology.graph.operators[uid].name)
 
     def start(self) -> None:
         """Start the commits that may run now; a failed job leaves them for its next start."""
         if self._context.phase not in {Phase.TEARDOWN, Phase.FAILING}:
-            self._context.emit(*(Commit(*begun) for begun in self._state.ledger.start()))
+            for commit, may_be_done in self._state.ledger.start():
+                self._context.emit(Commit(commit, may_be_done))
+                self._watch.begun(commit.uid, commit.checkpoint_id)
 
     def answered(self, event: ev.Committed | ev.CommitFailed) -> bool:
         """Handle the outcome of a commit, and tell whether it was done or postponed."""
         ledger = self._state.ledger
+        self._watch.ended(event.uid)
         match event:
             case ev.CommitFailed(uid, error):
                 self._failed(uid, error)
