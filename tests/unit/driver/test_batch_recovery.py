@@ -227,6 +227,11 @@ def test_another_program_is_refused_by_name_and_leaves_everything_as_it_is(tmp_p
     assert isinstance(error, ChangedProgramError)
     assert "a function of operator 'Map'" in str(error)
     assert sorted(left_behind(tmp_path)) == before
+    driver, loop = driver_of(tmp_path, **{"pipeline.max-parallelism": "16"})  # divides the keys otherwise
+    driver.run(loop)
+    error = driver.result.exception()
+    assert isinstance(error, ChangedProgramError)
+    assert "the max parallelism of operator 'Source: left' (uid 'left') is 16, and was 128" in str(error)
     run(tmp_path, changed="true", **{"penstock.batch.accept-changed-functions": "true"})
     assert published(tmp_path, "sums") == SUMS
 
