@@ -152,3 +152,23 @@ def test_what_a_reader_has_told_before_the_last_snapshot_is_not_told_again(
     run(tmp_path)
     assert published(tmp_path, "sums") == SUMS
     assert all(told.count(split) <= 1 for told in HEARD for split in (0, 1)), HEARD
+
+
+@pytest.mark.behaviour(147)
+@pytest.mark.parametrize(("pause", "is_long"), [("0 ms", False), ("1 h", True)])
+def test_enumerators_take_snapshots_no_more_often_than_the_pause_says(
+    tmp_path: Path, pause: str, is_long: bool
+) -> None:
+    driver, loop = driver_of(tmp_path, **{f"{RECOVERY}.operator-coordinator-snapshot.min-pause": pause})
+    perform, ids = loop.perform, list[int]()
+
+    def noting(instruction: Any) -> None:
+        if isinstance(instruction, do.SnapshotEnumerators):
+            ids.append(instruction.checkpoint_id)
+        perform(instruction)
+
+    loop.perform = noting
+    driver.run(loop)
+    assert published(tmp_path, "sums") == SUMS
+    assert set(ids) == {-1}  # outside of a checkpoint
+    assert (len(ids) == 1) == is_long
