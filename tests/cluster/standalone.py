@@ -14,7 +14,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -28,6 +27,7 @@ import obstore
 import pyspark
 from tests.fault.processes import descendants
 from tests.services.cache import ServiceError
+from tests.services.process import free_port
 
 from penstock._engine.spark.java import find_java
 
@@ -136,7 +136,7 @@ class Standalone:
             directory.mkdir()
         defaults = "".join(f"{key} {value}\n" for key, value in _SETTINGS.items())
         (self._place / "spark-defaults.conf").write_text(defaults)
-        self.port, self._page = _free_port(), _free_port()
+        self.port, self._page = free_port(), free_port()
         self.hosts: list[Host] = []
         self._made = 0
         self._master: subprocess.Popen[bytes] | None = None
@@ -252,13 +252,6 @@ class Standalone:
             "SPARK_LOCAL_IP": _LOOPBACK,
             "TMPDIR": str(self.own / "tmp"),
         }
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind((_LOOPBACK, 0))
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def _command(pid: int) -> bytes:
