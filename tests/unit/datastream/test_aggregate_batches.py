@@ -200,7 +200,7 @@ def test_extremes_are_values_of_the_column_in_its_type(kind: Any, least: Any, gr
     given = pa.array([greatest, None, least, greatest], kind)
     columns = aggregates.columns_of(pa.record_batch({"k": ["a", "a", "a", "b"], "v": given}))
     partials = aggregates.combined([aggregates.partials(columns), aggregates.partials(columns.slice(1, 1))])
-    rows = dict((key, values) for key, *values in aggregates.rows(partials))
+    rows = {key: values for key, *values in aggregates.rows(partials)}
     results = [list(found) for found in zip(rows["a"], rows["b"], strict=True)]
     found = aggregates.results(["a", "b"], results, partials.schema, {})
     assert found.column("v_min").equals(pa.array([least, greatest], kind))
