@@ -187,7 +187,7 @@ def array_of(values: Sequence[Any]) -> Any:
     try:
         made: Any = pa.array(values)
     except OverflowError:  # Arrow takes whole numbers for int64
-        if not {type(value) for value in values} <= {int, type(None)}:
+        if not set[type[Any]](map(type, values)) <= {int, type(None)}:
             raise
         return cast("Any", pa.array(values, pa.uint64()))
     types: Any = pa.types
@@ -200,9 +200,8 @@ def array_of(values: Sequence[Any]) -> Any:
 
 def _have_nanoseconds(values: Sequence[Any], member: str) -> bool:
     """Tell whether one of them is of pandas, and has what Arrow, which takes all for microseconds, would drop."""
-    if not any(hasattr(kind, member) for kind in {type(value) for value in values}):
-        return False
-    return any(getattr(value, member, 0) for value in values)
+    kinds: set[type[Any]] = set(map(type, values))
+    return any(hasattr(kind, member) for kind in kinds) and any(getattr(value, member, 0) for value in values)
 
 
 def _check_zones(values: Sequence[Any], *, has_zone: bool) -> None:
