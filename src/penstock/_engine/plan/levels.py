@@ -147,7 +147,7 @@ def plan_epoch(
             slots=tuple(_rotated(_share_time(slot), rotation) for slot in slots_of_level),
             widths=widths,
             running=ranges,
-            placed=placed,
+            placed={vertex: slots for vertex, slots in placed.items() if vertex in _reached(plan, level)},
             hosts=seats[level].hosts if seats else (),
             ending=ending,
             inputs={
@@ -158,6 +158,12 @@ def plan_epoch(
         )
         for level, slots_of_level in enumerate(by_slot)
     )
+
+
+def _reached(plan: ExecutionPlan, level: int) -> set[int]:
+    """Return the vertices to which rows pass through or leave a level."""
+    level_of = plan.level_of
+    return {edge.target for edge in plan.graph.edges if level_of[edge.source] <= level < level_of[edge.target]}
 
 
 def plan_stage(

@@ -207,9 +207,14 @@ def _extend(lineage: Lineage, handle: StateHandle | None) -> Lineage:
 
 def needs_snapshot(lineage: Lineage) -> bool:
     """Tell whether a chain of deltas is so long that a new snapshot is cheaper than reading it."""
-    deltas = [handle.size for handle in lineage if handle.kind == "delta"]
-    base = sum(handle.size for handle in lineage if handle.kind == "snapshot")
-    return len(deltas) >= MAX_DELTAS or (base > 0 and sum(deltas) > max(base // 2, _SMALL_CHAIN))
+    deltas = changes = base = 0
+    for handle in lineage:  # of each subtask, before each epoch
+        if handle.kind == "delta":
+            deltas += 1
+            changes += handle.size
+        elif handle.kind == "snapshot":
+            base += handle.size
+    return deltas >= MAX_DELTAS or (base > 0 and changes > max(base // 2, _SMALL_CHAIN))
 
 
 def dispatch(

@@ -137,7 +137,10 @@ class EpochScheduler(SourceScheduler):
         self._rotation += 1
         self._watch.begin()
         attempt, rotation = self._attempt, self._rotation
-        return do.RunEpoch(context.chain.next_id, attempt, context.job_attempt, rotation, stop, dispatches, inputs)
+        return do.RunEpoch(
+            *(context.chain.next_id, attempt, context.job_attempt, rotation, stop, dispatches, inputs),
+            inline_bytes=self._state.inline_bytes,
+        )
 
     @property
     def _completed(self) -> int:

@@ -6,16 +6,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
+from penstock._engine.coordinator.checkpoints.inline_state import room, spill
 from penstock._engine.coordinator.checkpoints.snapshots import (
     advance,
     dispatch,
     edge_statuses,
     fresh_snapshot,
-    map_handles,
     notification,
     resumable,
     unfinished,
@@ -38,7 +38,6 @@ from penstock._engine.gateway.progress import JobProgress
 from penstock._engine.graph.job_graph import KINDS_WITH_ITEMS
 from penstock._engine.protocol.control import HISTORY, StopMode
 from penstock._engine.protocol.metadata import late_records
-from penstock._engine.protocol.paths import shared_path
 from penstock._engine.protocol.rows import MAX_WATERMARK
 
 if TYPE_CHECKING:
@@ -49,10 +48,6 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.clocks import Moment
     from penstock._engine.protocol.control import EdgeStatus, SubtaskAck, SubtaskDispatch
     from penstock._engine.protocol.metadata import GivenUp, JobSnapshot, OutstandingCommit, StoredAccumulator
-    from penstock._engine.protocol.state_handle import StateHandle
-
-#: The limit in bytes of keyed state inside the metadata of one checkpoint.
-_MAX_INLINE: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +197,11 @@ class JobState:
         """Return the channel status of each edge at the start of the next epoch."""
         return edge_statuses(self.snapshot, self.topology.graph, self._last)
 
+    @property
+    def inline_bytes(self) -> int:
+        """The most bytes of state that an operator of a subtask may return in the next epoch's ack."""
+        return room(self.snapshot)
+
     def notifications(self, completed_checkpoint: int, *, going_on: bool) -> dict[Subtask, SubtaskDispatch]:
         """Return the notifications of the last checkpoint for subtasks that run no epoch after it.
 
@@ -252,7 +252,7 @@ class JobState:
         Returns:
             The pending checkpoint with its state, and the files to write because the metadata has no room for them.
         """
-        state, files = _spill(self.advanced(pending, enumerators), job_id, checkpoint_id)
+        state, files = spill(self.advanced(pending, enumerators), job_id, checkpoint_id)
         commits = commits_of(checkpoint_id, pending.acks, self.topology.sink_uids)
         return replace(pending, snapshot=state, commits=commits), files
 
@@ -378,33 +378,3 @@ class JobState:
             finished_subtasks=before.subtasks - len(unfinished(self.snapshot)),
             subtasks=before.subtasks,
         )
-
-
-def _spill(snapshot: JobSnapshot, job_id: str, checkpoint_id: int) -> tuple[JobSnapshot, tuple[tuple[str, bytes], ...]]:
-    """Move inline state to files, largest first, until the rest fits into the metadata."""
-    inline = [
-        (handle, uid, index)
-        for uid, operator in snapshot.operators.items()
-        for index, subtask in enumerate(operator.subtasks)
-        for handle in (*subtask.lineage, *subtask.operator_state)
-        if handle.inline is not None
-    ]
-    excess = sum(handle.size for handle, _, _ in inline) - _MAX_INLINE
-    moved: dict[StateHandle, str] = {}
-    files: list[tuple[str, bytes]] = []
-    for handle, uid, index in sorted(inline, key=lambda item: item[0].size, reverse=True):
-        if excess <= 0:
-            break
-        if handle in moved or handle.inline is None:
-            continue
-        suffix = ".operator" if handle.kind == "operator" else ".inline"
-        moved[handle] = shared_path(job_id, uid, index, checkpoint_id, handle.token, suffix=suffix)
-        files.append((moved[handle], handle.inline))
-        excess -= handle.size
-    if not moved:
-        return snapshot, ()
-
-    def change(handle: StateHandle) -> StateHandle:
-        return replace(handle, path=moved[handle], inline=None) if handle in moved else handle
-
-    return map_handles(snapshot, change), tuple(files)

@@ -121,6 +121,7 @@ class JobMonitor:
         """Note an event before the coordinator handles it."""
         if isinstance(event, ev.EpochEnded):
             self._checkpoints.acked(self._clock())
+            self._note(event.outcome.retries)
         elif isinstance(event, ev.Committed):
             self._show(commit_metrics={**self.view.commit_metrics, event.uid: event.metrics})
 
@@ -129,9 +130,12 @@ class JobMonitor:
         pending = self._pending_commits()
         if pending != self.view.pending_commits:
             self._show(pending_commits=pending)
-        for error in self._lost_executors():
-            progress = self.view.progress
-            reason = shown_text(_headline(error))
+        self._note(self._lost_executors())
+
+    def _note(self, losses: Iterable[Exception]) -> None:
+        """Keep what Spark lost and ran again by itself."""
+        for error in losses:
+            progress, reason = self.view.progress, shown_text(_headline(error))
             self._keep(
                 JobFailure(self._clock(), progress.checkpoint_id, progress.restarts, counted=False, reason=reason)
             )
@@ -238,10 +242,14 @@ class JobMonitor:
 
     def _advanced(self, acks: Iterable[SubtaskAck], now: Moment) -> tuple[tuple[SubtaskView, ...], ...]:
         """Return the figures of all subtasks after an epoch; subtasks that did not run in it are idle."""
-        rows = [[_idle(subtask) for subtask in vertex] for vertex in self.view.subtasks]
-        for ack in acks:
-            before = rows[ack.vertex][ack.subtask]
-            rows[ack.vertex][ack.subtask] = SubtaskView(
+        ran = {(ack.vertex, ack.subtask): ack for ack in acks}
+        rows = [
+            [subtask if (vertex, index) in ran else _idle(subtask) for index, subtask in enumerate(subtasks)]
+            for vertex, subtasks in enumerate(self.view.subtasks)
+        ]
+        for (vertex, index), ack in ran.items():
+            before = rows[vertex][index]
+            rows[vertex][index] = SubtaskView(
                 records_in=before.records_in + ack.records_in,
                 records_out=before.records_out + ack.records_out,
                 bytes_in=before.bytes_in + ack.bytes_in,
