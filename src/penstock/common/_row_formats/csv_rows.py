@@ -339,8 +339,7 @@ def _writer(type_info: TypeInformation, signs: CsvSigns) -> tuple[Callable[[Any]
         return partial(_joined, signs, names, [_writer(one, signs)[0] for one in parts]), True
     if isinstance(type_info, _ARRAYS) and type_info != _BYTES:
         write = _writer(type_info.elem_type, signs)[0]
-        parts_of = partial(map, partial(_element, signs, write))
-        return lambda value: signs.array_delimiter.join(parts_of(elements_of(value))), True
+        return lambda value: signs.array_delimiter.join(_element(signs, write, one) for one in elements_of(value)), True
     if type_info in _WRITERS:
         return _WRITERS[type_info], type_info in (Types.SQL_TIME(), Types.SQL_TIMESTAMP())
     plain = to_json(type_info)
