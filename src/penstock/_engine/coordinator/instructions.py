@@ -378,6 +378,8 @@ class PublishProgress:
     snapshot: JobSnapshot
     #: What was recovered of a batch job; None without recovery.
     recovery: RecoveryView | None = None
+    #: Whether the figures begin anew with these acks, which are all that count.
+    begins: bool = False
 
 
 @dataclass(frozen=True, slots=True)

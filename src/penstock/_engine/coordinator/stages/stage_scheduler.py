@@ -190,10 +190,11 @@ class StageScheduler(SourceScheduler):
                 uid: replace(operator, accumulators=accumulators.get(uid, operator.accumulators))
                 for uid, operator in snapshot.operators.items()
             }
+            self._state.progress = replace(self._state.progress, records=0)  # after a restart they were counted before
             self._state.completed(
                 PendingCheckpoint(acks, 0), replace(snapshot, operators=operators), self._context.chain.next_id
             )
-            self._publish(acks)
+            self._publish(acks, begins=True)
         super()._open()
 
     # --------------------------------------------------------------------------------------------------- between stages
@@ -363,9 +364,9 @@ class StageScheduler(SourceScheduler):
         self._publish(accepted.acks)
         self._settle(0)
 
-    def _publish(self, acks: tuple[SubtaskAck, ...]) -> None:
+    def _publish(self, acks: tuple[SubtaskAck, ...], *, begins: bool = False) -> None:
         view = None if self._recovery is None else self._recovery.view
-        self._context.emit(do.PublishProgress(self._state.progress, acks, self._state.snapshot, view))
+        self._context.emit(do.PublishProgress(self._state.progress, acks, self._state.snapshot, view, begins))
 
     def stage_lost(self, event: ev.EpochLost) -> None:
         """Run a lost stage again."""

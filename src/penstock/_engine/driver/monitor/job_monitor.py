@@ -25,7 +25,7 @@ from penstock.common.redaction import shown_text
 from penstock.errors import JobExecutionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from penstock._engine.coordinator.job import JobCoordinator
     from penstock._engine.coordinator.restore.state_assignment import RestoredCheckpoint
@@ -209,7 +209,7 @@ class JobMonitor:
         self._last_epoch = now
         self._show(
             progress=progress,
-            subtasks=self._advanced(instruction.acks, now),
+            subtasks=self._advanced(instruction.acks, now, begins=instruction.begins),
             last_interval_ms=interval_ms,
             running_ms=self.view.running_ms + interval_ms,
             unread_splits=unread_splits(instruction.snapshot),
@@ -240,14 +240,26 @@ class JobMonitor:
 
     # -------------------------------------------------------------------------------------------------------- figures
 
-    def _advanced(self, acks: Iterable[SubtaskAck], now: Moment) -> tuple[tuple[SubtaskView, ...], ...]:
-        """Return the figures of all subtasks after an epoch; subtasks that did not run in it are idle."""
-        ran = {(ack.vertex, ack.subtask): ack for ack in acks}
+    def _advanced(
+        self, acks: Collection[SubtaskAck], now: Moment, *, begins: bool
+    ) -> tuple[tuple[SubtaskView, ...], ...]:
+        """Return the figures of all subtasks after an epoch; subtasks that did not run in it are idle.
+
+        Args:
+            acks: What ran; several of a subtask in the order of its runs.
+            now: When.
+            begins: Whether the figures begin anew.
+        """
+        ran = {(ack.vertex, ack.subtask) for ack in acks}
         rows = [
-            [subtask if (vertex, index) in ran else _idle(subtask) for index, subtask in enumerate(subtasks)]
+            [
+                SubtaskView() if begins else subtask if (vertex, index) in ran else _idle(subtask)
+                for index, subtask in enumerate(subtasks)
+            ]
             for vertex, subtasks in enumerate(self.view.subtasks)
         ]
-        for (vertex, index), ack in ran.items():
+        for ack in acks:
+            vertex, index = ack.vertex, ack.subtask
             before = rows[vertex][index]
             rows[vertex][index] = SubtaskView(
                 records_in=before.records_in + ack.records_in,
