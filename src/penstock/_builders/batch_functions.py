@@ -166,9 +166,7 @@ def column_aggregates(
         raise ValueError(msg)
     made = ColumnAggregates(selector.field, list(dict.fromkeys(pairs)))
     if made.key in (*between, *made.names):
-        msg = (
-            f"The results have a column {made.key!r}, which is the name of the key as well; give the key another name."
-        )
+        msg = f"The results have a column {made.key!r}, as the key is named; give the key another name."
         raise ValueError(msg)
     return made
 
