@@ -303,6 +303,47 @@ def test_avro_takes_the_names_of_a_type_without_names_for_positions_where_the_sc
         assert list(AvroRowDeserializationSchema(avro_schema_string=text).deserialize(message)) == expected
 
 
+def avro_of(kind: Any) -> Any:
+    return json.dumps({"type": "record", "name": "R", "fields": [{"name": "a", "type": kind}]})
+
+
+INNER = {"type": "record", "name": "I", "fields": [{"name": "x", "type": "int"}, {"name": "y", "type": "int"}]}
+
+
+@pytest.mark.parametrize("optional", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("int", 1.5),
+        ("int", 2**31),
+        ("long", -(2**63) - 1),
+        ("int", "1"),
+        ("float", 1e300),
+        ("double", "1"),
+        ("boolean", "false"),
+        ("string", 5),
+        ("bytes", 5),
+        ({"type": "array", "items": "string"}, "xyz"),
+        ({"type": "array", "items": "int"}, [1.5]),
+        ({"type": "map", "values": "int"}, {"a": 1.5}),
+        (INNER, (1, 2, 3)),
+        (INNER, {"x": 1, "y": 2, "z": 3}),
+        (INNER, "xy"),
+    ],
+)
+def test_avro_writes_no_value_that_is_not_of_its_type(kind: Any, value: Any, optional: bool) -> None:
+    write = AvroRowSerializationSchema(avro_schema_string=avro_of(["null", kind] if optional else kind))
+    with pytest.raises(MessageFormatError, match="as Avro"):
+        write.serialize(Row(a=value))
+
+
+@pytest.mark.parametrize("value", [Row(y=2, x=1), Row(1, 2), (1, 2), [1, 2], {"y": 2, "x": 1}, Row(f0=1, f1=2)])
+def test_avro_takes_rows_within_rows_as_it_takes_rows(value: Any) -> None:
+    text = avro_of({"type": "array", "items": INNER})
+    message = AvroRowSerializationSchema(avro_schema_string=text).serialize(Row([value, value]))
+    assert AvroRowDeserializationSchema(avro_schema_string=text).deserialize(message) == Row(a=[Row(x=1, y=2)] * 2)
+
+
 def test_avro_that_does_not_fit_is_an_error() -> None:
     text = json.dumps(AVRO)
     with pytest.raises(MessageFormatError, match="as Avro"):

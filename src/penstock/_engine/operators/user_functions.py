@@ -8,7 +8,7 @@ the runtime creates the operator again.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._api.functions.checkpointed import (
     CheckpointedFunction,
@@ -133,7 +133,7 @@ class UserFunctionOperator(Operator):
 
     def note_text(self, function: Any, results: Any) -> None:
         """Warn once if the results of a process function are what looks like one record, and is not taken for one."""
-        kind: type[Any] = type(results)
+        kind: Any = cast("Any", type(results))
         if kind in _LIKE_ONE_RECORD and self.parts_tagged and not self._has_noted_text:
             self._has_noted_text = True
             name, parts = _LIKE_ONE_RECORD[kind]
