@@ -391,3 +391,22 @@ def test_the_view_has_the_stage_that_runs_and_what_was_recovered(tmp_path: Path)
     driver.run(loop)
     assert statuses[0] == ["RUNNING", *["CREATED"] * 4]
     assert statuses[-1] == [*["FINISHED"] * 4, "RUNNING"]
+
+
+def test_a_recovered_vertex_that_ran_fewer_subtasks_has_finished(tmp_path: Path) -> None:
+    settings = {"execution.batch.adaptive.auto-parallelism.enabled": "true"}
+    kill_before_the_last_stage_but_one(tmp_path, **settings)
+    driver, loop = driver_of(tmp_path, **settings)
+    perform, statuses = loop.perform, list[list[str]]()
+
+    def looking(instruction: Any) -> None:
+        perform(instruction)
+        if isinstance(instruction, do.RunEpoch):
+            statuses.append(
+                [driver.view.task_status(vertex, subtask).name for vertex in range(5) for subtask in (0, 1)]
+            )
+
+    loop.perform = looking
+    driver.run(loop)
+    assert published(tmp_path, "sums") == SUMS
+    assert statuses[0][:6] == ["FINISHED"] * 6  # the third of them ran one
