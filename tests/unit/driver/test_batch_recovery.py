@@ -115,6 +115,7 @@ def left_behind(place: Path) -> list[Path]:
     return [path for kind in ("results", "finished", "events") for path in place.glob(f"checkpoints/*/{kind}/*")]
 
 
+@pytest.mark.behaviour(142)
 @pytest.mark.behaviour(144)
 @pytest.mark.behaviour(153)
 def test_a_driver_that_dies_at_any_step_leaves_what_had_finished_to_the_next_one(tmp_path: Path) -> None:
@@ -265,6 +266,7 @@ def test_an_older_driver_is_fenced_and_the_younger_one_finishes(tmp_path: Path) 
     assert published(tmp_path, "sums") == SUMS
 
 
+@pytest.mark.behaviour(142)
 def test_a_fenced_driver_leaves_all_files_to_the_younger_one(tmp_path: Path) -> None:
     driver, loop = driver_of(tmp_path)
     perform, left = loop.perform, list[Path]()
