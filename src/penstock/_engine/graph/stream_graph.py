@@ -89,7 +89,7 @@ class StreamNode:
     @property
     def is_named(self) -> bool:
         """Whether the program has given a uid, to this operator or to the sink that it is a part of."""
-        return self.uid is not None or (self.sink_writer is not None and self.sink_writer.uid is not None)
+        return self.uid is not None or (self.sink_writer is not None and self.sink_writer.is_named)
 
     @property
     def is_divided(self) -> bool:
@@ -146,4 +146,6 @@ def with_ancestors(nodes: list[StreamNode]) -> list[StreamNode]:
         if node.id not in found:
             found[node.id] = node
             waiting.extend(edge.source for edge in node.inputs)
+            if node.kind is OperatorKind.COMMITTED and node.sink_writer is not None:
+                waiting.append(node.sink_writer)
     return [found[node_id] for node_id in sorted(found)]

@@ -118,11 +118,16 @@ class LevelTask:
                 edge.begin_epoch(self._rows, self._token, slots, told)
             for _ in runtime.begin_epoch(part, task, self._token):
                 yield from self._ready()
-        if dispatch.level == 0 and dispatch.stop is StopMode.NO:
-            for runtime in self._subtasks.values():
+        if dispatch.level == 0:
+            for runtime in self._readers():
                 self._turn_to(runtime)
                 for _ in runtime.read_source():
                     yield from self._ready()
+
+    def _readers(self) -> list[SubtaskRuntime]:
+        """Return the subtasks that have input of their own; nothing is read from outside before a stop."""
+        is_last = self._dispatch.stop is not StopMode.NO
+        return [runtime for runtime in self._subtasks.values() if runtime.vertex.is_fed or not is_last]
 
     def _notify(self, runtime: SubtaskRuntime, notification: SubtaskDispatch) -> None:
         """Notify a subtask of its last checkpoint, and close it."""
