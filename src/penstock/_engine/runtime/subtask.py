@@ -159,6 +159,7 @@ class SubtaskRuntime:
             stage=partial(self._state.stage, owner.uid),
             object_reuse=self._object_reuse,
             local_directory=self._local.hold,
+            feeds_edges=bool(self._nodes[position].edges),
         )
 
     # ------------------------------------------------------------------------------------------------------ the epoch
