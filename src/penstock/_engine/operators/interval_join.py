@@ -145,13 +145,13 @@ class _Side:
         pane: The pane of the state.
     """
 
-    __slots__ = ("_dirty", "_hot", "_load", "_rows")
+    __slots__ = ("_dirty", "_hot", "_pane", "_rows")
 
     def __init__(self, pane: Pane) -> None:
+        self._pane = pane
         # These stay the same objects for the life of the pane.
         self._hot = pane.hot
         self._dirty = pane.dirty
-        self._load = pane.load
         self._rows = pane.sub_rows()
 
     def add(self, normal: NormalKey, stamp: int, record: Any) -> bool:
@@ -159,7 +159,9 @@ class _Side:
         address = normal, (), stamp
         records = self._hot.get(address, MISSING)
         if records is MISSING:
-            records = self._load(address)
+            records = self._pane.load(address)
+            if records is ABSENT:
+                self._pane.fresh.add(address)
         self._dirty.add(address)
         if records is not ABSENT:
             records.append(record)
@@ -176,7 +178,7 @@ class _Side:
         """Delete the records of a key and a time."""
         address = normal, (), stamp
         held = self._hot.get(address, MISSING)
-        if (self._load(address) if held is MISSING else held) is not ABSENT and not self._rows.discard(address):
+        if (self._pane.load(address) if held is MISSING else held) is not ABSENT and not self._pane.discard(address):
             self._hot[address] = ABSENT
             self._dirty.add(address)
 

@@ -41,7 +41,7 @@ class StoredMapState(MapState[Any, Any]):
         scope: The table, the current key and the namespace.
     """
 
-    __slots__ = ("_dirty", "_hot", "_keep_keys", "_key", "_load", "_originals", "_subs")
+    __slots__ = ("_dirty", "_discard", "_hot", "_keep_keys", "_key", "_load", "_originals", "_subs")
 
     def __init__(self, scope: StateScope) -> None:
         pane = scope.table.pane(scope.namespace)
@@ -51,6 +51,7 @@ class StoredMapState(MapState[Any, Any]):
         self._hot = pane.hot
         self._dirty = pane.dirty
         self._load = pane.load
+        self._discard = pane.discard
         self._originals = pane.originals
         self._subs = pane.sub_rows()
 
@@ -93,7 +94,7 @@ class StoredMapState(MapState[Any, Any]):
 
     def remove(self, key: Any) -> None:
         address = self._at(key)
-        if not self._subs.discard(address):
+        if not self._discard(address):
             self._write(address, ABSENT)
             self._originals.pop(address, None)
 
