@@ -178,13 +178,13 @@ def job(shape: Shape, directory: Path) -> StreamExecutionEnvironment:
     return env
 
 
-def measure(shape: Shape, spark: SparkHandle, epochs: int) -> list[Timing]:
-    """Run the job of a shape for some epochs."""
+def measure(shape: Shape, spark: SparkHandle, epochs: int, hosts: tuple[str, ...] | None = None) -> list[Timing]:
+    """Run the job of a shape for some epochs; on a cluster, its tasks have hosts."""
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as scratch:
         directory = Path(scratch)
         env = job(shape, directory)
         runner = PairedRunner(spark, shape.levels, epochs)
-        driver = start(env, "empty", runner, slots=SLOTS, state_directory=directory / "state")
+        driver = start(env, "empty", runner, slots=SLOTS, state_directory=directory / "state", hosts=hosts)
         while not runner.done.wait(0.5):
             if driver.result.done():
                 driver.result.result()

@@ -65,7 +65,7 @@ def run(
             start_new_session=True,
         ) as process,
     ):
-        sampler = _MemorySampler(process.pid) if sample_memory else contextlib.nullcontext(None)
+        sampler = MemorySampler(process.pid) if sample_memory else contextlib.nullcontext(None)
         processor = _ProcessorTime(process.pid)
         try:
             with sampler as memory, processor:
@@ -153,7 +153,7 @@ class _ProcessorTime(_Sampler):
                 self._ticks[pid] = int(fields[11]) + int(fields[12])
 
 
-class _MemorySampler(_Sampler):
+class MemorySampler(_Sampler):
     """Peaks over the Python workers of one program, in bytes, each the greatest of any single worker.
 
     `private` is RSS - shared: what would be freed if the worker ended. `anonymous` leaves out mapped files (LMDB's

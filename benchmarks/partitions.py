@@ -3,7 +3,9 @@
     python benchmarks/partitions.py [rows] [rounds] [rows of PyFlink, 0 to leave it out]
 
 The rows are two columns, a random whole number and a float, in two Parquet files; both sides read them, and look at
-each row of the result. Ours runs two subtasks in one Spark session, with 128 MiB for each sort. DuckDB has two threads
+each row of the result. The memory of our Python workers is that of the run that does not count.
+
+Ours runs two subtasks in one Spark session, with 128 MiB for each sort. DuckDB has two threads
 and 256 MiB, and orders all rows where ours orders each half. The function of mapInArrow is the same object. PyFlink
 sorts in a process function, by a timer at the end; it runs at two sizes, and so does ours, because its start-up takes
 long.
@@ -27,6 +29,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from environments import UnavailableError, prepare
 from figures import Figures, timed
+from measure import MemorySampler
 from pyspark.sql import SparkSession
 
 from penstock.common import Order, WatermarkStrategy
@@ -136,13 +139,19 @@ def sort_of_pyflink(rows: int) -> float:
 
 def compare(
     ours: Callable[[str], Any], theirs: Callable[[str], Any], rounds: int, folder: str, expected: Any
-) -> tuple[float, float, list[float]]:
-    """Run both in turn; return their times in the median, and how many times as fast ours is in each round."""
-    timed(ours, folder, expected)
+) -> tuple[float, float, list[float], int]:
+    """Run both in turn.
+
+    Returns:
+        Their times in the median, how many times as fast ours is in each round, and the private memory of the largest
+        of our Python workers, in bytes.
+    """
+    with MemorySampler(os.getpid()) as memory:
+        timed(ours, folder, expected)
     timed(theirs, folder, expected)
     pairs = [(timed(ours, folder, expected), timed(theirs, folder, expected)) for _ in range(rounds)]
     middles = [median(pair[place] for pair in pairs) for place in range(2)]
-    return *middles, [theirs / ours for ours, theirs in pairs]  # type: ignore[return-value]
+    return middles[0], middles[1], [theirs / ours for ours, theirs in pairs], memory.peaks["private"]
 
 
 def main(rows: int = 20_000_000, rounds: int = 3, flink_rows: int = 200_000) -> int:
@@ -157,10 +166,11 @@ def main(rows: int = 20_000_000, rounds: int = 3, flink_rows: int = 200_000) -> 
             ("sort_partition_batches beside DuckDB", sort_of_ours, sort_of_duckdb, (rows, True), 0.3),
             ("map_partition_batches beside mapInArrow", map_of_ours, map_of_spark, rows, 0.7),
         ):
-            own, other, ratios = compare(ours, theirs, rounds, folder, expected)
+            own, other, ratios, memory = compare(ours, theirs, rounds, folder, expected)
             told = ", ".join(f"{ratio:.2f}" for ratio in ratios)
             value = f"{told} x: {own:.1f} beside {other:.1f} s in the median"
             figures.add(f"{what}, {rows:,} rows", value, f"{bar}", met=median(ratios) >= bar)
+            figures.add("the same, largest Python worker", f"{memory >> 20} MiB private", "1024", met=memory < 1 << 30)
     if flink_rows:
         own = 10 * flink_rows / (sort_of_rows(12 * flink_rows) - sort_of_rows(2 * flink_rows))
         try:

@@ -103,6 +103,7 @@
     │   ├── SplitFetchError                 a source's reader could not fetch
     │   ├── StaleAttemptError               a task that outlived its attempt stopped itself
     │   ├── TableError                      a table that cannot be read or written as the program asks
+    │   ├── TaskRetriedError                Spark ran a task again; the job goes on
     │   ├── TimestampError                  a timestamp, a watermark or a timer is no integer of 64 bits
     │   ├── UnpicklableAccumulatorError     an accumulator that cannot be written to a checkpoint
     │   ├── UnpicklableStateError           a value in keyed state that cannot be written to a checkpoint
@@ -228,6 +229,7 @@ from penstock._errors.run import (
     StaleAttemptError,
     StopIncompleteError,
     StopTimeoutError,
+    TaskRetriedError,
     UnpicklableAccumulatorError,
     UnpicklableStateError,
     UnreadableOutputError,
@@ -360,6 +362,7 @@ __all__ = [
     "StopTimeoutError",
     "SupervisionNoteError",
     "TableError",
+    "TaskRetriedError",
     "TemporaryCheckpointsError",
     "TimestampError",
     "UnclaimedStateError",

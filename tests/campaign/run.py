@@ -161,6 +161,20 @@ def cases(seed: int) -> list[Case]:
         {"PENSTOCK_TEST_LIVES": str(CLUSTER_LIVES), "PENSTOCK_TEST_SEED": str(seed)},
         CLUSTER_LIMIT_S,
     )
+    churn = Case(
+        "cluster-churn",
+        "the same hosts: decommissioning, one failure for a task, speculation, slow executors, a master that starts "
+        "again, a driver that is cut off for a minute: exact, and told",
+        [*pytest, "tests/cluster/test_churn.py"],
+        {"PENSTOCK_TEST_CHURN": "1"},
+        CLUSTER_LIMIT_S,
+    )
+    submitted = Case(
+        "cluster-demo",
+        "the demo by spark-submit on these hosts, killed on the way and resumed: the lines of a run in peace",
+        [*pytest, "tests/cluster/test_demo.py"],
+        {"PENSTOCK_FLIGHTS_CRASH": "1"},
+    )
     staged = [
         Case(
             f"staged-kills-{seed + number}",
@@ -335,6 +349,8 @@ def cases(seed: int) -> list[Case]:
         sigterms,
         spark,
         cluster,
+        churn,
+        submitted,
         batch_tasks,
         matrix,
         *whole,

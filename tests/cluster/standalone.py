@@ -14,7 +14,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -28,11 +27,12 @@ import obstore
 import pyspark
 from tests.fault.processes import descendants
 from tests.services.cache import ServiceError
+from tests.services.process import free_port
 
 from penstock._engine.spark.java import find_java
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from obstore.store import S3Store
 
@@ -111,6 +111,12 @@ class Host:
         below = root / self.own.relative_to("/")
         return sorted(Path("/") / path.relative_to(root) for path in below.rglob("*") if path.is_file())
 
+    def decommission(self) -> None:
+        """Tell the worker that its host will go away; it needs `spark.decommission.enabled`."""
+        for pid in self.processes():
+            if b"deploy.worker.Worker" in _command(pid):
+                os.kill(pid, signal.SIGPWR)
+
     def lose(self) -> None:
         """Lose the host: its processes are killed, and its disk is gone."""
         self.process.send_signal(signal.SIGKILL)
@@ -125,18 +131,19 @@ class Standalone:
     Args:
         hosts: The number of hosts.
         cores: Of each host.
+        settings: Of workers and sessions, beside those of all clusters.
     """
 
-    def __init__(self, hosts: int = 2, cores: int = 1) -> None:
+    def __init__(self, hosts: int = 2, cores: int = 1, settings: Mapping[str, str] | None = None) -> None:
         self._place = Path(tempfile.mkdtemp(prefix="penstock-cluster-"))
         self._count, self._cores = hosts, cores
         #: Each host has its own; and one that all have.
         self.own, self.shared = self._place / "own", self._place / "shared"
         for directory in (self.own, self.shared, self.own / "tmp"):
             directory.mkdir()
-        defaults = "".join(f"{key} {value}\n" for key, value in _SETTINGS.items())
+        defaults = "".join(f"{key} {value}\n" for key, value in {**_SETTINGS, **(settings or {})}.items())
         (self._place / "spark-defaults.conf").write_text(defaults)
-        self.port, self._page = _free_port(), _free_port()
+        self.port, self._page = free_port(), free_port()
         self.hosts: list[Host] = []
         self._made = 0
         self._master: subprocess.Popen[bytes] | None = None
@@ -179,12 +186,16 @@ class Standalone:
             self._master.wait()
             self._master = None
 
-    def add_host(self) -> Host:
-        """Start one more host; `wait_for` waits until its worker has registered."""
+    def add_host(self, cores: int | None = None) -> Host:
+        """Start one more host; `wait_for` waits until its worker has registered.
+
+        Args:
+            cores: Of the host, by default as many as the others have.
+        """
         self._made += 1
         # An address of its own: of an executor at its own address, Spark reads the files and asks for no block.
         name, address = f"host-{self._made}", f"127.0.0.{1 + self._made}"
-        resources = ("--host", address, "--cores", str(self._cores), "--memory", "1g")
+        resources = ("--host", address, "--cores", str(cores or self._cores), "--memory", "1g")
         worker = ("org.apache.spark.deploy.worker.Worker", *resources, "--work-dir", str(self.own / "work"))
         around = [*self._unsharing, "sh", "-c", _HOST, "sh", str(self.own), name]
         process = self._start(name, around, *worker, "--webui-port", "0", self.url, address=address)
@@ -252,13 +263,6 @@ class Standalone:
             "SPARK_LOCAL_IP": _LOOPBACK,
             "TMPDIR": str(self.own / "tmp"),
         }
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind((_LOOPBACK, 0))
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def _command(pid: int) -> bytes:

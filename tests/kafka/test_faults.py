@@ -61,10 +61,9 @@ class Outages:
 
     def stop(self) -> None:
         """Let it stand still."""
-        process = self._server.process
-        assert process is not None
-        process.send_signal(signal.SIGSTOP)
-        self._later(lambda: process.send_signal(signal.SIGCONT))
+        process = self._server.process.pid
+        os.kill(process, signal.SIGSTOP)
+        self._later(lambda: os.kill(process, signal.SIGCONT))
 
     def kill(self) -> None:
         """Kill it."""

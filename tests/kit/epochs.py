@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from penstock._engine.coordinator.checkpoints.inline_state import room
 from penstock._engine.coordinator.checkpoints.snapshots import (
     advance,
     dispatch,
@@ -128,7 +129,9 @@ class Job:
             configuration=self.configuration,
         )
         inputs = edge_statuses(self.snapshot, self.graph, self.acks.values())
-        common = LevelDispatch(self.job_attempt, self.checkpoint_id + 1, 0, inputs=inputs)
+        common = LevelDispatch(
+            *(self.job_attempt, self.checkpoint_id + 1, 0), inputs=inputs, inline_bytes=room(self.snapshot)
+        )
         levels = plan_epoch(self.plan, common, parts, (ANYWHERE,) * self.slots, self.checkpoint_id)
         return EpochPlan(self.checkpoint_id + 1, 1, job, levels, state_directory=self.place / "local")
 

@@ -20,7 +20,7 @@ import pytest
 from tests.fault.processes import Watched, descendants
 from tests.search.conftest import require_servers
 from tests.services import search
-from tests.services.kafka import free_port
+from tests.services.process import free_port
 
 if TYPE_CHECKING:
     from collections import Counter

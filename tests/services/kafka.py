@@ -9,18 +9,14 @@ from __future__ import annotations
 import base64
 import contextlib
 import shutil
-import signal
-import socket
-import subprocess
 import tempfile
-import time
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.services.cache import ServiceError, kept, run
+from tests.services.cache import kept, run
+from tests.services.process import ServerProcess, free_port
 from tests.services.shared import shared
-from tests.services.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -31,8 +27,6 @@ _ARTIFACTS: Final = (
     ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),  # without one the broker logs nothing
 )
 _PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
-#: Longest wait until it answers; a busy machine is slow.
-_PATIENCE_S: Final = 120
 USER, PASSWORD = "writer", "quite-secret-7"
 
 
@@ -61,13 +55,6 @@ def _fetch(directory: Path) -> None:
     run("Fetching Kafka's jars", *maven)
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
-
-
 class KafkaServer:
     """One broker and controller on loopback.
 
@@ -83,8 +70,7 @@ class KafkaServer:
         self._settings = settings or {}
         self._controller, self.port, self.proxied_port, self.sasl_port = (free_port() for _ in range(4))
         self.proxy_port = free_port()
-        self.process: subprocess.Popen[bytes] | None = None
-        self._watch: Watch | None = None
+        self.process = ServerProcess("The Kafka server", self.place)
 
     @property
     def bootstrap(self) -> str:
@@ -92,12 +78,8 @@ class KafkaServer:
 
     def let_go(self) -> dict[str, Any]:
         """Leave it to others to end it, by its number; return what they need to know."""
-        assert self.process is not None
-        assert self._watch is not None
-        self._watch.stop()
-        self.process.returncode = 0
         ports = {"proxied_port": self.proxied_port, "proxy_port": self.proxy_port, "sasl_port": self.sasl_port}
-        return {"bootstrap": self.bootstrap, "pid": self.process.pid, "place": str(self.place), **ports}
+        return {"bootstrap": self.bootstrap, "pid": self.process.let_go(), "place": str(self.place), **ports}
 
     def _java(self, heap_mb: int, *arguments: str | Path) -> list[str | Path]:
         options = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xshare:auto")
@@ -166,32 +148,14 @@ class KafkaServer:
             cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
             tool = ("kafka.tools.StorageTool", "format", "-t", cluster, "-c", self.place / "server.properties")
             run("Making Kafka's directory", *self._java(128, *tool))
-        log_path = self.place / "log"
-        before = log_path.stat().st_size if log_path.exists() else 0
-        with log_path.open("ab") as log:
-            self.process = subprocess.Popen(
-                self._java(384, "kafka.Kafka", self.place / "server.properties"),
-                cwd=self.place,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,  # Ctrl-C is for the tests
-            )
-        self._watch = Watch(self.process.pid, self.place)
-        deadline = time.monotonic() + _PATIENCE_S
-        while b"Kafka Server started" not in log_path.read_bytes()[before:]:
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                msg = f"The Kafka server does not answer:\n{log_path.read_text()[-2000:]}"
-                raise ServiceError(msg)
-            time.sleep(0.05)
+        log = self.process.log
+        before = log.stat().st_size if log.exists() else 0
+        command = self._java(384, "kafka.Kafka", self.place / "server.properties")
+        self.process.start(command, lambda: b"Kafka Server started" in log.read_bytes()[before:])
 
     def kill(self) -> None:
         """Kill it with SIGKILL, as a crash would."""
-        if self.process is not None and self._watch is not None:
-            self._watch.stop()
-            self.process.send_signal(signal.SIGKILL)
-            self.process.wait()
-            self.process = None
+        self.process.end()
 
 
 def _certificate(place: Path) -> Path:

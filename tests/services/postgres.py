@@ -10,25 +10,21 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import psycopg
 from tests.services.cache import ServiceError, kept, run
-from tests.services.watch import Watch
+from tests.services.process import ServerProcess, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _LOCK: Final = Path(__file__).parents[2] / "requirements" / "postgres-server.txt"
 _NAME: Final = "postgresql-18-pgserver-0.6.0"
-#: Longest wait until it answers; a busy machine is slow.
-_PATIENCE_S: Final = 60
 _SETTINGS: Final = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
@@ -119,14 +115,13 @@ class PostgresServer:
         self._settings = {**_SETTINGS, **(settings or {})}
         self._place = Path(tempfile.mkdtemp(prefix="penstock-postgres-"))
         self._place.chmod(0o755)
-        self._data, self._log = self._place / "data", self._place / "log"
+        self._data = self._place / "data"
         shutil.copytree(database / "data", self._data, symlinks=True)
         if self._account:
             for path in (self._data, *self._data.rglob("*")):
                 os.chown(path, self._account["user"], self._account["group"])
-        self.port = _free_port()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._watch: Watch | None = None
+        self.port = free_port()
+        self._process = ServerProcess("PostgreSQL", self._place, "INT")
 
     def __enter__(self) -> Self:
         self.start()
@@ -143,28 +138,10 @@ class PostgresServer:
     def start(self) -> None:
         """Start it, and wait until it answers."""
         settings = {**self._settings, "port": str(self.port)}
-        with self._log.open("ab") as log:
-            process: Any = subprocess.Popen(
-                [
-                    *(self._binaries / "postgres", "-D", self._data),
-                    *(word for name, value in settings.items() for word in ("-c", f"{name}={value}")),
-                ],
-                cwd="/",
-                env={"LC_ALL": "C.UTF-8", "TZ": "UTC", "PATH": os.defpath},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,  # Ctrl-C is for the tests
-                **self._account,
-            )
-        self._process = process
-        self._watch = Watch(process.pid, self._place, "INT")
-        deadline = time.monotonic() + _PATIENCE_S
-        while not self._answers():
-            if process.poll() is not None or time.monotonic() > deadline:
-                msg = f"PostgreSQL does not answer at port {self.port}:\n{self._log.read_text()[-2000:]}"
-                raise ServiceError(msg)
-            time.sleep(0.05)
+        options = (word for name, value in settings.items() for word in ("-c", f"{name}={value}"))
+        command = (self._binaries / "postgres", "-D", self._data, *options)
+        variables = {"LC_ALL": "C.UTF-8", "TZ": "UTC", "PATH": os.defpath}
+        self._process.start(command, self._answers, cwd="/", env=variables, **self._account)
 
     def _answers(self) -> bool:
         try:
@@ -175,24 +152,11 @@ class PostgresServer:
 
     def crash(self) -> None:
         """Kill it with all its processes, as a machine would: it recovers from its log at the next start."""
-        self._end(signal.SIGQUIT)
+        self._process.end(signal.SIGQUIT)
 
     def kill(self) -> None:
         """End it at once, with nothing in memory lost: the next start is quick."""
-        self._end(signal.SIGINT)
-
-    def _end(self, sign: signal.Signals) -> None:
-        process, self._process = self._process, None
-        watch, self._watch = self._watch, None
-        if watch is not None:
-            watch.stop()
-        if process is not None:
-            process.send_signal(sign)
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        self._process.end(signal.SIGINT)
 
     def restart(self) -> None:
         """Crash it and start it again."""
@@ -228,10 +192,3 @@ class PostgresServer:
         """Return what a query finds."""
         with self.connect() as connection:
             return connection.execute(query.encode()).fetchall()
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port

@@ -7,19 +7,15 @@ from __future__ import annotations
 
 import http.client
 import shutil
-import signal
-import socket
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Final, Self
 
 import obstore
 from obstore.store import S3Store
 from tests.services.cache import ServiceError, kept, run
-from tests.services.watch import Watch
+from tests.services.process import ServerProcess, free_port
 
 _MODULE: Final = "github.com/versity/versitygw/cmd/versitygw"
 _VERSION: Final = "v1.8.0"
@@ -27,8 +23,6 @@ _ROOT: Final = Path(__file__).parents[2]
 #: Go as a wheel, for machines that have none.
 _GO_LOCK: Final = _ROOT / "requirements" / "go.txt"
 _USUAL_GO: Final = Path("/usr/local/go/bin/go")
-#: Longest wait until it answers; a busy machine is slow.
-_PATIENCE_S: Final = 60
 
 
 def binary() -> Path:
@@ -70,10 +64,8 @@ class S3Server:
         self._data, self._metadata = self._place / "data", self._place / "metadata"
         self._data.mkdir()
         self._metadata.mkdir()
-        self._log = self._place / "log"
-        self.port = _free_port()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._watch: Watch | None = None
+        self.port = free_port()
+        self._process = ServerProcess("The S3 server", self._place)
 
     def __enter__(self) -> Self:
         self.start()
@@ -112,30 +104,13 @@ class S3Server:
         """Start it, and wait until it answers."""
         keys = ("--access", self.access_key, "--secret", self.secret_key, "--region", self.region)
         files = ("posix", "--sidecar", self._metadata, self._data)  # metadata as files, too: any file system will do
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [self._program, "--port", f"127.0.0.1:{self.port}", *keys, "--quiet", *files],
-                cwd=self._place,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,  # Ctrl-C is for the tests
-            )
-        self._watch = Watch(self._process.pid, self._place)
-        deadline = time.monotonic() + _PATIENCE_S
-        while not self._answers():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                msg = f"The S3 server does not answer at {self.endpoint}:\n{self._log.read_text()[-2000:]}"
-                raise ServiceError(msg)
-            time.sleep(0.05)
+        self._process.start(
+            [self._program, "--port", f"127.0.0.1:{self.port}", *keys, "--quiet", *files], self._answers
+        )
 
     def kill(self) -> None:
         """Kill it with SIGKILL, as a crash would; what it has acknowledged stays."""
-        if self._process is not None and self._watch is not None:
-            self._watch.stop()
-            self._process.send_signal(signal.SIGKILL)
-            self._process.wait()
-            self._process = None
+        self._process.end()
 
     def _answers(self) -> bool:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=2)
@@ -186,10 +161,3 @@ class S3Server:
         for key in self.keys(source):
             obstore.put(here, f"{prefix}/{key}" if prefix else key, bytes(obstore.get(there, key).bytes()))
             obstore.delete(there, key)
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port

@@ -9,17 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import signal
-import subprocess
-import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from urllib.error import URLError
 from urllib.request import Request, urlopen
 
-from tests.services.cache import ServiceError, kept, run
-from tests.services.kafka import free_port
+from tests.services.cache import kept, run
+from tests.services.process import ServerProcess, free_port
 from tests.services.shared import shared
-from tests.services.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,8 +34,6 @@ class Engine(NamedTuple):
 ELASTICSEARCH: Final = Engine("elasticsearch", "7.17.27", "2.17.1")
 OPENSEARCH: Final = Engine("opensearch", "2.19.1", "2.21.0")
 _PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
-#: Longest wait until it answers; a busy machine is slow.
-_PATIENCE_S: Final = 120
 
 _LAUNCHER: Final = """
 import java.nio.file.Files;
@@ -119,8 +113,7 @@ class SearchServer:
         self._engine, self._classes, self._place = engine, classes(engine), place
         self._place.mkdir(parents=True, exist_ok=True)
         self.port, self._transport = port or free_port(), free_port()
-        self.process: subprocess.Popen[bytes] | None = None
-        self._watch: Watch | None = None
+        self._process = ServerProcess(engine.name, place)
 
     @property
     def url(self) -> str:
@@ -159,22 +152,8 @@ class SearchServer:
         options = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
         more = ("-Dio.netty.noUnsafe=true", "-Dlog4j2.disable.jmx=true", f"-Dlog4j2.configurationFile={log4j}")
         where = (f"-Djava.io.tmpdir={self._place}", "-cp", f"{self._classes}:{self._classes}/*")
-        with (self._place / "log").open("ab") as log:
-            self.process = subprocess.Popen(
-                ["java", *options, *more, *where, "Launcher", *(f"{key}={value}" for key, value in settings.items())],
-                cwd=self._place,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,  # Ctrl-C is for the tests
-            )
-        self._watch = Watch(self.process.pid, self._place)
-        deadline = time.monotonic() + _PATIENCE_S
-        while not self._answers():
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                text = (self._place / "log").read_text(errors="replace")
-                raise ServiceError(f"{self._engine.name} does not answer:\n{text[-2000:]}")
-            time.sleep(0.05)
+        words = (f"{key}={value}" for key, value in settings.items())
+        self._process.start(["java", *options, *more, *where, "Launcher", *words], self._answers)
 
     def _answers(self) -> bool:
         try:
@@ -185,19 +164,11 @@ class SearchServer:
 
     def kill(self) -> None:
         """Kill it with SIGKILL, as a crash would."""
-        if self.process is not None and self._watch is not None:
-            self._watch.stop()
-            self.process.send_signal(signal.SIGKILL)
-            self.process.wait()
-            self.process = None
+        self._process.end()
 
     def let_go(self) -> dict[str, Any]:
         """Leave it to others to end it, by its number; return what they need to know."""
-        assert self.process is not None
-        assert self._watch is not None
-        self._watch.stop()
-        self.process.returncode = 0
-        return {"url": self.url, "pid": self.process.pid}
+        return {"url": self.url, "pid": self._process.let_go()}
 
 
 class Cluster:

@@ -30,7 +30,7 @@ from penstock._formats.input_format import InputFormat
 from penstock._shelf import show
 from penstock.common import option_table
 from penstock.common.arguments import text
-from penstock.common.batch_options import BATCH_COMBINE
+from penstock.common.batch_options import BATCH_COMBINE, JOB_RECOVERY
 from penstock.common.config_loading import effective_configuration
 from penstock.common.configuration import Configuration
 from penstock.common.conversion import conversion
@@ -412,19 +412,40 @@ def _check_batch(configuration: Configuration, graph: StreamGraph) -> None:
     """Raise for a batch job that could not run.
 
     Raises:
-        UnsupportedOperationError: A source is unbounded, or the job is to start from a checkpoint or savepoint.
+        UnsupportedOperationError: A source is unbounded, the job is to start from a checkpoint or savepoint, or its
+            operators behind a committer cannot run in stages.
     """
     key = option_table.RUNTIME_MODE.key
     unbounded = [source for source in graph.sources() if not source.bounded]
     if unbounded:
         reason = f"{unbounded[0]} never comes to an end; set {key} to STREAMING, or to AUTOMATIC"
         raise UnsupportedOperationError(f"{key} = BATCH", reason)
+    _check_behind_committers(configuration, graph)
     path = configuration.get(option_table.RECOVERY_PATH)
     if path not in {None, option_table.LATEST}:
         reason = (
             f"batch jobs have no checkpoints and start from the beginning; set {key} to STREAMING to continue from it"
         )
         raise UnsupportedOperationError(f"{option_table.RECOVERY_PATH.key} = {path} with {key} = BATCH", reason)
+
+
+def _check_behind_committers(configuration: Configuration, graph: StreamGraph) -> None:
+    """Raise for operators behind a committer that a batch job cannot run: in stages of their own, behind the commit.
+
+    Raises:
+        UnsupportedOperationError: The job recovers, whose events end with the commit, or they have other input as well.
+    """
+    key, fed = option_table.RUNTIME_MODE.key, set[int]()
+    for node in graph.nodes:
+        behind = [edge.source.id in fed for edge in node.inputs]
+        if node.kind is OperatorKind.COMMITTED and configuration.get(JOB_RECOVERY):
+            operation = f"operators behind the committer of {node.sink_writer} with {JOB_RECOVERY.key}"
+            raise UnsupportedOperationError(operation, f"switch that off, or set {key} to STREAMING")
+        if any(behind) and not all(behind):
+            operation = f"{node}, which is behind a committer and has other input as well, with {key} = BATCH"
+            raise UnsupportedOperationError(operation, f"set {key} to STREAMING")
+        if node.kind is OperatorKind.COMMITTED or any(behind):
+            fed.add(node.id)
 
 
 show("penstock.datastream.stream_execution_environment", StreamExecutionEnvironment)

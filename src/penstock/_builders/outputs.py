@@ -175,22 +175,25 @@ class StreamOutputs(StreamSettings, Generic[T]):
         return None if isinstance(self._type_info, PickledBytesTypeInfo) else self._type_info
 
     def _end_in(self, sink: Sink[Any]) -> StreamNode:
-        """Add a sink with its pre-commit topology, and return its writer."""
+        """Add a sink with its pre-commit and post-commit topologies, and return its writer."""
+        for kind, has_it in (
+            ("pre-commit", isinstance(sink, SupportsPreCommitTopology)),
+            ("post-commit", isinstance(sink, SupportsPostCommitTopology)),
+        ):
+            if has_it and not isinstance(sink, HasCommittables):
+                operation = f"a {kind} topology of {type(sink).__name__}"
+                raise UnsupportedOperationError(operation, "it has no committer; implement SupportsCommitter as well")
+        stream = cast("DataStream[T]", self)
+        if isinstance(sink, SupportsPreCommitTopology):
+            writer = self._add(OperatorKind.SINK_WRITER, "Sink", {"sink": sink, "emits_committables": True})
+            committables = stream._output_of(writer, None)
+            end = checked_stream(sink.add_pre_commit_topology(committables), "add_pre_commit_topology()")
+            end._add(OperatorKind.COMMITTABLES, "Committables", {"sink": sink})
+        else:
+            writer = self._add(OperatorKind.SINK_WRITER, "Sink", {"sink": sink})
         if isinstance(sink, SupportsPostCommitTopology):
-            raise UnsupportedOperationError(
-                f"operators behind the committer of {type(sink).__name__}",
-                "do what they do in a global committer (SupportsGlobalCommitter), which gets all committables of a "
-                "checkpoint in one call, or read what was committed by a source of another job (decision 54 says why)",
-            )
-        if not isinstance(sink, SupportsPreCommitTopology):
-            return self._add(OperatorKind.SINK_WRITER, "Sink", {"sink": sink})
-        if not isinstance(sink, HasCommittables):
-            operation = f"a pre-commit topology of {type(sink).__name__}"
-            raise UnsupportedOperationError(operation, "it has no committer; implement SupportsCommitter as well")
-        writer = self._add(OperatorKind.SINK_WRITER, "Sink", {"sink": sink, "emits_committables": True})
-        committables = cast("DataStream[T]", self)._output_of(writer, None)
-        end = checked_stream(sink.add_pre_commit_topology(committables), "add_pre_commit_topology()")
-        end._add(OperatorKind.COMMITTABLES, "Committables", {"sink": sink})
+            committed = self._pipeline.add_committed("Committed", {"sink": sink}, writer)
+            sink.add_post_commit_topology(stream._output_of(committed, None))
         return writer
 
     def _add(

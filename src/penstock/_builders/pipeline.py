@@ -100,6 +100,12 @@ class Pipeline:
         node = self._node(kind, name, members, (given,), sized_like=source, owner=source.operator())
         return StreamEdge(node, input_index=edge.input_index)
 
+    def add_committed(self, name: str, members: Mapping[str, object], writer: StreamNode) -> StreamNode:
+        """Add the node that gives what a sink has committed; it runs once something reads from it."""
+        node = self._node(OperatorKind.COMMITTED, name, members, (), sized_like=writer)
+        node.sink_writer = writer
+        return node
+
     def add_cache(self, edge: StreamEdge) -> StreamNode:
         """Add a node that reads an edge and stands for it in later jobs; it runs once something reads from it."""
         return self._node(OperatorKind.CACHE, "CacheWrite", {"sink": None}, (edge,), sized_like=edge.source)
@@ -126,7 +132,7 @@ class Pipeline:
             after: The id.
         """
         for node in self._pending:
-            if node.id > after and node is not writer:
+            if node.id > after and node is not writer and node.sink_writer is None:  # else it is of a sink inside
                 node.sink_writer = writer
                 if node.parallelism is None and not node.non_parallel and node.sized_like is None:
                     node.sized_like = writer

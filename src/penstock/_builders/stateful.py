@@ -31,6 +31,7 @@ _STATEFUL: Final = frozenset(
         OperatorKind.COLUMN_WINDOW,
         OperatorKind.CHECKPOINT_PROCESS,
         OperatorKind.COMMITTABLES,
+        OperatorKind.COMMITTED,
     }
 )
 

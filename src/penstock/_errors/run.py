@@ -365,6 +365,22 @@ class ExecutorLostError(JobRunError):
 
 
 @declared
+class TaskRetriedError(JobRunError):
+    """Spark ran a task of an epoch again; the epoch counts, and this stands in the failure history of the job."""
+
+    level: int  #: the level of the task, from 0
+    slot: int  #: its slot
+    host: str  #: where the attempt was that failed
+    reason: str  #: what Spark said
+
+    def __str__(self) -> str:
+        return (
+            f"Spark ran the task of slot {self.slot} in level {self.level} again, after an attempt on {self.host} "
+            f"({self.reason or 'Spark does not say why'}); only one attempt counts"
+        )
+
+
+@declared
 class SparkGoneError(JobRunError):
     """The JVM that Spark ran in has ended, so this process can run no epoch any more."""
 

@@ -148,7 +148,7 @@ def test_a_savepoint_is_a_copy_of_the_next_checkpoint_once_all_of_it_is_committe
     job = Told(*STARTED, ended(2), SNAPSHOTS, ev.ChainEntryStored(), asked)
     for event in (ev.EnumeratorsCalled({}), ended(3, committable=b"x"), SNAPSHOTS):
         job.tell(event)
-    assert job.names(ev.ChainEntryStored()) == "Commit PublishProgress CallEnumerators"
+    assert job.names(ev.ChainEntryStored()) == "Commit SetAlarm PublishProgress CallEnumerators"
     [write] = job.tell(ev.Committed("target"))
     assert isinstance(write, do.WriteSavepoint)
     assert (write.path, write.entry.checkpoint_id, write.is_staged) == ("s", 3, False)

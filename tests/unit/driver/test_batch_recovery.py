@@ -6,17 +6,19 @@ import json
 import logging
 import os
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.kit.clock import Threads
+from tests.kit.clock import CLOCK, Threads
 from tests.unit.driver.test_batch_jobs import Killed, published
 
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
+from penstock._engine.driver.assembly import RuntimeEnvironment, assemble, recovers_from_lost_drivers
 from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.graph.combining import with_combiners
+from penstock._engine.graph.job_graph import JobType
 from penstock._engine.savepoints.leftovers import find_leftovers, remove_leftovers
 from penstock._engine.savepoints.survey import LeftoverKind, LeftoverPlaces
 from penstock.common import Configuration, Encoder, WatermarkStrategy
@@ -170,6 +172,64 @@ def test_finished_vertices_do_not_run_again_and_no_record_is_lost_with_the_drive
     assert driver.view.recovery.repeated_subtasks == 0
 
 
+def figures(driver: Any) -> tuple[int, list[int]]:
+    """Return the number of records of the job, and how many each vertex has read."""
+    return driver.view.progress.records, [sum(part.records_in for part in row) for row in driver.view.subtasks]
+
+
+def test_figures_count_what_was_recovered_once(tmp_path: Path) -> None:
+    places = [tmp_path / name for name in ("whole", "killed", "restarted")]
+    for place in places:
+        place.mkdir()
+    _, _, whole = run(places[0])
+    kill_before_the_last_stage_but_one(places[1])
+    _, _, recovered = run(places[1])
+    driver, loop = driver_of(places[2])
+    perform, is_lost = loop.perform, False
+
+    def losing(instruction: Any) -> None:
+        """Lose a result, so that the driver restarts the job and recovers the rest of it."""
+        nonlocal is_lost
+        if isinstance(instruction, do.RunEpoch) and not is_lost and (3, 0) in instruction.dispatches:
+            next(path for path in places[2].glob("checkpoints/*/results/*") if "-2-0-" in path.name).unlink()
+            is_lost = True
+        perform(instruction)
+
+    loop.perform = losing
+    driver.run(loop)
+    assert driver.view.recovery.repeated_subtasks == 1
+    assert figures(whole)[0] == 10
+    assert figures(recovered) == figures(driver) == figures(whole)
+
+
+@pytest.mark.behaviour(151)
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_a_driver_waits_for_results_until_all_are_there_or_its_time_is_over(tmp_path: Path, comes_back: bool) -> None:
+    kill_before_the_last_stage_but_one(tmp_path)
+    missing = [path for path in tmp_path.glob("checkpoints/*/results/*") if "-2-" in path.name]
+    for path in missing:
+        path.rename(tmp_path / path.name)
+    driver, loop = driver_of(tmp_path, **{"execution.batch.job-recovery.previous-worker.recovery.timeout": "1 h"})
+    perform, looks, statuses = loop.perform, list[int](), set[str]()
+
+    def looking(instruction: Any) -> None:
+        if isinstance(instruction, do.ListPartitions):
+            looks.append(CLOCK.passed_ms())
+            statuses.add(driver.status.name)
+            if comes_back and len(looks) == 3:
+                for path in missing:
+                    (tmp_path / path.name).rename(path)
+        perform(instruction)
+
+    loop.perform = looking
+    CALLS.clear()
+    driver.run(loop)
+    assert published(tmp_path, "sums") == SUMS
+    assert statuses == {"RECONCILING"}
+    waited_ms = looks[-1] - looks[0]
+    assert (waited_ms < 5_000, CALLS["pairs"]) == (True, 0) if comes_back else (waited_ms >= 3_600_000, 10)
+
+
 @pytest.mark.behaviour(145)
 @pytest.mark.parametrize("damage", ["gone", "changed"])
 def test_a_result_that_is_lost_between_two_runs_is_made_again(tmp_path: Path, damage: str) -> None:
@@ -205,6 +265,47 @@ def test_an_older_driver_is_fenced_and_the_younger_one_finishes(tmp_path: Path) 
     assert published(tmp_path, "sums") == SUMS
 
 
+def test_a_fenced_driver_leaves_all_files_to_the_younger_one(tmp_path: Path) -> None:
+    driver, loop = driver_of(tmp_path)
+    perform, left = loop.perform, list[Path]()
+
+    def overtaken(instruction: Any) -> None:
+        is_late = isinstance(instruction, do.RunEpoch) and max(vertex for vertex, _ in instruction.dispatches) == 2
+        if is_late and not left:
+            kill_before_the_last_stage_but_one(tmp_path)  # the younger one
+            left.extend(left_behind(tmp_path))
+        perform(instruction)
+
+    loop.perform = overtaken
+    driver.run(loop)
+    assert isinstance(driver.result.exception(), FencedError)
+    assert set(left) <= set(left_behind(tmp_path))
+    _, _, last = run(tmp_path)
+    assert published(tmp_path, "sums") == SUMS
+    assert last.view.recovery.repeated_subtasks == 0
+
+
+@pytest.mark.behaviour(143)
+def test_a_job_with_recovery_and_no_directory_runs_without_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    graph, configuration = graph_of(tmp_path)
+    configuration.remove_config("execution.checkpointing.dir")
+    threads = Threads()
+    world = RuntimeEnvironment(InProcessEpochRunner(), 2, tmp_path / "state", (), threads, threads)
+    driver, loop = assemble(graph, configuration, None, world)
+    with caplog.at_level(logging.WARNING, "penstock"):
+        driver.run(loop)
+    assert driver.result.exception() is None
+    assert driver.view.recovery is None
+    assert published(tmp_path, "sums") == SUMS
+    [said] = [text for text in caplog.messages if "runs without recovery" in text]
+    assert "execution.checkpointing.dir" in said
+    caplog.clear()
+    assert not recovers_from_lost_drivers(replace(graph, job_type=JobType.STREAMING), configuration)
+    assert "runs in STREAMING mode" in caplog.text
+
+
 @pytest.mark.behaviour(143)
 def test_another_program_is_refused_by_name_and_leaves_everything_as_it_is(tmp_path: Path) -> None:
     _, loop = driver_of(tmp_path)
@@ -227,6 +328,11 @@ def test_another_program_is_refused_by_name_and_leaves_everything_as_it_is(tmp_p
     assert isinstance(error, ChangedProgramError)
     assert "a function of operator 'Map'" in str(error)
     assert sorted(left_behind(tmp_path)) == before
+    driver, loop = driver_of(tmp_path, **{"pipeline.max-parallelism": "16"})  # divides the keys otherwise
+    driver.run(loop)
+    error = driver.result.exception()
+    assert isinstance(error, ChangedProgramError)
+    assert "the max parallelism of operator 'Source: left' (uid 'left') is 16, and was 128" in str(error)
     run(tmp_path, changed="true", **{"penstock.batch.accept-changed-functions": "true"})
     assert published(tmp_path, "sums") == SUMS
 

@@ -172,6 +172,43 @@ def test_a_subtask_that_has_finished_while_others_run_is_stored_without_another_
     assert records[first + 1] == do.RecordJobEvents((), cut=True)
 
 
+def test_a_driver_that_was_away_while_another_one_ended_the_job_and_began_it_anew_is_fenced(tmp_path: Path) -> None:
+    old, later, anew = (store_at(tmp_path, Threads()) for _ in range(3))
+    old.claim(CLAIM)
+    later.claim(do.ClaimJobEvents(JOB, "later", 2, 1))
+    later.close(JOB)  # it has ended the job, and deletes the events
+    answer = anew.claim(do.ClaimJobEvents(JOB, "anew", 4, 4))
+    assert isinstance(answer, ev.JobEventsClaimed)
+    assert answer.events == ()
+    assert [path.name for path in tmp_path.glob("*/events/*")] == ["00000001"]  # as the old driver's own claim
+    old.record(do.RecordJobEvents((event(1),)))
+    old.flush()
+    assert isinstance(old._mailbox.receive(None), ev.JobEventsFenced)
+    anew.record(do.RecordJobEvents((event(2),)))
+    anew.flush()
+    found = store_at(tmp_path, Threads()).claim(do.ClaimJobEvents(JOB, "next", 5, 4))
+    assert isinstance(found, ev.JobEventsClaimed)
+    assert (found.events, found.damage) == ((event(2),), "")
+
+
+@pytest.mark.behaviour(137)
+def test_segments_that_the_storage_lists_late_are_read_and_deleted_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = store_at(tmp_path, Threads())
+    first.claim(CLAIM)
+    for number in range(3):
+        first.record(do.RecordJobEvents((event(number),)))
+        first.flush()
+    for listed in ([], ["00000001", "00000002"], ["00000003"]):
+        monkeypatch.setattr(LocalStorage, "names", lambda _storage, _place, listed=listed: listed)
+        assert stored(tmp_path) == (event(0), event(1), event(2))
+    last = store_at(tmp_path, Threads())
+    last.claim(do.ClaimJobEvents(JOB, "third", 3, 1))
+    last.close(JOB)
+    assert list(tmp_path.glob("*/events/*")) == []
+
+
 @pytest.mark.behaviour(140)
 def test_events_of_a_stage_that_has_ended_are_stored_without_waiting(tmp_path: Path) -> None:
     CALLS.clear()

@@ -468,6 +468,13 @@ def test_partitions_are_those_of_the_subtasks_that_a_stage_runs() -> None:
         assert [sorted(part) for part in partitions(before)] == [list(range(100))]
     assert len(partitions(env.from_source(NumberSequenceSource(1, 100), UNSTAMPED, "numbers"))) == 4
     assert len(partitions(env.from_collection(range(100)).map(int).set_parallelism(3).rebalance())) == 3
+    # What a partitioning has divided stays apart, however little it is.
+    numbers = env.from_collection(range(8)).map(int)
+    assert sorted(partitions(numbers.partition_custom(lambda key, n: key % n, int))) == [[0, 4], [1, 5], [2, 6], [3, 7]]
+    for divided in (numbers.rebalance(), few.rebalance().union(few), numbers.broadcast()):
+        assert len(partitions(divided)) == 4
+    ordered = numbers.rebalance().full_window_partition().sort_partition(int, DESCENDING)
+    assert len(partitions(ordered)) == 4
 
 
 @pytest.mark.behaviour(133)

@@ -16,6 +16,7 @@ from penstock._engine.protocol.paths import finished_path
 from penstock._engine.protocol.signing import seal
 from penstock._engine.storage.opening import open_storage
 from penstock.common import Configuration
+from penstock.errors import CheckpointStorageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +35,7 @@ class PutOff(Threads):
 @pytest.mark.behaviour(138)
 @pytest.mark.parametrize(("interval", "every_ms"), [("1 s", 500), ("10 s", 5_000), ("0 ms", 100)])
 def test_finished_subtasks_are_looked_for_twice_in_an_interval_so_that_they_are_stored_within_it(
-    tmp_path: Path, interval: str, every_ms: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interval: str, every_ms: int
 ) -> None:
     storage, background = open_storage(str(tmp_path), {}), PutOff()
     mailbox = Mailbox(SystemClock())
@@ -66,6 +67,22 @@ def test_finished_subtasks_are_looked_for_twice_in_an_interval_so_that_they_are_
     announce(3, key=b"forged" * 6)
     announce(4, attempt=1)
     assert look() == [0, 1]
+    # What cannot be read now is read later, and what was read before it counts at once.
+    for subtask in (5, 6, 7):
+        announce(subtask)
+    find, unread = storage.find, [finished_path(JOB, RUN, 0, (2, 6), token=7)]
+
+    def failing(path: str, **others: Any) -> bytes | None:
+        if path in unread:
+            unread.remove(path)
+            raise CheckpointStorageError(path, "the store is away")
+        return find(path, **others)
+
+    monkeypatch.setattr(storage, "find", failing)
+    assert look() == [5]
+    assert look() == [6, 7]
     announcements.end()
-    announce(5)
+    announce(8)
     assert look() == []  # the stage has ended
+    announcements.begin(JOB, 0)
+    assert look() == [8]

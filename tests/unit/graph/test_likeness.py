@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import os
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from penstock._engine.graph.likeness import likeness
+from penstock._engine.graph.likeness import likeness, program_digest
 
 ROOT = Path(__file__).parents[3]
 
@@ -90,3 +91,55 @@ def test_the_digest_is_the_same_in_every_process() -> None:
         for seed in ("1", "2")
     }
     assert found == {f"{sample()}\n"}
+
+
+HELPERS = {
+    "settings": "LIMIT = 3\nNAMES = {'a': [1, (2, None)]}\n",
+    "steps": "def clean(n):\n    return n + 1\n",
+    "program": """
+import settings, steps, time
+from steps import clean as imported
+OWN = 4
+BEGUN = [time.time]
+class Base:
+    FLOOR = 0
+    def apply(self, n):
+        return max(n, self.FLOOR)
+class Step(Base):
+    def map(self, n):
+        BEGUN.append(time)
+        return self.apply(n) if n in settings.NAMES else imported(n) * OWN
+def function(n):
+    return steps.clean(n) if n < settings.LIMIT else Step().map(n)
+OTHER = 1
+""",
+}
+
+
+def digest_with(folder: Path, monkeypatch: pytest.MonkeyPatch, old: str = "", new: str = "") -> str:
+    """Return the digest of a function of a program in which something was changed."""
+    monkeypatch.syspath_prepend(str(folder))
+    for name, text in HELPERS.items():
+        (folder / f"{name}.py").write_text(text.replace(old, new) if old else text)
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    importlib.invalidate_caches()
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    return program_digest({"function": importlib.import_module("program").function})
+
+
+def test_the_digest_of_a_program_has_what_its_functions_find_in_the_users_modules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = digest_with(tmp_path, monkeypatch)
+    changes = [
+        ("LIMIT = 3", "LIMIT = 5"),
+        ("(2, None)", "(2, 0)"),
+        ("return n + 1", "return n + 2"),
+        ("OWN = 4", "OWN = 40"),
+        ("FLOOR = 0", "FLOOR = 1"),
+        ("max(n, self", "min(n, self"),
+    ]
+    alike = [change for change in changes if digest_with(tmp_path, monkeypatch, *change) == before]
+    assert alike == []
+    for change in (("OTHER = 1", "OTHER = 2"), ("BEGUN = [", "BEGUN = [1, "), ("def function", "\n\ndef function")):
+        assert digest_with(tmp_path, monkeypatch, *change) == before  # it is not used, no constant, or only moved

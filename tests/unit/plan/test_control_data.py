@@ -25,7 +25,7 @@ from penstock._engine.graph.job_graph import PartitionerKind
 from penstock._engine.operators.batch import watermark_only
 from penstock._engine.plan import dispatches
 from penstock._engine.plan.epoch_plan import EpochPlan
-from penstock._engine.plan.homes import ANYWHERE
+from penstock._engine.plan.homes import ANYWHERE, Homes
 from penstock._engine.plan.levels import build_plan, plan_epoch
 from penstock._engine.protocol.control import (
     HISTORY,
@@ -84,12 +84,13 @@ class ControlData:
         return self.written + self.dispatched + self.rows + self.answers
 
 
-def measure(parallelism: int, news: News = News.NONE) -> ControlData:
+def measure(parallelism: int, news: News = News.NONE, hosts: int = 0) -> ControlData:
     """Measure an epoch of so many subtasks in each level.
 
     Args:
         parallelism: Subtasks of each vertex.
         news: What has become of all senders in the epoch.
+        hosts: The hosts of a cluster, on which the subtasks have their state; one was lost before the epoch.
     """
     random = Random(parallelism)
     job = graph([parallelism] * 3, [(0, 1), (1, 2)])
@@ -111,6 +112,11 @@ def measure(parallelism: int, news: News = News.NONE) -> ControlData:
     }
     common = LevelDispatch(0, CHECKPOINT + 1, 0, inputs=edge_statuses(before, job))
     levels = plan_epoch(build_plan(job), common, parts, (ANYWHERE,) * 3 * parallelism, 0)
+    if hosts:
+        homes, slots = Homes(), [f"host-{slot % hosts}" for slot in range(parallelism)]
+        plan_epoch(build_plan(job), common, parts, slots, 0, homes=homes)
+        slots = [host.replace("host-1", "new") if host == "host-1" else host for host in slots]
+        levels = plan_epoch(build_plan(job), common, parts, slots, 0, homes=homes)
     of_the_run = JobDispatch("0" * 32, "job", "1" * 32, b"p" * (32 << 10), None, "s3://bucket/checkpoints", b"key")
     stored: list[bytes] = []
 
@@ -256,6 +262,12 @@ def test_what_happens_to_all_senders_at_once_needs_no_row_for_each_pair(news: Ne
     quarter = measure(500, news)
     assert quarter.total <= measure(500).total + 3 * 500 * 16
     assert quarter.to_a_task <= measure(500).to_a_task + 16
+
+
+def test_control_data_of_2000_subtasks_that_have_hosts() -> None:
+    large = measure(2_000, News.WATERMARK, hosts=250)
+    assert large.total <= 100_000_000
+    assert large.to_a_task <= 100_000
 
 
 def test_an_epoch_of_few_subtasks_stores_no_dispatches() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from typing import TYPE_CHECKING, Never
 
@@ -18,6 +19,7 @@ from penstock._engine.protocol.control import (
     EdgeStatus,
     JobDispatch,
     LevelDispatch,
+    OperatorRestore,
     SubtaskDispatch,
     TaskDispatch,
 )
@@ -46,6 +48,18 @@ def epoch(**parts: object) -> EpochPlan:
 
 def refuse() -> Never:
     raise AssertionError("nothing is stored")
+
+
+@pytest.mark.parametrize(("size", "stored"), [(100 << 10, False), (200 << 10, True)])
+def test_dispatches_above_256_kb_are_stored_and_tasks_get_their_path(size: int, stored: bool) -> None:
+    plan, files = epoch(), list[bytes]()
+    first = plan.levels[0]
+    restore = {"op-0": OperatorRestore(state=random.Random(1).randbytes(size))}
+    (part, *others), *slots = first.slots
+    first = replace(first, slots=((replace(part, operators=restore), *others), *slots))
+    text = pack(replace(plan, levels=(first, *plan.levels[1:]), store=stored_in(files)))
+    assert bool(files) is stored
+    assert len(text) < (1 << 10 if stored else 256 << 10)
 
 
 @pytest.mark.parametrize("most", [0, 1 << 20], ids=["stored", "inline"])

@@ -1,4 +1,4 @@
-"""What a sink adds to the job around its writers: operators before them, and between them and the committer."""
+"""What a sink adds to the job: operators before its writers, between them and the committer, and behind that."""
 
 from __future__ import annotations
 
@@ -79,14 +79,25 @@ class SupportsPreCommitTopology(ABC, Generic[CommittableT]):
 
 
 class SupportsPostCommitTopology(ABC, Generic[CommittableT]):
-    """A sink with operators behind its committer, as Flink knows it: ``sink_to`` refuses it, and says what to do.
+    """A sink with operators behind its committer, for example to tell others what is published.
+
+    They get each committable once, with its lineage, in an epoch after its commit. A checkpoint comes as a whole; what
+    the committer gave up is left out. A job that ends or is drained runs further epochs, or stages in a batch job,
+    until all is passed on.
 
     Source: org.apache.flink.streaming.api.connector.sink2.SupportsPostCommitTopology.
     """
 
     @abstractmethod
     def add_post_commit_topology(self, committables: Any) -> None:
-        """Add operators to the stream of what was committed; never called here."""
+        """Add operators, and sinks, to the stream of what was committed.
+
+        The stream has no timestamps and watermarks; assign some where the operators need event time. An operator
+        without a name or uid gets one that is made of the sink's.
+
+        Args:
+            committables: The DataStream of CommittableWithLineage, with the parallelism of the sink.
+        """
 
 
 class CheckpointFunction(ABC, Generic[T, OutT]):

@@ -245,6 +245,8 @@ class Committed:
     given_up: tuple[GivenUp, ...] = ()
     #: The metrics of the sink's committers in this run.
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
+    #: The published ones.
+    committed: tuple[Committable, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

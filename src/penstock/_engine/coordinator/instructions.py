@@ -199,6 +199,8 @@ class RunEpoch:
     results: tuple[ResultPartition, ...] | None = None
     #: By vertex that runs fewer subtasks than the job graph says: which receivers each of them reads for.
     bounds: Mapping[int, Bounds] = field(default_factory=dict[int, "Bounds"])
+    #: The most bytes of state that an operator of a subtask may return in its ack; see `LevelDispatch`.
+    inline_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,6 +378,8 @@ class PublishProgress:
     snapshot: JobSnapshot
     #: What was recovered of a batch job; None without recovery.
     recovery: RecoveryView | None = None
+    #: Whether the figures begin anew with these acks, which are all that count.
+    begins: bool = False
 
 
 @dataclass(frozen=True, slots=True)

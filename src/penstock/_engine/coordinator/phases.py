@@ -7,6 +7,7 @@ BACKING_OFF ← TEARDOWN ← (any of these)         SETTLING → FINISHING → R
 RECOVERING → SAVING ← RECORDING                 SAVING → NOTIFYING → FINISHING
                                                 SAVING → RESUMING → TEARDOWN
                                                 FINISHING → CLOSING, where no function listens
+                                                FINISHING → EPOCH, in a batch job with operators behind a committer
 FAILING, CANCELLING ← (any of these)            FAILING, CANCELLING → CLOSING → ENDED
 RECOVERING → RECONCILING → OPENING and EPOCH → SNAPSHOTTING → SETTLING → RECORDING → FINISHING, in a batch job
 """
@@ -143,7 +144,7 @@ _ONWARD: Final[dict[Phase, frozenset[Phase]]] = {
     Phase.SAVING: frozenset({Phase.NOTIFYING, Phase.FINISHING, Phase.RESUMING}),
     Phase.RESUMING: frozenset({Phase.ENDED}),
     Phase.NOTIFYING: frozenset({Phase.FINISHING}),
-    Phase.FINISHING: frozenset({Phase.RELEASING, Phase.CLOSING}),
+    Phase.FINISHING: frozenset({Phase.RELEASING, Phase.CLOSING, Phase.EPOCH}),
     Phase.RELEASING: frozenset({Phase.RELEASING, Phase.CLOSING}),
     Phase.TEARDOWN: frozenset({Phase.BACKING_OFF, Phase.CANCELLING, Phase.ENDED}),
     Phase.BACKING_OFF: frozenset({Phase.RECOVERING, Phase.CANCELLING}),

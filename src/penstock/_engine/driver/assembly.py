@@ -229,7 +229,14 @@ def assemble(
 
 def recovers_from_lost_drivers(graph: JobGraph, configuration: Configuration) -> bool:
     """Tell whether a job recovers from a lost driver; warn where it was asked to, and cannot."""
-    if graph.job_type is not JobType.BATCH or not configuration.get(batch_options.JOB_RECOVERY):
+    if not configuration.get(batch_options.JOB_RECOVERY):
+        return False
+    if graph.job_type is not JobType.BATCH:
+        _log.warning(
+            "Job %r runs in STREAMING mode, in which %s has no effect: set execution.runtime-mode to BATCH, or let the "
+            "job go on from its checkpoints with execution.state-recovery.path: latest",
+            *(graph.name, batch_options.JOB_RECOVERY.key),
+        )
         return False
     if checkpoint_directory(configuration, recovers=True) is not None:
         return True

@@ -92,7 +92,7 @@ class PlanView:
 
 @dataclass(frozen=True, slots=True)
 class SubtaskView:
-    """The figures of a subtask: sums over the accepted epochs of this run."""
+    """The figures of a subtask: sums over the accepted epochs of this run, and over what it has recovered."""
 
     records_in: int = 0
     records_out: int = 0

@@ -90,6 +90,6 @@ def plan_json(graph: JobGraph, descriptions: Mapping[str, str]) -> str:
 
 
 def _pact(operator: OperatorNode) -> str:
-    if operator.kind is OperatorKind.SOURCE:
+    if operator.kind in {OperatorKind.SOURCE, OperatorKind.COMMITTED}:
         return "Data Source"
     return "Data Sink" if operator.kind in _SINKS else "Operator"

@@ -72,6 +72,7 @@ class OperatorKind(StrEnum):
     SINK_WRITER = "sink_writer"  #: sink: Sink, emits_committables: bool (optional)
     CHECKPOINT_PROCESS = "checkpoint_process"  #: function: CheckpointFunction
     COMMITTABLES = "committables"  #: sink: HasCommittables; the end of its pre-commit topology
+    COMMITTED = "committed"  #: sink: HasCommittables; the beginning of its post-commit topology, which the driver feeds
     CACHE = "cache"  #: sink: KeptSink | None; passes the records on, and writes them where there is a sink
     #: type_info: TypeInformation | None, as_text: bool (print: the text of each record; else the records)
     COLLECT = "collect"
@@ -173,6 +174,11 @@ class JobVertex:
         """Whether the vertex reads from a source and has no incoming edge."""
         return self.operators[0].kind is OperatorKind.SOURCE
 
+    @property
+    def is_fed(self) -> bool:
+        """Whether the driver feeds it with what a sink has committed; it has no incoming edge."""
+        return self.operators[0].kind is OperatorKind.COMMITTED
+
     def name_of(self, subtask: int) -> str:
         """Return the name of a subtask for users, with the uids that they have given to its operators."""
         uids = ", ".join(node.uid for node in self.operators if node.explicit_uid)
@@ -203,6 +209,18 @@ class JobGraph:
         """Return the edges out of a vertex, in order of their ids."""
         return [edge for edge in self.edges if edge.source == vertex]
 
+    @property
+    def feeds(self) -> dict[int, tuple[int, ...]]:
+        """By vertex that the driver feeds: the vertices whose committables it gets once they are committed."""
+        found: dict[int, tuple[int, ...]] = {}
+        for vertex in self.vertices:
+            if vertex.is_fed:
+                sink = vertex.operators[0].sink_uid
+                found[vertex.id] = tuple(
+                    one.id for one in self.vertices if any(_commits(node, sink) for node in one.operators)
+                )
+        return found
+
     def follows_its_sender(self, vertex: int) -> bool:
         """Return whether each subtask of a vertex continues one of its senders, so that it runs as many as they do."""
         inputs = self.inputs(vertex)
@@ -214,3 +232,14 @@ class JobGraph:
         for vertex in self.vertices:  # in topological order
             levels.append(max((levels[edge.source] + 1 for edge in self.inputs(vertex.id)), default=0))
         return levels
+
+
+def _commits(node: OperatorNode, sink_uid: str | None) -> bool:
+    """Tell whether an operator's committables are those of a sink."""
+    match node.kind:
+        case OperatorKind.SINK_WRITER:
+            return node.uid == sink_uid
+        case OperatorKind.COMMITTABLES:
+            return node.sink_uid == sink_uid
+        case _:
+            return False

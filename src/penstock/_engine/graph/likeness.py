@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _MAX_DEPTH: Final = 12
 _MAX_VALUES: Final = 5_000
 _LETTERS: Final = 16
+#: The types of constants.
+_SCALARS: Final = frozenset({type(None), bool, int, float, complex, str, bytes})
+_COLLECTIONS: Final = frozenset({tuple, list, set, frozenset})
 
 
 def likeness(members: Mapping[str, object]) -> str:
@@ -38,7 +41,9 @@ def likeness(members: Mapping[str, object]) -> str:
 
 
 def program_digest(members: Mapping[str, object]) -> str:
-    """Return a digest of an operator that also has the code of the user's classes, and of functions that theirs call.
+    """Return a digest of an operator that also has what its functions find in the user's own modules.
+
+    That is the code of classes and functions, and constants: numbers, texts, and collections of them.
 
     Args:
         members: As for `likeness`.
@@ -115,22 +120,41 @@ class _ProgramWalk(_LikenessWalk):
     def _parts(self, value: object) -> Iterator[bytes]:
         yield from super()._parts(value)
         if isinstance(value, type) and self._enters(value):
-            members = vars(value).items()
-            yield from sorted(name.encode() + self.digest(part) for name, part in members if _is_code(part))
+            members = (
+                (name, part) for name, part in vars(value).items() if not name.startswith("__") or callable(part)
+            )
+            yield from sorted(name.encode() + known for name, part in members for known in self._known(part))
             yield from map(self.digest, value.__bases__)
 
     def _parts_of_object(self, value: object) -> Iterator[bytes]:
         yield from super()._parts_of_object(value)
         if isinstance(value, types.FunctionType):
             if self._enters(value):
-                names = sorted(_names(value.__code__) & value.__globals__.keys())
-                yield from (self.digest(part) for part in map(value.__globals__.get, names) if _is_code(part))
+                yield from self._globals(value)
         elif isinstance(value, (staticmethod, classmethod)):
             yield self.digest(cast("Any", value).__func__)
         elif isinstance(value, property):
             yield self.digest(value.fget)
         elif not isinstance(value, (types.MethodType, functools.partial)):
             yield self.digest(type(value))
+
+    def _globals(self, function: types.FunctionType) -> Iterator[bytes]:
+        """Yield what a function finds in its module, and in others of the user's."""
+        names = _names(function.__code__)
+        for name in sorted(names & function.__globals__.keys()):
+            part = function.__globals__[name]
+            if isinstance(part, types.ModuleType) and _is_users(part.__name__):
+                inner = sorted(names & vars(part).keys())
+                yield from (each.encode() + known for each in inner for known in self._known(vars(part)[each]))
+            else:
+                yield from (name.encode() + known for known in self._known(part))
+
+    def _known(self, value: object) -> Iterator[bytes]:
+        """Yield the digest of code or of a constant; nothing for other objects, which may be new in each process."""
+        if _is_code(value):
+            yield self.digest(value)
+        elif _is_constant(value):
+            yield _LikenessWalk().digest(value)  # however large it is, what follows is looked at
 
     def _enters(self, value: Any) -> bool:
         """Tell whether this is the first look at a class or function of the user's own modules."""
@@ -142,6 +166,14 @@ class _ProgramWalk(_LikenessWalk):
 
 def _is_code(value: object) -> bool:
     return isinstance(value, (types.FunctionType, type, staticmethod, classmethod, property))
+
+
+def _is_constant(value: object) -> bool:
+    if isinstance(value, enum.Enum) or type(value) in _SCALARS:
+        return True
+    if type(value) is dict:
+        return all(_is_constant(part) for item in cast("dict[object, object]", value).items() for part in item)
+    return type(value) in _COLLECTIONS and all(map(_is_constant, cast("list[object]", value)))
 
 
 def _names(code: types.CodeType) -> set[str]:

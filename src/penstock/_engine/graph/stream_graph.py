@@ -89,7 +89,13 @@ class StreamNode:
     @property
     def is_named(self) -> bool:
         """Whether the program has given a uid, to this operator or to the sink that it is a part of."""
-        return self.uid is not None or (self.sink_writer is not None and self.sink_writer.uid is not None)
+        return self.uid is not None or (self.sink_writer is not None and self.sink_writer.is_named)
+
+    @property
+    def is_divided(self) -> bool:
+        """Whether a partitioning without keys decides which subtask gets a record."""
+        whole = {PartitionerKind.FORWARD, PartitionerKind.HASH}
+        return any(edge.partitioning is not None and edge.partitioning.kind not in whole for edge in self.inputs)
 
     def __str__(self) -> str:
         return f"{self.name!r} at {self.created_at}"
@@ -118,8 +124,11 @@ class StreamGraph:
         return self.parallelism if node.sized_like is None else self.parallelism_of(node.sized_like)
 
     def sets_parallelism(self, node: StreamNode) -> bool:
-        """Return whether the program has said how many subtasks a node has."""
-        if node.non_parallel or node.parallelism is not None:
+        """Return whether the program has said how many subtasks a node has.
+
+        A partitioning says so where what each receiver gets is a partition.
+        """
+        if node.non_parallel or node.parallelism is not None or (node.full_window and node.is_divided):
             return True
         return node.sized_like is not None and self.sets_parallelism(node.sized_like)
 
@@ -137,4 +146,6 @@ def with_ancestors(nodes: list[StreamNode]) -> list[StreamNode]:
         if node.id not in found:
             found[node.id] = node
             waiting.extend(edge.source for edge in node.inputs)
+            if node.kind is OperatorKind.COMMITTED and node.sink_writer is not None:
+                waiting.append(node.sink_writer)
     return [found[node_id] for node_id in sorted(found)]

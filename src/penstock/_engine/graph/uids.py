@@ -15,6 +15,7 @@ from collections import Counter
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
+from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.protocol.metadata import OperatorPlace, PlaceInput
 from penstock.common.option_table import AUTO_GENERATE_UIDS
 from penstock.errors import ConfigurationError, DuplicateUidError
@@ -38,7 +39,7 @@ def assign_uids(graph: StreamGraph) -> dict[int, str]:
         if node.uid is not None:
             uid = node.uid
         elif node.is_named:
-            uid = _uid_in_sink(node, ranks)
+            uid = _uid_in_sink(node, uids, ranks)
         elif node.stateful and not graph.auto_generate_uids:
             reason = f"operator {node} keeps state and has no uid; give it one with uid(...), or let uids be generated"
             raise ConfigurationError(AUTO_GENERATE_UIDS.key, "false", reason)
@@ -62,7 +63,7 @@ def places_of(graph: StreamGraph, uids: dict[int, str]) -> dict[str, OperatorPla
         uids[node.id]: OperatorPlace(
             node.kind.value,
             node.is_named,
-            tuple(PlaceInput(uids[edge.source.operator().id], edge.input_index, _tag(edge)) for edge in node.inputs),
+            _inputs(node, uids),
             node.name,
             node.likeness,
         )
@@ -71,8 +72,16 @@ def places_of(graph: StreamGraph, uids: dict[int, str]) -> dict[str, OperatorPla
     }
 
 
+def _inputs(node: StreamNode, uids: dict[int, str]) -> tuple[PlaceInput, ...]:
+    if node.kind is OperatorKind.COMMITTED and node.sink_writer is not None:
+        return (PlaceInput(uids[node.sink_writer.id]),)
+    return tuple(PlaceInput(uids[edge.source.operator().id], edge.input_index, _tag(edge)) for edge in node.inputs)
+
+
 def _generated_uid(node: StreamNode, uids: dict[int, str], ranks: Counter[str], given: set[str]) -> str:
     parts = [node.kind.value]
+    if node.kind is OperatorKind.COMMITTED and node.sink_writer is not None:
+        parts.append(uids[node.sink_writer.id])
     for edge in node.inputs:
         # A type declared for an output must not change the uids after it.
         source = edge.source if node.owner is not None else edge.source.operator()
@@ -86,10 +95,15 @@ def _generated_uid(node: StreamNode, uids: dict[int, str], ranks: Counter[str], 
             return uid
 
 
-def _uid_in_sink(node: StreamNode, ranks: Counter[str]) -> str:
-    """Return the uid of an operator of a sink's topology, by the sink's uid."""
-    assert node.sink_writer is not None
-    uid = f"{node.sink_writer.uid}: {node.name}"
+def _uid_in_sink(node: StreamNode, uids: dict[int, str], ranks: Counter[str]) -> str:
+    """Return the uid of an operator of a sink's topology, by the sink's uid; that sink may be inside of another one."""
+    if node.id in uids:
+        return uids[node.id]
+    writer = node.sink_writer
+    assert writer is not None
+    if writer.uid is None:  # operators before a writer come before it
+        uids[writer.id] = _uid_in_sink(writer, uids, ranks)
+    uid = f"{writer.uid or uids[writer.id]}: {node.name}"
     rank = ranks[uid]
     ranks[uid] += 1
     return f"{uid} {rank + 1}" if rank else uid

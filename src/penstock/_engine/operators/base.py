@@ -62,6 +62,8 @@ class EpochContext:
     for_savepoint: bool = False
     #: Sources: the smallest watermark of the others in their alignment group.
     group_watermark: int = MAX_WATERMARK
+    #: The most bytes of state that may be in the ack; what is larger goes to a file.
+    inline_bytes: int = 0
 
 
 @dataclass(slots=True)

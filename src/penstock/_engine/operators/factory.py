@@ -24,6 +24,7 @@ from penstock._engine.operators.column_sort import SortBatchesOperator
 from penstock._engine.operators.column_totals import ColumnPartialsOperator, ColumnTotalsOperator
 from penstock._engine.operators.column_windows import column_window_operator
 from penstock._engine.operators.combine import CombineOperator
+from penstock._engine.operators.committed import CommittedOperator
 from penstock._engine.operators.interval_join import IntervalJoinOperator
 from penstock._engine.operators.map_batches import MapBatchesOperator
 from penstock._engine.operators.partitions import (
@@ -97,6 +98,7 @@ _OPERATORS: Final[dict[str, Callable[..., Operator]]] = {
     "sink_writer": SinkWriterOperator,
     "checkpoint_process": CheckpointProcessOperator,
     "committables": CommittablesOperator,
+    "committed": CommittedOperator,
     "cache": cache_operator,
     "collect": CollectOperator,
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,8 +11,9 @@ from msgspec import UNSET
 from penstock._api.connectors.reader import InputStatus, SourceReader
 from penstock._api.connectors.reader_base.sequential import SequentialSourceReader
 from penstock._engine.operators.alignment import SourceAlignment
-from penstock._engine.operators.base import NOTHING, EpochContext, Operator, OperatorContext, Output
+from penstock._engine.operators.base import NOTHING, EpochContext, OperatorContext, Output
 from penstock._engine.operators.batch import watermark_only
+from penstock._engine.operators.head import InputHead
 from penstock._engine.operators.source_output import EpochReaderOutput
 from penstock._engine.operators.watermarks import TimestampsAndWatermarks, periodic_watermarks
 from penstock._engine.protocol.control import OperatorAck
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from penstock._api.connectors.source import Source
     from penstock._engine.operators.batch import Batch
+    from penstock._engine.operators.head import ReadLimits
     from penstock.metrics.metricbase import MetricGroup
 
 #: The longest wait for a reader without records before its part of the epoch ends. The source waits longer to determine
@@ -42,19 +43,6 @@ if TYPE_CHECKING:
 _PATIENCE_MS = 50
 #: A reader that overrides one of these methods is notified of checkpoints.
 _NOTICES = ("notify_checkpoint_complete", "notify_checkpoint_aborted")
-
-
-@dataclass(slots=True)
-class ReadLimits:
-    """The read limits of one epoch: zero records or bytes mean no limit, and one poll always runs."""
-
-    max_records: int
-    max_bytes: int
-    max_time_ms: int
-
-    def reached(self, records: int, size: int, elapsed_ms: float) -> bool:
-        """Return whether reading has to end."""
-        return elapsed_ms >= self.max_time_ms or (0 < self.max_records <= records) or (0 < self.max_bytes < size)
 
 
 class ReaderContext:
@@ -79,7 +67,7 @@ class ReaderContext:
         self.ends_input = True
 
 
-class SourceOperator(Operator):
+class SourceOperator(InputHead):
     """Runs a source's reader for the share of an epoch that the driver allots."""
 
     #: No user function could emit to a side output here.
@@ -92,12 +80,9 @@ class SourceOperator(Operator):
         #: The longest idleness downstream of the source, 0 without any. An epoch waits that long for a source without
         #: records, within its read limits.
         self.idleness_behind_ms = 0
-        #: Whether an operator or edge after the source takes columns.
-        self.takes_batches = False
         self._quiet_since_ms = 0.0
         self._starts = False
         self.reader: SourceReader[Any, Any] | None = None
-        self.ended = False
         self.more_available = False
         self._no_more_splits = False
         self._wants_notification = False
@@ -195,12 +180,7 @@ class SourceOperator(Operator):
         self.reader.add_splits(splits)
 
     def read(self, limits: ReadLimits, size: Callable[[], int]) -> Iterator[Output]:
-        """Poll the reader and yield its batches until the limits are reached or no input is left.
-
-        Args:
-            limits: The limits of the epoch.
-            size: Returns the encoded bytes of all yielded records.
-        """
+        """Poll the reader and yield its batches."""
         output, passed_ms = self._output, self.context.task_clock.passed_ms
         start = passed_ms()
         output.begin_epoch(limits.max_records)

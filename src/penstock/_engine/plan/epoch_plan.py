@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock._engine.protocol.control import JobDispatch, LevelDispatch
+    from penstock.errors import TaskRetriedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,8 @@ class EpochOutcome:
     failures: tuple[TaskFailure, ...]
     #: The log lines of user functions.
     log: tuple[LogLine, ...] = ()
+    #: What Spark says about tasks of the epoch that it has run again.
+    retries: tuple[TaskRetriedError, ...] = ()
 
     @staticmethod
     def of_rows(rows: Iterable[tuple[int, bytes]]) -> EpochOutcome:

@@ -147,7 +147,7 @@ def plan_epoch(
             slots=tuple(_rotated(_share_time(slot), rotation) for slot in slots_of_level),
             widths=widths,
             running=ranges,
-            placed=placed,
+            placed={vertex: slots for vertex, slots in placed.items() if vertex in _reached(plan, level)},
             hosts=seats[level].hosts if seats else (),
             ending=ending,
             inputs={
@@ -158,6 +158,12 @@ def plan_epoch(
         )
         for level, slots_of_level in enumerate(by_slot)
     )
+
+
+def _reached(plan: ExecutionPlan, level: int) -> set[int]:
+    """Return the vertices to which rows pass through or leave a level."""
+    level_of = plan.level_of
+    return {edge.target for edge in plan.graph.edges if level_of[edge.source] <= level < level_of[edge.target]}
 
 
 def plan_stage(
@@ -194,17 +200,18 @@ def plan_stage(
 def _ending(
     plan: ExecutionPlan, stop: StopMode, dispatches: Mapping[tuple[int, int], SubtaskDispatch]
 ) -> dict[int, list[int]]:
-    """Return by vertex the subtasks that end with an epoch: all in a drain, else those without a live sender."""
+    """Return by vertex the subtasks that end with an epoch: sources in a drain, and those without a live sender."""
     going_on: dict[int, list[int]] = {vertex.id: [] for vertex in plan.graph.vertices}
     for (vertex, subtask), part in sorted(dispatches.items()):
         if not part.is_notification:
             going_on[vertex].append(subtask)
-    if stop is StopMode.DRAIN:
-        return {vertex: subtasks for vertex, subtasks in going_on.items() if subtasks}
     ending: dict[int, list[int]] = {}
     for vertex in chain.from_iterable(plan.levels):
         running = going_on[vertex]
-        if plan.graph.vertices[vertex].is_source:
+        head = plan.graph.vertices[vertex]
+        if head.is_source and stop is StopMode.DRAIN:
+            going_on[vertex] = []
+        elif head.is_source or head.is_fed:
             going_on[vertex] = [subtask for subtask in running if not dispatches[vertex, subtask].ends]
         else:
             fed = _fed(plan, vertex, going_on)

@@ -24,6 +24,8 @@ class BatchProgram:
     names: dict[str, str]
     #: The id of the first takeover of this attempt at the job: events of takeovers before it do not count.
     first: int = 0
+    #: By vertex: the number of key groups, by which results are divided; empty in older entries.
+    max_parallelism: tuple[int, ...] = ()
 
     def difference(self, before: BatchProgram, *, accept_changed_functions: bool) -> str:
         """Return how this program differs from the one that has begun the job, a clause; "" if it does not.
@@ -41,6 +43,10 @@ class BatchProgram:
             if then != now:
                 name = self.names[now[0][0]]
                 return f"the vertex of operator {name!r} (uid {now[0][0]!r}) has other operators or another parallelism"
+        for place, (then, now) in enumerate(zip(before.max_parallelism, self.max_parallelism, strict=False)):
+            if then != now:
+                uid = self.vertices[place][0][0]
+                return f"the max parallelism of operator {self.names[uid]!r} (uid {uid!r}) is {now}, and was {then}"
         if before.edges != self.edges:
             other = next((now for now in self.edges if now not in before.edges), "their order")
             return f"the connections between operators differ ({other})"

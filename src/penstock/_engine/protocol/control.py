@@ -225,7 +225,7 @@ class LevelDispatch:
     #: The ranges of running subtasks, by vertex. With the widths they determine the slot of each subtask, unless it is
     #: placed.
     running: dict[int, tuple[tuple[int, int], ...]] = field(default_factory=dict[int, tuple[tuple[int, int], ...]])
-    #: On a cluster of several hosts: by vertex, the slot of each running subtask.
+    #: On a cluster of several hosts: by vertex that rows go to from here, the slot of each running subtask.
     placed: dict[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
     #: For the driver: the host that is to run each slot, see `plan.homes`; nothing where Spark chooses.
     hosts: tuple[str, ...] = ()
@@ -244,6 +244,9 @@ class LevelDispatch:
     #: For a stage: by vertex that runs fewer subtasks than the job graph says, which receivers each of them reads for
     #: (`plan.bounds`).
     bounds: dict[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
+    #: The most bytes of state that each operator of a subtask may return in its ack, for the metadata; what is larger
+    #: goes to a file.
+    inline_bytes: int = 0
 
     def ending_subtasks(self, vertex: int) -> set[int]:
         """Return the subtasks of a vertex that are expected to end with this epoch."""
@@ -372,6 +375,8 @@ class SubtaskAck:
     #: The host that it ran on, and the bytes of state that it read there from checkpoints.
     host: str = ""
     restored_bytes: int = 0
+    #: Spark's number of the attempt at its task, from 0, where it is not the first.
+    task_attempt: int | UnsetType = UNSET
 
     @property
     def listeners(self) -> tuple[str, ...]:

@@ -19,7 +19,6 @@ import msgspec
 
 from penstock._engine.protocol.control import SubtaskAck, encode
 from penstock._engine.protocol.decoders import msgpack_decoder
-from penstock._engine.protocol.metadata import ReaderMessages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,6 +39,8 @@ class SegmentHeader(msgspec.Struct, frozen=True):
     #: its owner.
     run_id: str
     takeover: int
+    #: The number of the segment with the first events of the log that this one continues; 0 if it is not known.
+    begins: int = 0
 
 
 class CoordinatorSnapshot(msgspec.Struct, frozen=True):
@@ -51,8 +52,8 @@ class CoordinatorSnapshot(msgspec.Struct, frozen=True):
     version: int
     #: By subtask: the events with the splits that it has been assigned so far.
     assigned: dict[int, tuple[bytes, ...]]
-    #: The events of readers that the enumerator has not seen.
-    unseen: tuple[ReaderMessages, ...] = ()
+    #: By subtask: of how many of its runs the enumerator has seen the events.
+    seen: dict[int, int] = {}
 
 
 class ExecutionJobVertexInitializedEvent(msgspec.Struct, frozen=True, tag="initialized"):
@@ -209,37 +210,78 @@ class EventLog:
     events: tuple[JobEvent, ...]
     #: Why the replay stops before the end of the log; "" if it does not.
     damage: str = ""
+    #: The number of the segment with the first events; 0 without any.
+    begins: int = 0
 
 
 def read_log(segments: Iterable[tuple[int, Segment]], first: int) -> EventLog:
     """Return the events of a log in their order.
 
     A torn record ends the part of its run. It is damage if the same run has gone on behind it, and so is a missing
-    number: what follows may build on what is lost.
+    number: what follows may build on what is lost. A segment of an older takeover than the one before it is of a fenced
+    driver, and does not count.
 
     Args:
         segments: The segments by number, rising.
         first: The id of the takeover since which events count.
     """
-    events: list[JobEvent] = []
-    damage, run_id, torn_run, last = "", "", "", None
+    reading, has_begun = _LogReading(first), False
     for number, segment in segments:
+        # Before it are those of an earlier attempt at the job.
+        has_begun = has_begun or (segment.header is not None and segment.header.takeover >= first)
+        if has_begun:
+            reading.add(number, segment)
+    return reading.log
+
+
+class _LogReading:
+    """Reads the segments of a log, one after the other."""
+
+    def __init__(self, first: int) -> None:
+        self._events: list[JobEvent] = []
+        self._damage = self._torn_run = ""
+        self._last = 0
+        self._takeover = first
+        #: The segment with the first events, and the one that it is by the headers.
+        self._begins = self._expected = 0
+        self._has_base = False
+
+    @property
+    def log(self) -> EventLog:
+        """What was read."""
+        expected = self._expected
+        if expected and self._begins > expected and not self._has_base:
+            return EventLog((), f"segment {expected}, with which the events begin, is missing or damaged")
+        return EventLog(tuple(self._events), self._damage, self._begins)
+
+    def add(self, number: int, segment: Segment) -> None:
+        """Read a segment."""
         header = segment.header
-        if last is None and (header is None or header.takeover < first):
-            continue  # of an earlier attempt at the job
-        if any(isinstance(event, LogBaseEvent) for event in segment.events):
-            events.clear()
-            damage = torn_run = ""
-        elif last is not None and number != last + 1:
-            damage = damage or f"segment {last + 1} is missing"
-        elif header is not None and header.run_id == torn_run:
-            damage = damage or f"segment {last} is cut short"
-        last, run_id = number, run_id if header is None else header.run_id
-        if damage:
-            continue
-        events += [event for event in segment.events if not isinstance(event, LogBaseEvent)]
+        is_fenced = header is not None and header.takeover < self._takeover
+        if not is_fenced and any(isinstance(event, LogBaseEvent) for event in segment.events):
+            self._events.clear()
+            self._damage, self._torn_run, self._begins, self._has_base = "", "", number, True
+        else:
+            self._damage = self._damage or self._damage_before(number, header)
+        self._last = number
+        if is_fenced:
+            return
+        if header is not None:
+            self._takeover, self._expected = header.takeover, header.begins
+        if not self._damage:
+            self._take(number, segment)
+
+    def _damage_before(self, number: int, header: SegmentHeader | None) -> str:
+        if self._last and number != self._last + 1:
+            return f"segment {self._last + 1} is missing"
+        if header is not None and header.run_id == self._torn_run:
+            return f"segment {self._last} is cut short"
+        return ""
+
+    def _take(self, number: int, segment: Segment) -> None:
+        self._begins = self._begins or (number if segment.events else 0)
+        self._events += [event for event in segment.events if not isinstance(event, LogBaseEvent)]
         if segment.end is SegmentEnd.DAMAGED:
-            damage = f"segment {number} is damaged after {len(segment.events)} events"
-        elif segment.end is SegmentEnd.TORN:
-            torn_run = run_id
-    return EventLog(tuple(events), damage)
+            self._damage = f"segment {number} is damaged after {len(segment.events)} events"
+        elif segment.end is SegmentEnd.TORN and segment.header is not None:
+            self._torn_run = segment.header.run_id

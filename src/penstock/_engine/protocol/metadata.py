@@ -269,6 +269,9 @@ class JobSnapshot:
     places: dict[str, OperatorPlace] | UnsetType = UNSET
     #: The committables that sinks have given up in all runs of the job.
     given_up: tuple[GivenUp, ...] | UnsetType = UNSET
+    #: What is committed and not passed on yet to operators behind the committer, oldest first; the uids are those of
+    #: the operators that pass it on.
+    committed: tuple[OutstandingCommit, ...] | UnsetType = UNSET
 
     @property
     def finished(self) -> bool:

@@ -25,6 +25,7 @@ def epoch_context(dispatch: SubtaskDispatch, task: TaskDispatch, uid: str, token
         write_all=dispatch.write_all,
         for_savepoint=dispatch.for_savepoint,
         group_watermark=dispatch.group_watermark,
+        inline_bytes=task.level.inline_bytes,
         # Without a history the job has just started from that checkpoint: it did not complete in this run.
         notify_complete=dispatch.completed_checkpoint if dispatch.history else 0,
         notify_aborted=task.level.checkpoint_id if _runs_again(task.level) and not dispatch.is_notification else 0,

@@ -9,6 +9,8 @@ import socket
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from msgspec import UNSET
+
 from penstock._engine.plan.dispatches import unpack
 from penstock._engine.plan.levels import placement
 from penstock._engine.protocol.control import UNHEARD, ChannelClosing, JobDispatch, StopMode, decode, encode
@@ -39,9 +41,16 @@ _GC_THRESHOLDS: Final = (200_000, 20, 50)
 
 
 class LevelTask:
-    """One attempt at one slot of one level."""
+    """One attempt at one slot of one level.
 
-    def __init__(self, dispatch: TaskDispatch, cache: WorkerCache) -> None:
+    Args:
+        dispatch: The dispatch of the task.
+        cache: The subtasks and plans that the worker keeps between epochs.
+        attempt: Spark's number of the attempt, from 0.
+    """
+
+    def __init__(self, dispatch: TaskDispatch, cache: WorkerCache, attempt: int = 0) -> None:
+        self._attempt = attempt or UNSET
         self._task = dispatch
         self._dispatch = dispatch.level
         self._slot = dispatch.slot
@@ -109,11 +118,16 @@ class LevelTask:
                 edge.begin_epoch(self._rows, self._token, slots, told)
             for _ in runtime.begin_epoch(part, task, self._token):
                 yield from self._ready()
-        if dispatch.level == 0 and dispatch.stop is StopMode.NO:
-            for runtime in self._subtasks.values():
+        if dispatch.level == 0:
+            for runtime in self._readers():
                 self._turn_to(runtime)
                 for _ in runtime.read_source():
                     yield from self._ready()
+
+    def _readers(self) -> list[SubtaskRuntime]:
+        """Return the subtasks that have input of their own; nothing is read from outside before a stop."""
+        is_last = self._dispatch.stop is not StopMode.NO
+        return [runtime for runtime in self._subtasks.values() if runtime.vertex.is_fed or not is_last]
 
     def _notify(self, runtime: SubtaskRuntime, notification: SubtaskDispatch) -> None:
         """Notify a subtask of its last checkpoint, and close it."""
@@ -145,7 +159,8 @@ class LevelTask:
                 yield from self._ready()
         for runtime in self._subtasks.values():
             self._turn_to(runtime)
-            self._tell_driver(PayloadKind.ACK, encode(replace(runtime.acknowledge(), host=socket.gethostname())))
+            ack = replace(runtime.acknowledge(), host=socket.gethostname(), task_attempt=self._attempt)
+            self._tell_driver(PayloadKind.ACK, encode(ack))
             yield from self._ready()
         self._close_channels()
         for target in list(self._subtasks):  # a finished subtask is closed when the checkpoint is complete
@@ -287,6 +302,7 @@ def run_level(
     *,
     cache: WorkerCache = CACHE,
     storage_options: Mapping[str, str] | None = None,
+    attempt: int = 0,
 ) -> Iterator[pa.RecordBatch]:
     """Run one slot of one level of an epoch, or of a stage; a Spark task calls it.
 
@@ -297,6 +313,7 @@ def run_level(
         batches: Rows of the level above; ignored for level 0.
         cache: The subtasks and plans that the worker keeps between epochs.
         storage_options: The options of the checkpoint storage; connectors reach object stores by them, too.
+        attempt: Spark's number of the attempt at the task, from 0.
     """
     gc.set_threshold(*_GC_THRESHOLDS)
     run = decode(job, JobDispatch)
@@ -304,7 +321,7 @@ def run_level(
     dispatch = unpack(dispatches, run, place, lambda: cache.storage(run).read_range)
     with reaching_stores_by(storage_options):
         if dispatch.level.results is None:
-            yield from LevelTask(dispatch, cache).run(batches)
+            yield from LevelTask(dispatch, cache, attempt).run(batches)
         else:
             yield from StageTask(dispatch, cache).run()
 

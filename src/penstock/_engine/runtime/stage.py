@@ -85,7 +85,7 @@ class StageTask:
             edge.begin_epoch(result, self._token, dict.fromkeys(edge.targets, 0), None)
         for _ in runtime.begin_epoch(part, task, self._token):
             pass
-        if runtime.vertex.is_source:
+        if runtime.vertex.is_source or runtime.vertex.is_fed:
             for _ in runtime.read_source():
                 pass
             sums: dict[int, int] = {}

@@ -18,8 +18,9 @@ from penstock._engine.operators.batch import RowBatch, watermark_only
 from penstock._engine.operators.clocks import InputClock, ProcessingClock
 from penstock._engine.operators.columns import ColumnBatch
 from penstock._engine.operators.context import EngineRuntimeContext
+from penstock._engine.operators.head import InputHead, ReadLimits
 from penstock._engine.operators.side_outputs import parted
-from penstock._engine.operators.source import ReadLimits, SourceOperator
+from penstock._engine.operators.source import SourceOperator
 from penstock._engine.plan.bounds import subtasks_of
 from penstock._engine.protocol.control import ENDED, OperatorAck, ReadingTime, SubtaskAck
 from penstock._engine.protocol.rows import MAX_WATERMARK, subtask_target
@@ -241,7 +242,7 @@ class SubtaskRuntime:
     def read_source(self) -> Iterator[None]:
         """Run the source at the head for its share of the epoch."""
         head = self._nodes[0].operator
-        assert isinstance(head, SourceOperator)
+        assert isinstance(head, InputHead)
         dispatch = self._dispatch
         head.ended = head.ended or dispatch.ends  # a new reader has not been told of the end of its input
         limits = ReadLimits(dispatch.max_records, dispatch.max_bytes, dispatch.max_time_ms)
@@ -287,14 +288,14 @@ class SubtaskRuntime:
         """Fire due timers; where all input has ended, finish the operators in the order of FLIP-147.
 
         Args:
-            drain: Whether the job ends with this epoch, and with it all input.
+            drain: Whether the job is drained, which ends the input of its sources.
         """
         start = time.perf_counter()
         yield from self._on_processing_time()
         head = self._nodes[0].operator
-        if isinstance(head, SourceOperator):
-            self._awaits_end = head.ended and self._plan.announces_ends
-            self._finished = drain or self._dispatch.ends or (head.ended and not self._awaits_end)
+        if isinstance(head, InputHead):
+            self._awaits_end, drains = head.ended and self._plan.announces_ends, drain and self.vertex.is_source
+            self._finished = drains or self._dispatch.ends or (head.ended and not self._awaits_end)
             if self._finished:
                 yield from self._push(0, watermark_only(MAX_WATERMARK), 0)
         else:

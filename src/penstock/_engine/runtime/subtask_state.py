@@ -94,17 +94,21 @@ class SubtaskState:
             data = store.delta(epoch.checkpoint_id, epoch.token)
         if data is None:
             return None
-        path = self._put(uid, data, epoch) if len(data) > self._inline_bytes else None
+        path = self._put(uid, data, epoch) if len(data) > self._limit(epoch) else None
         kind = "snapshot" if epoch.full_snapshot else "delta"
         return store.describe(data, kind, epoch.checkpoint_id, epoch.token, path)
 
     def save_operator(self, uid: str, data: bytes, parts: tuple[StatePart, ...], epoch: EpochContext) -> StateHandle:
         """Write a file of operator state into the checkpoint."""
-        limit = self._inline_bytes
+        limit = self._limit(epoch)
         if any(part.mode is StateMode.UNION for part in parts):
             limit = min(limit, _INLINE_UNION_BYTES)
         path = self._put(uid, data, epoch, suffix=".operator") if len(data) > limit else None
         return describe(data, parts, epoch.checkpoint_id, epoch.token, path)
+
+    def _limit(self, epoch: EpochContext) -> int:
+        """Return the most bytes of a file that is in the ack."""
+        return min(self._inline_bytes, epoch.inline_bytes)
 
     def with_outputs_outside(self, uid: str, ack: OperatorAck, epoch: EpochContext) -> OperatorAck:
         """Move large outputs into a file in the storage."""

@@ -10,6 +10,8 @@ import uuid
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from msgspec import UNSET
+
 from penstock._engine.coordinator.checkpoints.snapshots import with_renamed_sender
 from penstock._engine.coordinator.restore.places import renamed
 from penstock._engine.protocol.metadata import (
@@ -18,6 +20,7 @@ from penstock._engine.protocol.metadata import (
     JobSnapshot,
     OperatorMetadata,
     OperatorSubtaskState,
+    OutstandingCommit,
     VertexMetadata,
     VertexSubtaskState,
 )
@@ -147,6 +150,7 @@ class Draft:
             uid: OperatorDraft(operator) for uid, operator in snapshot.operators.items()
         }
         self._outstanding = list(snapshot.outstanding)
+        self._committed = list(snapshot.committed or ())
         self._places = snapshot.places
         self._given_up = snapshot.given_up
         self.job_id: str = uuid.uuid4().hex if located is None else located.entry.job_id
@@ -175,6 +179,13 @@ class Draft:
                 "stop it again, then drop the operator"
             )
             raise SavepointChangeError(self._path, reason)
+        left = sum(len(commit.committables) for commit in self._committed if commit.uid == uid)
+        if left:
+            reason = (
+                f"operator {uid!r} has {left} committables that it has not passed on yet to the operators behind their "
+                "committer. Start the job from it and stop it again, or drain it, then drop the operator"
+            )
+            raise SavepointChangeError(self._path, reason)
         del self.operators[uid]
         self._replace_in_vertices(uid, ())
 
@@ -193,9 +204,8 @@ class Draft:
             replace(vertex, inputs=tuple(with_renamed_sender(text, uid, new_uid) for text in vertex.inputs))
             for vertex in self._vertices
         ]
-        self._outstanding = [
-            replace(commit, uid=new_uid) if commit.uid == uid else commit for commit in self._outstanding
-        ]
+        self._outstanding = _renamed(self._outstanding, uid, new_uid)
+        self._committed = _renamed(self._committed, uid, new_uid)
 
     def _replace_in_vertices(self, uid: str, by: tuple[str, ...]) -> None:
         changed: list[VertexMetadata] = []
@@ -225,5 +235,16 @@ class Draft:
             nonce=secrets.token_hex(8),
             created_ms=now_ms,
             penstock_version=penstock_version,
-            snapshot=JobSnapshot(tuple(self._vertices), placed, tuple(self._outstanding), self._places, self._given_up),
+            snapshot=JobSnapshot(
+                tuple(self._vertices),
+                placed,
+                tuple(self._outstanding),
+                self._places,
+                self._given_up,
+                tuple(self._committed) or UNSET,
+            ),
         )
+
+
+def _renamed(commits: list[OutstandingCommit], uid: str, new_uid: str) -> list[OutstandingCommit]:
+    return [replace(commit, uid=new_uid) if commit.uid == uid else commit for commit in commits]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import logging
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -24,6 +24,7 @@ from penstock._engine.plan.epoch_plan import EpochOutcome, EpochProgress
 from penstock._engine.plan.homes import ANYWHERE
 from penstock._engine.protocol.control import encode
 from penstock._engine.spark.places import first_level, next_level, numbers, towards
+from penstock._engine.spark.retries import retries_of
 from penstock._engine.spark.session import worker_error
 from penstock._engine.spark.shipping import in_workers_of, is_local
 from penstock._engine.spark.workers import close_at_exit, closing_tasks, patience, spare_modules, with_others
@@ -84,10 +85,19 @@ def collect(frame: DataFrame) -> Iterator[tuple[int, bytes]]:
     """
     rows = cast("Any", frame)._jdf.collectAsList()
     for first in range(0, size := rows.size(), _ANSWERS_AT_ONCE):
-        text: str = rows.subList(first, min(size, first + _ANSWERS_AT_ONCE)).toString()
-        for answer in text.strip("[]").split("], ["):
-            kind, _, payload = answer.partition(" ")
-            yield int(kind), base64.b64decode(payload)
+        yield from answers_in(rows.subList(first, min(size, first + _ANSWERS_AT_ONCE)).toString())
+
+
+def answers_in(text: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the answers in the JVM's text of a list of rows.
+
+    Example:
+        >>> list(answers_in("[[1 eA==], [2 eQ==]]"))
+        [(1, b'x'), (2, b'y')]
+    """
+    for answer in text.strip("[]").split("], ["):
+        kind, _, payload = answer.partition(" ")
+        yield int(kind), base64.b64decode(payload)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +121,8 @@ def _task(level: int, run: _Run, batches: Iterator[pa.RecordBatch]) -> Iterator[
     context = TaskContext.get()
     assert context is not None
     dispatches = checked_dispatches(context.getLocalProperty(_DISPATCHES))
-    place = level, context.partitionId()
-    yield from run_level(run.job, dispatches, place, batches, storage_options=run.storage_options)
+    place, attempt = (level, context.partitionId()), context.attemptNumber()
+    yield from run_level(run.job, dispatches, place, batches, storage_options=run.storage_options, attempt=attempt)
     spare_modules()
     for _ in batches:  # Spark keeps a Python worker for the next epoch only if its input was read to the end
         pass
@@ -203,6 +213,7 @@ class SparkEpochRunner:
             _logger.debug("Spark lost an epoch", exc_info=True)
             raise _loss(error) from None
         outcome = EpochOutcome.of_rows(rows)
+        outcome = replace(outcome, retries=retries_of(context, group, outcome.acks))
         _log(outcome.log)
         self._keeps = not plan.releases or bool(outcome.failures)
         return outcome

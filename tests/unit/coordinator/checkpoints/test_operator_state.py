@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock._engine.coordinator.checkpoints.inline_state import spill
 from penstock._engine.coordinator.checkpoints.operator_state import VisibleState, redistribute
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
-from penstock._engine.coordinator.epochs.job_state import _spill
 from penstock._engine.protocol.metadata import JobSnapshot, OperatorMetadata, OperatorSubtaskState
 from penstock._engine.protocol.state_handle import Lineage, StateHandle, StateMode, StatePart
 
@@ -100,7 +100,7 @@ def test_inline_state_of_both_kinds_moves_to_files_of_its_own_when_it_is_too_muc
     keyed = replace(lists, kind="delta", inline=b"k" * (3 << 19), key_groups=(0, 127), parts=())
     subtasks = (OperatorSubtaskState((keyed,), operator_state=(lists,)),)
     before = JobSnapshot((), {"uid": OperatorMetadata("Map", 0, 1, 128, subtasks)})
-    after, files = _spill(before, "job", 7)
+    after, files = spill(before, "job", 7)
     assert sorted(data[:1] for _, data in files) == [b"k", b"l"]
     assert state_files(after) == {path for path, _ in files}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.commits.commits import CommitLedger, CommitScheduler
 from penstock._engine.coordinator.context import CoordinatorContext
 from penstock._engine.coordinator.phases import Phase
+from penstock._engine.protocol.clocks import Moment
 from penstock._engine.protocol.metadata import Committable, OutstandingCommit
 
 COMMITS = [("a", 2), ("b", 2), ("a", 3)]
@@ -22,17 +24,20 @@ class Commits:
 
     def __init__(self) -> None:
         self.context, self.errors = CoordinatorContext(), list[Exception]()
-        self.context.phase = Phase.EPOCH
+        self.context.phase, self.context.now = Phase.EPOCH, Moment(0, 0)
         outstanding = [OutstandingCommit(uid, number, (Committable(0, b""),)) for uid, number in COMMITS]
-        state: Any = SimpleNamespace(ledger=CommitLedger(outstanding))
+        state: Any = SimpleNamespace(ledger=CommitLedger(outstanding), committed=SimpleNamespace(add=lambda *_: None))
+        names = {uid: SimpleNamespace(name=f"Sink: {uid}") for uid in "ab"}
+        state.topology = SimpleNamespace(graph=SimpleNamespace(operators=names))
         self.cycle = CommitScheduler(self.context, state, 3, fail=self.errors.append)
         self.cycle.start()
         assert self.begun() == [("a", 2), ("b", 2)]
+        self.first_alarms = self.alarms
 
     def begun(self) -> list[tuple[str, int]]:
         """Return the commits that were begun since the last look."""
         told = self.context.taken()
-        self.alarms = [step.alarm for step in told if isinstance(step, do.SetAlarm)]
+        self.alarms = [step for step in told if isinstance(step, do.SetAlarm)]
         return [(step.commit.uid, step.commit.checkpoint_id) for step in told if isinstance(step, do.Commit)]
 
     def done(self, uid: str, retry: tuple[Committable, ...] = ()) -> list[tuple[str, int]]:
@@ -70,7 +75,7 @@ def test_one_that_was_put_off_is_tried_again_while_the_job_runs(phase: Phase, ag
     assert commits.done("a", (Committable(0, b"", 1),)) == []
     [alarm] = commits.alarms
     commits.context.phase = phase
-    commits.context.ring(alarm)
+    commits.context.ring(alarm.alarm)
     assert commits.begun() == again
 
 
@@ -89,3 +94,51 @@ def test_only_what_this_driver_has_completed_and_not_begun_is_known_not_to_be_do
     ledger.put_off("a", ())
     ledger.retry("a")
     assert [may_be_done for _, may_be_done in ledger.start()] == [True]
+
+
+def said(commits: Commits, until_ms: int) -> list[tuple[int, str]]:
+    """Let time pass; return what the log gets, each with its time in seconds."""
+    lines: list[tuple[int, str]] = []
+    while commits.alarms:
+        [alarm] = commits.alarms
+        now_ms = commits.context.now.passed_ms + alarm.delay_ms
+        if now_ms > until_ms:
+            break
+        commits.context.now = Moment(now_ms, now_ms)
+        commits.context.ring(alarm.alarm)
+        told = commits.context.taken()
+        commits.alarms = [step for step in told if isinstance(step, do.SetAlarm)]
+        lines += [(now_ms // 1000, step.text) for step in told if isinstance(step, do.LogMessage) and step.unexpected]
+    return lines
+
+
+def test_a_committer_that_does_not_return_is_named_again_and_again_and_ever_less_often() -> None:
+    commits = Commits()
+    commits.done("b")
+    commits.alarms = commits.first_alarms
+    lines = said(commits, 3_600_000)
+    times = [at for at, _ in lines]
+    assert times[:4] == [30, 90, 210, 450]
+    assert {late - soon for soon, late in pairwise(times[4:])} == {600}
+    assert "committer of sink 'Sink: a' (uid 'a') has been committing checkpoint 2 for 30 s" in lines[0][1]
+    assert all("'Sink: b'" not in text for _, text in lines)
+
+
+def test_committers_that_return_are_not_named_and_not_looked_at_any_more() -> None:
+    commits = Commits()
+    commits.done("b")
+    assert commits.done("a") == [("a", 3)]
+    commits.done("a")
+    commits.alarms = commits.first_alarms
+    assert said(commits, 3_600_000) == []
+    assert commits.context.now.passed_ms == 30_000
+
+
+def test_the_time_of_a_commit_begins_with_its_call() -> None:
+    commits = Commits()
+    commits.done("b")
+    commits.context.now = Moment(20_000, 20_000)
+    commits.done("a")
+    commits.context.now = Moment(0, 0)
+    commits.alarms = commits.first_alarms
+    assert [at for at, _ in said(commits, 100_000)] == [60]

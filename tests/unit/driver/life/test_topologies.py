@@ -187,15 +187,23 @@ def test_operators_before_and_behind_the_writers(tmp_path: Path, target: str) ->
     assert (sizes["Map"], sizes["Sink"], sizes["Merge"], sizes["Committables"]) == (2, 2, 1, 2)
 
 
-class Behind(BothSink, SupportsPostCommitTopology[Any]):
+class Behind(MergingSink, SupportsPostCommitTopology[Any]):
+    def __init__(self, target: str, inside: Sink[Any]) -> None:
+        super().__init__(target)
+        self.inside = inside
+
     def add_post_commit_topology(self, committables: Any) -> None:
-        raise AssertionError
+        committables.flat_map(lambda one: one.committable).sink_to(self.inside)
 
 
-def test_operators_behind_a_committer_are_refused_with_what_to_do_instead(tmp_path: Path, target: str) -> None:
-    stream = Program(tmp_path, 1, restart="none").source([1])
-    with pytest.raises(UnsupportedOperationError, match=r"behind the committer of Behind .*SupportsGlobalCommitter"):
-        stream.sink_to(Behind(target))
+def test_a_sink_behind_a_committer_has_topologies_of_its_own(tmp_path: Path, target: str) -> None:
+    driven = run(tmp_path, Behind(target, MergingSink(f"{target}/inside")))
+    assert numbers(target, "committer") == [2 * number for number in range(20)]
+    assert numbers(f"{target}/inside", "committer") == [4 * number for number in range(20)]
+    uids = set(driven.graph.operators)
+    assert {"out: Merge", "out: Committed", "out: Sink"} <= uids
+    assert {"out: Sink: Map", "out: Sink: Merge", "out: Sink: Committables"} <= uids
+    assert {commit.commit.uid for commit in driven.of(do.Commit)} == {"out", "out: Sink"}
 
 
 class Flawed(MergingSink):
@@ -222,6 +230,16 @@ def test_topologies_that_return_something_else_are_named(tmp_path: Path, target:
 
     with pytest.raises(UnsupportedOperationError, match="it has no committer"):
         stream.sink_to(NoCommitter())
+
+    class NothingCommitted(Sink[int], SupportsPostCommitTopology[Any]):
+        def create_writer(self, context: Any) -> Writer:
+            return Writer()
+
+        def add_post_commit_topology(self, committables: Any) -> None:
+            committables.print()
+
+    with pytest.raises(UnsupportedOperationError, match=r"post-commit topology of NothingCommitted .*no committer"):
+        stream.sink_to(NothingCommitted())
     flawed = Program(tmp_path, 1, restart="none")
     flawed.source([1]).sink_to(Flawed(target))
     driven = Driven(flawed.env, tmp_path / "state", Epochs())

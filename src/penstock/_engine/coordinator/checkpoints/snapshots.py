@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 
 #: A snapshot replaces a chain of deltas of this length, or one with half the bytes of its snapshot.
 MAX_DELTAS: Final = 16
+#: A chain may have one delta more for so many bytes of its snapshot, and so many more at most: writing a large snapshot
+#: costs more than reading some small files at a restore.
+_BYTES_PER_DELTA: Final = 4 << 20
+_MORE_DELTAS: Final = 112
 #: Chains with fewer bytes of deltas are replaced by their length alone.
 _SMALL_CHAIN: Final = 1 << 20
 
@@ -207,9 +211,15 @@ def _extend(lineage: Lineage, handle: StateHandle | None) -> Lineage:
 
 def needs_snapshot(lineage: Lineage) -> bool:
     """Tell whether a chain of deltas is so long that a new snapshot is cheaper than reading it."""
-    deltas = [handle.size for handle in lineage if handle.kind == "delta"]
-    base = sum(handle.size for handle in lineage if handle.kind == "snapshot")
-    return len(deltas) >= MAX_DELTAS or (base > 0 and sum(deltas) > max(base // 2, _SMALL_CHAIN))
+    deltas = changes = base = 0
+    for handle in lineage:  # of each subtask, before each epoch
+        if handle.kind == "delta":
+            deltas += 1
+            changes += handle.size
+        elif handle.kind == "snapshot":
+            base += handle.size
+    most = MAX_DELTAS + min(base // _BYTES_PER_DELTA, _MORE_DELTAS)
+    return deltas >= most or (base > 0 and changes > max(base // 2, _SMALL_CHAIN))
 
 
 def dispatch(

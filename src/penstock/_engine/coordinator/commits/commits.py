@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import UNSET
 
 from penstock._engine.coordinator import events as ev
+from penstock._engine.coordinator.commits.commit_watch import CommitWatch
 from penstock._engine.coordinator.instructions import Commit, PublishGivenUp
 from penstock._engine.coordinator.phases import RUNNING, Phase
 from penstock._engine.protocol.metadata import Committable, OutstandingCommit
@@ -79,6 +80,10 @@ class CommitLedger:
         queue.pop(0)
         if not queue:
             del self._queues[uid]
+
+    def oldest(self, uid: str) -> int:
+        """Return the checkpoint of a sink's oldest commit."""
+        return self._queues[uid][0].checkpoint_id
 
     def put_off(self, uid: str, committables: tuple[Committable, ...]) -> None:
         """Note that some committables of a sink's oldest commit are tried again after `retry`."""
@@ -154,34 +159,39 @@ class CommitScheduler:
         self._state = state
         self._retries = retries
         self._fail = fail
+        self._watch = CommitWatch(context, lambda uid: state.topology.graph.operators[uid].name)
 
     def start(self) -> None:
         """Start the commits that may run now; a failed job leaves them for its next start."""
         if self._context.phase not in {Phase.TEARDOWN, Phase.FAILING}:
-            self._context.emit(*(Commit(*begun) for begun in self._state.ledger.start()))
+            for commit, may_be_done in self._state.ledger.start():
+                self._context.emit(Commit(commit, may_be_done))
+                self._watch.begun(commit.uid, commit.checkpoint_id)
 
     def answered(self, event: ev.Committed | ev.CommitFailed) -> bool:
         """Handle the outcome of a commit, and tell whether it was done or postponed."""
         ledger = self._state.ledger
+        self._watch.ended(event.uid)
         match event:
             case ev.CommitFailed(uid, error):
                 self._failed(uid, error)
                 return False
             case ev.Committed(uid, ()):
-                self._lost(event)
+                self._settled(event)
                 ledger.done(uid)
                 self.start()
             case ev.Committed(uid, retry) if max(item.retries for item in retry) > self._retries:
                 self._failed(uid, self._too_often(uid, retry))
                 return False
             case ev.Committed(uid, retry):
-                self._lost(event)
+                self._settled(event)
                 ledger.put_off(uid, retry)
                 self._context.alarm(_PAUSE_MS, partial(self._retry, uid))
         return True
 
-    def _lost(self, event: ev.Committed) -> None:
-        """Publish the committables that a committer gave up; the next chain entry has them as well."""
+    def _settled(self, event: ev.Committed) -> None:
+        """Note what is committed, and publish what a committer gave up; the next chain entry has both."""
+        self._state.committed.add(event.uid, self._state.ledger.oldest(event.uid), event.committed)
         if event.given_up:
             self._state.lost(event.given_up)
             self._context.emit(PublishGivenUp(self._state.given_up, self._state.progress))

@@ -101,12 +101,14 @@ class CheckpointCoordinator:
         assert self.pending.snapshot is not None
         if self.pending.stop is StopMode.NO:
             self.put_entry()
+        elif self._state.drains_on(self.pending):
+            self.go_on()
         else:
             self._context.go(Phase.EXPORTING)
             self._stop.export(self._state.document(self.pending))
 
     def go_on(self) -> None:
-        """Complete the epoch as a normal checkpoint, because the stop was given up."""
+        """Complete the epoch as a normal checkpoint, because the stop was given up or the drain goes on."""
         assert self.pending is not None
         self.pending = replace(self.pending, stop=StopMode.NO)
         self.put_entry()

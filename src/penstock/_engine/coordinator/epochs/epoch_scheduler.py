@@ -94,7 +94,9 @@ class EpochScheduler(SourceScheduler):
         self._commits.start()
         if self._stop.checkpoint is not None:
             self._stop.save()
-        elif not self._state.ledger:
+            return
+        self._stop.undo_drain()
+        if not self._state.ledger:
             self._open()
 
     # -------------------------------------------------------------------------------------------------- between epochs
@@ -117,7 +119,8 @@ class EpochScheduler(SourceScheduler):
             self._finish()
             return
         pause_ms = self._state.pause_ms(self._context.now)
-        self._run_after(0 if self._requests.waiting else pause_ms)
+        hurries = self._requests.waiting and not (self._requests.only_drains and self._state.awaits_commits)
+        self._run_after(0 if hurries else pause_ms)
 
     # -------------------------------------------------------------------------------------------------------- an epoch
 
@@ -137,7 +140,10 @@ class EpochScheduler(SourceScheduler):
         self._rotation += 1
         self._watch.begin()
         attempt, rotation = self._attempt, self._rotation
-        return do.RunEpoch(context.chain.next_id, attempt, context.job_attempt, rotation, stop, dispatches, inputs)
+        return do.RunEpoch(
+            *(context.chain.next_id, attempt, context.job_attempt, rotation, stop, dispatches, inputs),
+            inline_bytes=self._state.inline_bytes,
+        )
 
     @property
     def _completed(self) -> int:
@@ -236,10 +242,13 @@ class EpochScheduler(SourceScheduler):
         """Continue with what waited for a commit, such as the next chain entry."""
         if self._requests.wait_for_commits:
             self._savepoints.copy()
-        if self._context.phase is Phase.AWAITING_ROOM:
-            self._checkpoints.put_entry()
-        else:
-            super().commits_moved()
+        match self._context.phase:
+            case Phase.AWAITING_ROOM:
+                self._checkpoints.put_entry()
+            case Phase.PAUSED if self._state.is_fed:
+                self.hurry()
+            case _:
+                super().commits_moved()
 
     # --------------------------------------------------------------------------------------------------------- the end
 

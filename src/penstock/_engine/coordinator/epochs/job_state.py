@@ -5,23 +5,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
+from penstock._engine.coordinator.checkpoints.inline_state import room, spill
 from penstock._engine.coordinator.checkpoints.snapshots import (
     advance,
     dispatch,
     edge_statuses,
     fresh_snapshot,
-    map_handles,
     notification,
     resumable,
     unfinished,
     visible_states,
 )
 from penstock._engine.coordinator.commits.commits import CommitLedger, commits_of
+from penstock._engine.coordinator.commits.committed import CommittedCommittables
 from penstock._engine.coordinator.epochs.acceptance import Subtask, void_reason
 from penstock._engine.coordinator.epochs.alignment import (
     Reports,
@@ -38,7 +39,6 @@ from penstock._engine.gateway.progress import JobProgress
 from penstock._engine.graph.job_graph import KINDS_WITH_ITEMS
 from penstock._engine.protocol.control import HISTORY, StopMode
 from penstock._engine.protocol.metadata import late_records
-from penstock._engine.protocol.paths import shared_path
 from penstock._engine.protocol.rows import MAX_WATERMARK
 
 if TYPE_CHECKING:
@@ -49,10 +49,6 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.clocks import Moment
     from penstock._engine.protocol.control import EdgeStatus, SubtaskAck, SubtaskDispatch
     from penstock._engine.protocol.metadata import GivenUp, JobSnapshot, OutstandingCommit, StoredAccumulator
-    from penstock._engine.protocol.state_handle import StateHandle
-
-#: The limit in bytes of keyed state inside the metadata of one checkpoint.
-_MAX_INLINE: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +65,8 @@ class PendingCheckpoint:
     snapshot: JobSnapshot | None = None
     #: The commits of this epoch.
     commits: tuple[OutstandingCommit, ...] = ()
+    #: What it passes on to operators behind committers, as `CommittedCommittables.begun` says.
+    passed_on: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 class JobState:
@@ -94,6 +92,7 @@ class JobState:
         #: The state at the last completed checkpoint.
         self.snapshot = fresh_snapshot(topology.graph)
         self.ledger = CommitLedger()
+        self.committed = CommittedCommittables(topology)
         self.progress = JobProgress(subtasks=len(unfinished(self.snapshot)))
         self._sources: dict[str, SourceCoordinator] = {}
         self._write_all = False
@@ -115,6 +114,7 @@ class JobState:
         self.snapshot = snapshot
         self._write_all = write_all
         self.ledger = CommitLedger(snapshot.outstanding, snapshot.given_up)
+        self.committed.restore(snapshot.committed)
         self.progress = replace(self.progress, given_up=self.ledger.lost_count)
 
     def reset(self) -> None:
@@ -127,7 +127,8 @@ class JobState:
     def resume(self) -> bool:
         """Continue from a checkpoint that was to be the last before a stop; tell whether that stop was a drain."""
         drained = any(operator.drained for operator in self.snapshot.operators.values())
-        self.snapshot = resumable(self.snapshot)
+        if drained:
+            self.snapshot = resumable(self.snapshot)
         return drained
 
     def _source(self, uid: str) -> SourceCoordinator:
@@ -154,10 +155,11 @@ class JobState:
             only: The vertices that run; None for all.
         """
         self._started_ms = passed_ms
+        self.committed.begin(self.ledger.outstanding, self.snapshot)
 
         def events(uid: str, index: int) -> tuple[bytes, ...]:
             source = self._sources.get(uid)
-            return source.dispatch(index) if source else ()
+            return source.dispatch(index) if source else self.committed.dispatch(uid, index)
 
         result = self.notifications(completed_checkpoint, going_on=True)
         ending, visible = self._ending(), visible_states(self.snapshot)
@@ -184,6 +186,8 @@ class JobState:
                     ends=subtask in ending,
                     group_watermark=group_marks.get(subtask, MAX_WATERMARK),
                 )
+            if subtask[0] in self.committed.ending:
+                part = replace(part, ends=True)
             part = replace(part, full_snapshot=True, write_all=True) if self._write_all else part
             result[subtask] = replace(part, for_savepoint=True) if for_savepoint else part
         return result
@@ -201,6 +205,11 @@ class JobState:
     def inputs(self) -> dict[int, EdgeStatus]:
         """Return the channel status of each edge at the start of the next epoch."""
         return edge_statuses(self.snapshot, self.topology.graph, self._last)
+
+    @property
+    def inline_bytes(self) -> int:
+        """The most bytes of state that an operator of a subtask may return in the next epoch's ack."""
+        return room(self.snapshot)
 
     def notifications(self, completed_checkpoint: int, *, going_on: bool) -> dict[Subtask, SubtaskDispatch]:
         """Return the notifications of the last checkpoint for subtasks that run no epoch after it.
@@ -242,7 +251,7 @@ class JobState:
         if any(part.ends_input for ack in acks for part in ack.operators.values()):
             for source in self._sources.values():
                 source.end_input()
-        return PendingCheckpoint(acks, wall_ms, stop)
+        return PendingCheckpoint(acks, wall_ms, stop, passed_on=self.committed.begun)
 
     def snapshotted(
         self, pending: PendingCheckpoint, job_id: str, checkpoint_id: int, enumerators: Mapping[str, EnumeratorSnapshot]
@@ -252,7 +261,7 @@ class JobState:
         Returns:
             The pending checkpoint with its state, and the files to write because the metadata has no room for them.
         """
-        state, files = _spill(self.advanced(pending, enumerators), job_id, checkpoint_id)
+        state, files = spill(self.advanced(pending, enumerators), job_id, checkpoint_id)
         commits = commits_of(checkpoint_id, pending.acks, self.topology.sink_uids)
         return replace(pending, snapshot=state, commits=commits), files
 
@@ -274,7 +283,13 @@ class JobState:
         """Return the content of the metadata: the state, and all commits that are not known to be done."""
         assert pending.snapshot is not None
         outstanding = (*self.ledger.outstanding, *pending.commits)
-        return replace(pending.snapshot, outstanding=outstanding, given_up=self.ledger.given_up)
+        committed = self.committed.left(pending.passed_on)
+        return replace(pending.snapshot, outstanding=outstanding, given_up=self.ledger.given_up, committed=committed)
+
+    def drains_on(self, pending: PendingCheckpoint) -> bool:
+        """Tell whether a drain needs one more epoch, because a sink has to commit what is then passed on."""
+        assert pending.snapshot is not None
+        return pending.stop is StopMode.DRAIN and bool(self.committed) and not pending.snapshot.finished
 
     def lost(self, given_up: tuple[GivenUp, ...]) -> None:
         """Note the committables that a committer gave up."""
@@ -290,6 +305,7 @@ class JobState:
         """Note that an epoch's checkpoint has completed."""
         self.snapshot = document
         self.ledger.add(pending.commits)
+        self.committed.passed_on(pending.passed_on)
         self._write_all = False
         self._last, self._alignment = pending.acks, reports_of(pending.acks)
         for ack in pending.acks:
@@ -327,10 +343,24 @@ class JobState:
         """Set the intended length of the next epochs."""
         self._planner.interval_ms = self._settings.backlog_epoch_ms if backlog else self._settings.epoch_ms
 
+    @property
+    def awaits_commits(self) -> bool:
+        """Whether all sources have ended, and the next epoch has work once more is committed."""
+        return self._reads_no_more and not self.committed.has_work(self.ledger.outstanding, self.snapshot)
+
+    @property
+    def is_fed(self) -> bool:
+        """Whether all sources have ended, and what sinks have committed is at hand for an epoch."""
+        return self._reads_no_more and self.committed.has_work(self.ledger.outstanding, self.snapshot)
+
+    @property
+    def _reads_no_more(self) -> bool:
+        return bool(self.committed) and not self._sources_left
+
     def pause_ms(self, now: Moment) -> int:
         """Return the pause before the next epoch in milliseconds: 0 as long as there is work."""
         reading = [ack for ack in self._last if ack.vertex in self._source_vertices]
-        if self._work_at_hand(reading):
+        if self.is_fed or (self._work_at_hand(reading) and not self.awaits_commits):
             return 0
         if any(ack.records_in for ack in reading):
             pause_ms = self._started_ms + (self._planner.interval_ms or 0) - now.passed_ms
@@ -378,33 +408,3 @@ class JobState:
             finished_subtasks=before.subtasks - len(unfinished(self.snapshot)),
             subtasks=before.subtasks,
         )
-
-
-def _spill(snapshot: JobSnapshot, job_id: str, checkpoint_id: int) -> tuple[JobSnapshot, tuple[tuple[str, bytes], ...]]:
-    """Move inline state to files, largest first, until the rest fits into the metadata."""
-    inline = [
-        (handle, uid, index)
-        for uid, operator in snapshot.operators.items()
-        for index, subtask in enumerate(operator.subtasks)
-        for handle in (*subtask.lineage, *subtask.operator_state)
-        if handle.inline is not None
-    ]
-    excess = sum(handle.size for handle, _, _ in inline) - _MAX_INLINE
-    moved: dict[StateHandle, str] = {}
-    files: list[tuple[str, bytes]] = []
-    for handle, uid, index in sorted(inline, key=lambda item: item[0].size, reverse=True):
-        if excess <= 0:
-            break
-        if handle in moved or handle.inline is None:
-            continue
-        suffix = ".operator" if handle.kind == "operator" else ".inline"
-        moved[handle] = shared_path(job_id, uid, index, checkpoint_id, handle.token, suffix=suffix)
-        files.append((moved[handle], handle.inline))
-        excess -= handle.size
-    if not moved:
-        return snapshot, ()
-
-    def change(handle: StateHandle) -> StateHandle:
-        return replace(handle, path=moved[handle], inline=None) if handle in moved else handle
-
-    return map_handles(snapshot, change), tuple(files)

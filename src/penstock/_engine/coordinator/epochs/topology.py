@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from penstock._engine.graph.job_graph import OperatorKind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.plan.levels import ExecutionPlan
@@ -41,9 +41,18 @@ class Topology:
 
     @property
     def ends(self) -> list[int]:
-        """The vertices without a downstream vertex."""
+        """The vertices without a downstream vertex; those behind a committer do not count, and get no watermarks."""
         feeding = {edge.source for edge in self.graph.edges}
-        return [vertex.id for vertex in self.graph.vertices if vertex.id not in feeding]
+        behind = self.behind(vertex.id for vertex in self.graph.vertices if vertex.is_fed)
+        return [vertex.id for vertex in self.graph.vertices if vertex.id not in feeding | behind]
+
+    def behind(self, vertices: Iterable[int]) -> set[int]:
+        """Return these vertices and all after them."""
+        found = set(vertices)
+        for edge in self.graph.edges:  # senders come first
+            if edge.source in found:
+                found.add(edge.target)
+        return found
 
 
 def topology_of(plan: ExecutionPlan) -> Topology:

@@ -67,6 +67,12 @@ class PendingRequests:
         return bool(self._waiting or self._asked) or self.stop is not None
 
     @property
+    def only_drains(self) -> bool:
+        """Whether a drain is all that the next epoch has to answer."""
+        drains = self.stop is not None and self.stop.stop is StopMode.DRAIN
+        return drains and not (self._waiting or self._asked)
+
+    @property
     def wait_for_commits(self) -> bool:
         """Whether the next checkpoint waits until all commits of the last one are done."""
         return bool(self._completed)

@@ -187,15 +187,22 @@ class StopWithSavepoint:
         chain.resumes = True
         self._context.put(chain.make(ChainEntryKind.TAKEOVER, self._context.now.now_ms))
 
+    def undo_drain(self) -> None:
+        """Let drained operators continue where they were, because the drain has not come to its end."""
+        if self._state.resume():
+            self._context.emit(do.LogMessage(DRAINED.format(self._parent), unexpected=True))
+
+    @property
+    def _parent(self) -> str:
+        checkpoint = self._context.chain.parent
+        return "" if checkpoint is None else checkpoint.path
+
     def resumed(self) -> None:
         """Continue from the checkpoint of the stop, which has all state that the savepoint was to have."""
         assert self.checkpoint is not None
-        checkpoint, drained = self._context.chain.parent, self._state.resume()
-        path = "" if checkpoint is None else checkpoint.path
-        text = f"The job does not stop and continues from checkpoint {path}. {self._not_saved}"
+        text = f"The job does not stop and continues from checkpoint {self._parent}. {self._not_saved}"
         self._context.emit(do.LogMessage(text, unexpected=True))
-        if drained:
-            self._context.emit(do.LogMessage(DRAINED.format(path), unexpected=True))
+        self.undo_drain()
         self.checkpoint = None
         if self._context.phase not in STOPPING:  # else its end is the answer
             self._requests.give_up_stop(self._not_saved.reason)

@@ -47,6 +47,14 @@ def extents(stored: JobSnapshot, graph: JobGraph, path: str) -> list[Extent]:
             behind = graph.vertices[edge.target].operators[0]
             extent = str(found[edge.target])
             raise FinishedOperatorError(path, (behind.name, behind.uid), extent, (before.name, before.uid), reason)
+    for fed, senders in graph.feeds.items():
+        sender = next((sender for sender in senders if found[sender] is not Extent.FINISHED), None)
+        if sender is not None and found[fed] is not Extent.RUNNING:
+            before, behind = graph.vertices[sender].operators[-1], graph.vertices[fed].operators[0]
+            reason = "what it commits would not be passed on, so all of it has to have finished, too"
+            raise FinishedOperatorError(
+                path, (behind.name, behind.uid), str(found[fed]), (before.name, before.uid), reason
+            )
     return found
 
 

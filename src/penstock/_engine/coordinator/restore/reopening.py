@@ -30,13 +30,18 @@ class ReopenedSources:
 
 
 def at_and_behind(graph: JobGraph, sources: Iterable[str]) -> frozenset[str]:
-    """Return the uids of these sources, of all operators downstream, and of the operators chained to them."""
+    """Return the uids of these sources, of all operators downstream, and of the operators chained to them.
+
+    What a sink has committed goes downstream, too, to the operators behind its committer.
+    """
     wanted = set(sources)
     reached = {vertex.id for vertex in graph.vertices if wanted & {operator.uid for operator in vertex.operators}}
     waiting = list(reached)
     while waiting:
         sender = waiting.pop()
-        found = {edge.target for edge in graph.edges if edge.source == sender} - reached
+        found = {edge.target for edge in graph.edges if edge.source == sender}
+        found |= {fed for fed, senders in graph.feeds.items() if sender in senders}
+        found -= reached
         reached |= found
         waiting += found
     return frozenset(operator.uid for id_ in reached for operator in graph.vertices[id_].operators)

@@ -123,7 +123,7 @@ def assign_state(
         uid: _fit(nodes[uid], stored.operators.get(uid), wanted, found[wanted.vertex])
         for uid, wanted in fresh.operators.items()
     }
-    kept = replace(fresh, outstanding=stored.outstanding, given_up=stored.given_up)
+    kept = replace(fresh, outstanding=stored.outstanding, given_up=stored.given_up, committed=stored.committed)
     snapshot = replace(kept, vertices=vertices, operators=operators)
     return StateAssignment(snapshot, graph, dropped, _by_rank(stored, graph))
 
@@ -139,7 +139,7 @@ def _unclaimed(stored: JobSnapshot, graph: JobGraph) -> dict[str, str]:
     """Return the uids of the operators whose state no operator of the job may get, each with the reason."""
     nodes = graph.operators
     moved = {} if stored.places is UNSET else differences(stored.places, graph.places)
-    outstanding = {commit.uid for commit in stored.outstanding}
+    outstanding = {commit.uid for commit in (*stored.outstanding, *(stored.committed or ()))}
     unclaimed: dict[str, str] = {}
     for uid, operator in stored.operators.items():
         keeps = uid in outstanding or _has_state(operator)
@@ -165,7 +165,8 @@ def _refusal(stored: JobSnapshot, graph: JobGraph, path: str, uid: str, reason: 
 def _without(stored: JobSnapshot, uids: Collection[str]) -> JobSnapshot:
     operators = {uid: operator for uid, operator in stored.operators.items() if uid not in uids}
     outstanding = tuple(commit for commit in stored.outstanding if commit.uid in operators)
-    return replace(stored, operators=operators, outstanding=outstanding)
+    committed = tuple(commit for commit in stored.committed or () if commit.uid in operators) or UNSET
+    return replace(stored, operators=operators, outstanding=outstanding, committed=committed)
 
 
 def _by_rank(stored: JobSnapshot, graph: JobGraph) -> tuple[str, ...]:

@@ -77,8 +77,10 @@ class JobRecovery:
         #: By subtask of the running stage: its ack and dispatched splits.
         self._dispatched: dict[Subtask, tuple[bytes, ...]] = {}
         self._registered: dict[Subtask, SubtaskAck] = {}
-        #: By source vertex: the last snapshot of the enumerator, and when the last ones were taken.
+        #: By source vertex: the last snapshot of the enumerator, and its number, which no later one has; below when the
+        #: last ones were taken.
         self._snapshots: dict[int, CoordinatorSnapshot] = {}
+        self._numbers: dict[int, int] = {}
         self._snapshot_ms: int | None = None
         #: The numbers of snapshots that an event has carried.
         self._carried: set[tuple[int, int]] = set()
@@ -179,7 +181,8 @@ class JobRecovery:
         """Begin with what has been recovered."""
         self._registered, self._dispatched, self._rounds, self._splits = {}, {}, {}, {}
         self._snapshots = dict(self.job.coordinators)
-        self._carried = {(vertex, snapshot.number) for vertex, snapshot in self._snapshots.items()}
+        self._numbers = {vertex: snapshot.number for vertex, snapshot in self._snapshots.items()}
+        self._carried = set(self._numbers.items())
         self._stale = set(self._sources.values())
         self._snapshot_ms = None
 
@@ -207,10 +210,11 @@ class JobRecovery:
         for subtask, events in sorted(snapshot.assigned.items()):
             if (vertex, subtask) not in self.job.finished:
                 returned += on_the_way(subtask, events)
-        unseen = list(snapshot.unseen)
+        unseen: list[ReaderMessages] = []
         for place, done in sorted(self.job.finished.items()):
             if place[0] == vertex and done.snapshot == snapshot.number:
-                events = tuple(event for ack in done.acks for event in ack.operators[uid].events)
+                unheard = done.acks[snapshot.seen.get(place[1], 0) :]
+                events = tuple(event for ack in unheard for event in ack.operators[uid].events)
                 unseen += [ReaderMessages(place[1], events)] if events else []
         return SourceCoordinatorState(snapshot.state, snapshot.version, {}, tuple(unseen), tuple(returned))
 
@@ -323,14 +327,15 @@ class JobRecovery:
             if uid not in snapshots:
                 self._snapshots.pop(vertex, None)
                 continue
-            number = self._snapshots[vertex].number + 1 if vertex in self._snapshots else 1
+            number = self._numbers[vertex] = self._numbers.get(vertex, 0) + 1
             source = sources[uid]
             assigned = {
                 subtask: (*self._splits.get((vertex, subtask), ()), *source.splits_on_the_way(subtask))
                 for subtask in source.unfinished
             }
+            seen = {subtask: len(self._rounds.get((vertex, subtask), ())) for subtask in assigned}
             found = snapshots[uid]
-            self._snapshots[vertex] = CoordinatorSnapshot(number, found.state, found.version, assigned)
+            self._snapshots[vertex] = CoordinatorSnapshot(number, found.state, found.version, assigned, seen=seen)
             self._stale.discard(vertex)
 
 

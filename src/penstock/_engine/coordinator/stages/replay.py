@@ -58,22 +58,44 @@ class RecoveredJob:
     def reset(self, subtasks: Collection[Subtask], graph: JobGraph) -> set[Subtask]:
         """Let finished subtasks run again; return them, and those that have to run again with them.
 
-        The splits of a source's subtask return to the enumerator. Without a snapshot of that, it is asked anew for all
-        splits, so all subtasks of the source run again.
+        The splits of a source's subtask return to the enumerator, which continues from its snapshot: it assigns again
+        what it has assigned since. So all subtasks that the snapshot does not cover run again with them; without a
+        snapshot these are all of the source.
         """
         found = set(subtasks) & self.finished.keys()
-        for vertex in {vertex for vertex, _ in found if graph.vertices[vertex].is_source} - self.coordinators.keys():
-            found |= {place for place in self.finished if place[0] == vertex}
+        for vertex in {vertex for vertex, _ in found if graph.vertices[vertex].is_source}:
+            found |= {place for place in self.finished if place[0] == vertex and not self._is_covered(place)}
         self.drop(found)
         return found
 
     def drop(self, subtasks: Iterable[Subtask]) -> None:
-        """Let subtasks run again; the splits of a source's subtask are then on their way to it, and not read."""
+        """Let subtasks run again.
+
+        The splits of a source's subtask are then on their way to it, and not read; if the snapshot does not cover it,
+        those that the snapshot says: the enumerator has the others.
+        """
         for place in subtasks:
+            is_covered = self._is_covered(place)
             done, known = self.finished.pop(place, None), self.coordinators.get(place[0])
-            if done is not None and known is not None:
+            if done is not None and known is not None and is_covered:
                 assigned = {**known.assigned, place[1]: done.splits}
                 self.coordinators[place[0]] = msgspec.structs.replace(known, assigned=assigned)
+
+    def _is_covered(self, place: Subtask) -> bool:
+        """Tell whether the snapshot has the splits of a finished subtask: taken before its last run, or after its end.
+
+        Without a snapshot it has none.
+        """
+        done, known = self.finished.get(place), self.coordinators.get(place[0])
+        return (
+            done is not None
+            and known is not None
+            and (done.snapshot == known.number or done.subtask not in known.assigned)
+        )
+
+    def drop_uncovered(self, vertex: int) -> None:
+        """Let all subtasks of a source run again that no snapshot of its enumerator covers."""
+        self.drop([place for place in self.finished if place[0] == vertex and not self._is_covered(place)])
 
 
 def replay(events: Iterable[JobEvent], graph: JobGraph) -> RecoveredJob:
@@ -101,18 +123,5 @@ def replay(events: Iterable[JobEvent], graph: JobGraph) -> RecoveredJob:
                 pass
     for vertex in (vertex.id for vertex in graph.vertices if vertex.is_source):
         if not job.has_finished(vertex, graph):
-            _drop_uncovered(job, vertex)
+            job.drop_uncovered(vertex)
     return job
-
-
-def _drop_uncovered(job: RecoveredJob, vertex: int) -> None:
-    """Drop the finished subtasks of a source whose splits no snapshot of its enumerator has."""
-    snapshot = job.coordinators.get(vertex)
-    for place, done in list(job.finished.items()):
-        if place[0] == vertex and not (snapshot and is_covered(done, snapshot)):
-            del job.finished[place]
-
-
-def is_covered(done: ExecutionVertexFinishedEvent, snapshot: CoordinatorSnapshot) -> bool:
-    """Tell whether a snapshot has the splits of a finished subtask: taken before its last run, or after its end."""
-    return done.snapshot == snapshot.number or done.subtask not in snapshot.assigned

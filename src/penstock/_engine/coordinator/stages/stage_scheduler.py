@@ -1,5 +1,7 @@
 """Runs a batch job stage after stage, and makes one checkpoint at its end.
 
+Operators behind a sink's committer run once it has committed, with one more checkpoint at their end.
+
 Recover → open → settle → run a stage → accept → settle, until all subtasks have finished; then the chain entry, which
 is the commit point of all sinks. A stage is the vertices of one level. Their tasks read the stored results of the
 stages before, and store their own. Sources run several times while their enumerators assign splits.
@@ -95,6 +97,9 @@ class StageScheduler(SourceScheduler):
         self._lost_pending: PendingCheckpoint | None = None
         #: The number of stages that have run, which is the id of the running one.
         self._runs = 0
+        #: How many acks the chain entries of this run have, and what was passed on behind committers since then.
+        self._recorded = 0
+        self._passed_on: dict[str, int] = {}
 
     @property
     def has_pending_checkpoint(self) -> bool:
@@ -116,10 +121,11 @@ class StageScheduler(SourceScheduler):
         self._state.snapshot = self._checkpoint
         self._state.reset()
         self._results.begin()
+        self._recorded, self._passed_on = 0, {}
         self._bounds.clear()
         self._output.again()
         self._commits.start()
-        if not self._checkpoint.finished and _has_begun(self._checkpoint):
+        if _has_begun(self._checkpoint):
             reason = "batch jobs start from the beginning; run the job with execution.runtime-mode = STREAMING, or anew"
             self._life.fail(UnsupportedOperationError("A batch job that continues from a checkpoint", reason))
         elif not self._state.ledger:
@@ -190,10 +196,11 @@ class StageScheduler(SourceScheduler):
                 uid: replace(operator, accumulators=accumulators.get(uid, operator.accumulators))
                 for uid, operator in snapshot.operators.items()
             }
+            self._state.progress = replace(self._state.progress, records=0)  # after a restart they were counted before
             self._state.completed(
                 PendingCheckpoint(acks, 0), replace(snapshot, operators=operators), self._context.chain.next_id
             )
-            self._publish(acks)
+            self._publish(acks, begins=True)
         super()._open()
 
     # --------------------------------------------------------------------------------------------------- between stages
@@ -214,8 +221,8 @@ class StageScheduler(SourceScheduler):
 
     def _next(self) -> None:
         """Run the next stage, now or when its sources have splits; after the last stage, make the checkpoint."""
-        if not self._state.snapshot.finished:
-            if self._recovery is not None and self._recovery.wants_snapshot(min(self._vertices())):
+        if vertices := self._vertices():
+            if self._recovery is not None and self._recovery.wants_snapshot(min(vertices)):
                 self._context.call(do.SnapshotEnumerators(NO_CHECKPOINT))
             else:
                 self._run_after(self._state.wait_for_splits_ms())
@@ -234,8 +241,13 @@ class StageScheduler(SourceScheduler):
     # --------------------------------------------------------------------------------------------------------- a stage
 
     def _vertices(self) -> set[int]:
-        """Return the vertices of the next stage."""
-        levels, left = self._state.topology.levels, {vertex for vertex, _ in unfinished(self._state.snapshot)}
+        """Return the vertices of the next stage; none before a checkpoint."""
+        state, topology = self._state, self._state.topology
+        assert self._checkpoint is not None
+        waiting = state.committed.waiting(state.ledger.outstanding, self._checkpoint)  # what it has is to be committed
+        levels, left = topology.levels, {vertex for vertex, _ in unfinished(state.snapshot)} - topology.behind(waiting)
+        if not left:
+            return set()
         level = min(map(levels.__getitem__, left))
         vertices = {vertex for vertex in left if levels[vertex] == level}
         return vertices if self._recovery is None else {min(vertices)}
@@ -296,7 +308,7 @@ class StageScheduler(SourceScheduler):
 
     def _decide(self, vertex: JobVertex, sizes: InputBytes) -> Bounds:
         graph = self._state.topology.graph
-        if not self._auto_parallelism.enabled or vertex.is_source or vertex.parallelism_is_set:
+        if not self._auto_parallelism.enabled or vertex.is_source or vertex.is_fed or vertex.parallelism_is_set:
             return one_each(vertex.parallelism)
         if graph.follows_its_sender(vertex.id):
             return one_each(max(subtasks_of(self._bounds[edge.source]) for edge in graph.inputs(vertex.id)))
@@ -340,7 +352,9 @@ class StageScheduler(SourceScheduler):
         if self._recovery is not None:
             self._recovery.accepted(acks)
         idle = (idle_ack(place, checkpoint_id) for place, runs in self._stage.items() if not runs)
-        self._accepted = self._state.accept((*acks, *idle), event.wall_ms, event.slots, StopMode.NO)
+        accepted = self._state.accept((*acks, *idle), event.wall_ms, event.slots, StopMode.NO)
+        self._passed_on |= accepted.passed_on
+        self._accepted = replace(accepted, passed_on={})  # only a chain entry makes it count
         if added := self._state.contributions(acks):
             self._context.call(do.MergeAccumulators(self._state.snapshot.all_accumulators, added))
         else:
@@ -363,9 +377,9 @@ class StageScheduler(SourceScheduler):
         self._publish(accepted.acks)
         self._settle(0)
 
-    def _publish(self, acks: tuple[SubtaskAck, ...]) -> None:
+    def _publish(self, acks: tuple[SubtaskAck, ...], *, begins: bool = False) -> None:
         view = None if self._recovery is None else self._recovery.view
-        self._context.emit(do.PublishProgress(self._state.progress, acks, self._state.snapshot, view))
+        self._context.emit(do.PublishProgress(self._state.progress, acks, self._state.snapshot, view, begins))
 
     def stage_lost(self, event: ev.EpochLost) -> None:
         """Run a lost stage again."""
@@ -393,11 +407,13 @@ class StageScheduler(SourceScheduler):
     # ----------------------------------------------------------------------------------------------- the one checkpoint
 
     def _put_entry(self) -> None:
-        """Put the chain entry of the whole job: the commit point."""
-        context, acks = self._context, tuple(self._results.acks)
+        """Put the chain entry of the whole job, or of all that runs before a committer: the commit point."""
+        context, acks = self._context, tuple(self._results.acks[self._recorded :])
         context.go(Phase.RECORDING)
         commits = commits_of(context.chain.next_id, acks, self._state.topology.sink_uids)
-        self._pending = PendingCheckpoint(acks, 0, snapshot=self._state.snapshot, commits=commits)
+        self._pending = PendingCheckpoint(
+            acks, 0, snapshot=self._state.snapshot, commits=commits, passed_on=self._passed_on
+        )
         document = self._state.document(self._pending)
         context.put(context.chain.make(ChainEntryKind.CHECKPOINT, context.now.now_ms, document))
 
@@ -415,6 +431,8 @@ class StageScheduler(SourceScheduler):
         assert entry.snapshot is not None
         self._checkpoint = self._state.snapshot = entry.snapshot
         self._state.ledger.add(pending.commits)
+        self._state.committed.passed_on(pending.passed_on)
+        self._recorded, self._passed_on = len(self._results.acks), {}
         self._context.retention.keep(entry)
         self._commits.start()
         self._output.begin(entry.checkpoint_id, self._state.outputs(pending.acks))
@@ -437,9 +455,13 @@ class StageScheduler(SourceScheduler):
         self.check_finished()
 
     def check_finished(self) -> None:
-        """End the job once everything is committed and delivered."""
-        if self._context.phase is Phase.FINISHING and not (self._state.ledger or self._output.is_due):
+        """End the job, or run what is behind committers, once everything is committed and delivered."""
+        if self._context.phase is not Phase.FINISHING or self._state.ledger or self._output.is_due:
+            return
+        if self._state.snapshot.finished:
             self._life.leave()
+        else:
+            self._run()
 
     # ----------------------------------------------------------------------- a stop with a savepoint, which is refused
 
@@ -452,4 +474,5 @@ class StageScheduler(SourceScheduler):
 
 
 def _has_begun(snapshot: JobSnapshot) -> bool:
-    return any(subtask.has_run for vertex in snapshot.vertices for subtask in vertex.subtasks)
+    parts = (subtask for vertex in snapshot.vertices for subtask in vertex.subtasks)
+    return any(subtask.has_run and not subtask.finished for subtask in parts)

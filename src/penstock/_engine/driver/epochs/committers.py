@@ -200,22 +200,20 @@ class Committers:
 
         def work() -> None:
             try:
-                retry, given_up, counted = self._commit(commit, context, may_be_done=instruction.may_be_done)
-                self._tidy(commit, is_done=not retry)
+                answer = self._commit(commit, context, may_be_done=instruction.may_be_done)
+                self._tidy(commit, is_done=not answer.retry)
             except Exception as error:  # noqa: BLE001 - whatever the committer raises fails the job
                 staged.forget_read()
                 name, _ = self._sinks[commit.uid]
                 where = f"the committer of {name!r} (uid {commit.uid!r}), checkpoint {commit.checkpoint_id}"
                 self._mailbox.post(ev.CommitFailed(commit.uid, driver_code_error(where, error)))
             else:
-                self._mailbox.post(ev.Committed(commit.uid, retry, given_up, counted))
+                self._mailbox.post(answer)
 
         self._background.run(work)
 
-    def _commit(
-        self, commit: OutstandingCommit, context: CommitterContext, *, may_be_done: bool
-    ) -> tuple[tuple[Committable, ...], tuple[GivenUp, ...], Mapping[str, float]]:
-        """Call the committers, and return the postponed and the given-up committables, and the metrics."""
+    def _commit(self, commit: OutstandingCommit, context: CommitterContext, *, may_be_done: bool) -> ev.Committed:
+        """Call the committers, and return what came of each committable."""
         name, sink = self._sinks[commit.uid]
         if commit.uid not in self._publishers:
             self._publishers[commit.uid] = _Publishers(sink, context)
@@ -234,6 +232,7 @@ class Committers:
         publishers.commit(requests)
         counted = publishers.count(requests)
         put_off: list[Committable] = []
+        committed: list[Committable] = []
         given_up: list[GivenUp] = []
         for item, request in zip(commit.committables, requests, strict=True):
             if request.unknown_failure is not None:
@@ -246,13 +245,15 @@ class Committers:
                 if request.changed:
                     payload = pack(serializer.get_version(), serializer.serialize(request.get_committable()))
                 put_off.append(replace(item, payload=payload, retries=item.retries + 1))
+            else:
+                committed.append(item)
         if given_up:
             _log.error(
                 "The committer of sink %r (uid %r) gave up %d of %d committables of checkpoint %d for good; their "
                 "records are in no output: %s",
                 *(name, commit.uid, len(given_up), len(requests), commit.checkpoint_id, given_up[0].reason),
             )
-        return tuple(put_off), tuple(given_up), counted
+        return ev.Committed(commit.uid, tuple(put_off), tuple(given_up), counted, tuple(committed))
 
     def _tidy(self, commit: OutstandingCommit, *, is_done: bool) -> None:
         """Delete what was staged for a commit that is done; with the first one, also what void attempts have left."""

@@ -95,6 +95,7 @@ class EpochPlanner:
             inputs=dict(instruction.inputs),
             results=instruction.results,
             bounds=dict(instruction.bounds),
+            inline_bytes=instruction.inline_bytes,
         )
         if instruction.results is not None:
             return plan_stage(self.plan, common, instruction.dispatches, len(hosts))

@@ -25,7 +25,7 @@ from penstock.common.redaction import shown_text
 from penstock.errors import JobExecutionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from penstock._engine.coordinator.job import JobCoordinator
     from penstock._engine.coordinator.restore.state_assignment import RestoredCheckpoint
@@ -121,6 +121,7 @@ class JobMonitor:
         """Note an event before the coordinator handles it."""
         if isinstance(event, ev.EpochEnded):
             self._checkpoints.acked(self._clock())
+            self._note(event.outcome.retries)
         elif isinstance(event, ev.Committed):
             self._show(commit_metrics={**self.view.commit_metrics, event.uid: event.metrics})
 
@@ -129,9 +130,12 @@ class JobMonitor:
         pending = self._pending_commits()
         if pending != self.view.pending_commits:
             self._show(pending_commits=pending)
-        for error in self._lost_executors():
-            progress = self.view.progress
-            reason = shown_text(_headline(error))
+        self._note(self._lost_executors())
+
+    def _note(self, losses: Iterable[Exception]) -> None:
+        """Keep what Spark lost and ran again by itself."""
+        for error in losses:
+            progress, reason = self.view.progress, shown_text(_headline(error))
             self._keep(
                 JobFailure(self._clock(), progress.checkpoint_id, progress.restarts, counted=False, reason=reason)
             )
@@ -205,7 +209,7 @@ class JobMonitor:
         self._last_epoch = now
         self._show(
             progress=progress,
-            subtasks=self._advanced(instruction.acks, now),
+            subtasks=self._advanced(instruction.acks, now, begins=instruction.begins),
             last_interval_ms=interval_ms,
             running_ms=self.view.running_ms + interval_ms,
             unread_splits=unread_splits(instruction.snapshot),
@@ -236,12 +240,28 @@ class JobMonitor:
 
     # -------------------------------------------------------------------------------------------------------- figures
 
-    def _advanced(self, acks: Iterable[SubtaskAck], now: Moment) -> tuple[tuple[SubtaskView, ...], ...]:
-        """Return the figures of all subtasks after an epoch; subtasks that did not run in it are idle."""
-        rows = [[_idle(subtask) for subtask in vertex] for vertex in self.view.subtasks]
+    def _advanced(
+        self, acks: Collection[SubtaskAck], now: Moment, *, begins: bool
+    ) -> tuple[tuple[SubtaskView, ...], ...]:
+        """Return the figures of all subtasks after an epoch; subtasks that did not run in it are idle.
+
+        Args:
+            acks: What ran; several of a subtask in the order of its runs.
+            now: When.
+            begins: Whether the figures begin anew.
+        """
+        ran = {(ack.vertex, ack.subtask) for ack in acks}
+        rows = [
+            [
+                SubtaskView() if begins else subtask if (vertex, index) in ran else _idle(subtask)
+                for index, subtask in enumerate(subtasks)
+            ]
+            for vertex, subtasks in enumerate(self.view.subtasks)
+        ]
         for ack in acks:
-            before = rows[ack.vertex][ack.subtask]
-            rows[ack.vertex][ack.subtask] = SubtaskView(
+            vertex, index = ack.vertex, ack.subtask
+            before = rows[vertex][index]
+            rows[vertex][index] = SubtaskView(
                 records_in=before.records_in + ack.records_in,
                 records_out=before.records_out + ack.records_out,
                 bytes_in=before.bytes_in + ack.bytes_in,

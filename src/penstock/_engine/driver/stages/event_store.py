@@ -11,11 +11,11 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.protocol.job_events import (
-    Segment,
-    SegmentEnd,
     SegmentHeader,
     decode_segment,
     encode_event,
@@ -28,6 +28,7 @@ from penstock.errors import CheckpointStorageError, ExposedCheckpointError, Fenc
 if TYPE_CHECKING:
     from penstock._engine.driver.background import BackgroundExecutor
     from penstock._engine.driver.mailbox import Mailbox
+    from penstock._engine.protocol.job_events import Segment
     from penstock._engine.storage.checkpoint_storage import FileStorage
 
 _log = logging.getLogger(__name__)
@@ -70,6 +71,8 @@ class JobEventStore:
         self._header = SegmentHeader("", 0)
         #: The number of the next segment, and of the first one of this driver, which holds its claim.
         self._number = self._claim = 0
+        #: The number of the first segment that was found.
+        self._lowest = 0
         #: Guards the buffer; the scheduler never holds it for longer than it takes to append to a list.
         self._lock = threading.Lock()
         #: One writer at a time.
@@ -87,8 +90,8 @@ class JobEventStore:
     def find(self, instruction: do.FindJobEvents) -> ev.Event:
         """Look whether a run has left events, which it deletes at its end."""
         job_id, run_id = instruction.job_id, instruction.run_id
-        segments = (self._read(job_id, int(name)) for name in self._names(job_id))
-        return ev.JobEventsFound(any(found.header is not None and found.header.run_id == run_id for found in segments))
+        headers = (found.header for name in self._names(job_id) if (found := self._read(job_id, int(name))) is not None)
+        return ev.JobEventsFound(any(header is not None and header.run_id == run_id for header in headers))
 
     def claim(self, instruction: do.ClaimJobEvents) -> ev.Event:
         """Take the log over and read it.
@@ -103,14 +106,22 @@ class JobEventStore:
         while not self._put([]):
             self._check_owner(self._read(job_id, self._number))
             self._number += 1
-        found = sorted(set(map(int, self._names(job_id))))
-        segments = [(number, self._read(job_id, number)) for number in found if number <= self._number]
+        segments = self._segments(job_id)
         for _, segment in segments:
             self._check_owner(segment)
         self._claim = self._number
         self._number += 1
         log = read_log(segments, instruction.first)
+        self._header = msgspec.structs.replace(self._header, begins=log.begins)
         return ev.JobEventsClaimed(log.events, log.damage)
+
+    def _segments(self, job_id: str) -> list[tuple[int, Segment]]:
+        """Return all segments up to the next one of this driver, also those that are not listed yet."""
+        self._lowest = min(map(int, self._names(job_id)), default=self._number)
+        while self._lowest > 1 and self._storage.find(segment_path(job_id, self._lowest - 1)) is not None:
+            self._lowest -= 1
+        segments = ((number, self._read(job_id, number)) for number in range(self._lowest, self._number + 1))
+        return [(number, segment) for number, segment in segments if segment is not None]
 
     def record(self, instruction: do.RecordJobEvents) -> None:
         """Put events into the buffer; they are written beside the loop."""
@@ -152,6 +163,7 @@ class JobEventStore:
             self._check_owner(self._read(self._job_id, self._number))
             self._number += 1  # an older driver was faster; it is fenced at its next chain entry
         self._check_claim()
+        self._header = msgspec.structs.replace(self._header, begins=self._header.begins or self._number)
         self._number += 1
         self._failures = 0
         with self._lock:
@@ -179,39 +191,46 @@ class JobEventStore:
             if ended_job:
                 # What a later driver has put behind the last segment of this one is not its own to delete.
                 last = self._number or float("inf")
-                numbers = [int(name) for name in self._names(ended_job)]
-                self._storage.delete([segment_path(ended_job, number) for number in numbers if number < last])
+                numbers = {number for name in self._names(ended_job) if (number := int(name)) < last}
+                numbers.update(range(self._lowest, self._number))  # those that are not listed yet as well
+                self._storage.delete([segment_path(ended_job, number) for number in sorted(numbers)])
 
     # ------------------------------------------------------------------------------------------------------- segments
 
     def _put(self, events: list[bytes]) -> bool:
         """Write the next segment; return False if another driver has taken its name."""
         keys, path = self._storage.keys.keys, segment_path(self._job_id, self._number)
-        data = encode_segment(self._header, events, keys[0] if keys else None)
+        begins = self._header.begins or (self._number if events else 0)
+        data = encode_segment(msgspec.structs.replace(self._header, begins=begins), events, keys[0] if keys else None)
         # After an error the outcome of an earlier try is unknown, and the file may be this one.
         return self._storage.put_if_absent(path, data) or self._storage.find(path) == data
 
     def _names(self, job_id: str) -> list[str]:
         return [name for name in self._storage.names(events_directory(job_id)) if name.isdecimal()]
 
-    def _read(self, job_id: str, number: int) -> Segment:
+    def _read(self, job_id: str, number: int) -> Segment | None:
         path = segment_path(job_id, number)
         data = self._storage.find(path)
         if data is None:
-            return Segment(None, (), SegmentEnd.DAMAGED)
+            return None
         if not self._storage.keys and (exposed := self._storage.why_exposed(path)) is not None:
             raise ExposedCheckpointError(*exposed)
         return decode_segment(data, self._storage.keys.keys)
 
     def _check_claim(self) -> None:
-        """Raise FencedError if a later driver has ended the job, and has deleted its events."""
-        if self._storage.find(segment_path(self._job_id, self._claim)) is None:
+        """Raise FencedError if a later driver has ended the job, and has deleted its events.
+
+        The job may have begun anew since, and have taken the same numbers.
+        """
+        claim = self._read(self._job_id, self._claim)
+        own = self._header
+        if claim is None:
             self._storage.delete([segment_path(self._job_id, self._number)])
-            own = self._header
+        if claim is None or (claim.header is not None and claim.header.run_id != own.run_id):
             raise FencedError(self._job_id, own.takeover + 1, own.run_id, "of a later driver, which has ended the job")
 
-    def _check_owner(self, segment: Segment) -> None:
-        header, own = segment.header, self._header
+    def _check_owner(self, segment: Segment | None) -> None:
+        header, own = None if segment is None else segment.header, self._header
         if header is not None and header.takeover > own.takeover:
             raise FencedError(self._job_id, header.takeover, own.run_id, header.run_id)
         if header is not None and header.takeover == own.takeover and header.run_id != own.run_id:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import events as ev
@@ -14,6 +15,8 @@ from penstock._engine.protocol.signing import unseal
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from penstock._engine.coordinator import instructions as do
     from penstock._engine.driver.background import BackgroundExecutor
     from penstock._engine.driver.mailbox import Mailbox
@@ -82,12 +85,15 @@ class SubtaskAnnouncements:
         #: The running stage: the job, and its restarts.
         self._stage: tuple[str, int] | None = None
         self._is_looking = False
+        #: Guards these two: a stage may begin while a look finds out that there is none.
+        self._lock = threading.Lock()
 
     def begin(self, job_id: str, job_attempt: int) -> None:
         """Look from now on."""
-        self._stage = job_id, job_attempt
-        if not self._is_looking:
-            self._is_looking = True
+        with self._lock:
+            self._stage = job_id, job_attempt
+            is_looking, self._is_looking = self._is_looking, True
+        if not is_looking:
             self._background.later(self._every_ms, self._look_again)
 
     def end(self) -> None:
@@ -95,30 +101,33 @@ class SubtaskAnnouncements:
         self._stage = None
 
     def _look_again(self) -> None:
-        stage = self._stage
+        with self._lock:
+            stage = self._stage
+            self._is_looking = stage is not None
         if stage is None:
-            self._is_looking = False
             return
+        acks: list[SubtaskAck] = []
         try:
-            acks = self._look(*stage)
+            for ack in self._look(*stage):
+                acks.append(ack)  # noqa: PERF402 - those before an error count
         except CheckpointStorageError as error:
-            acks = []
-            _log.debug("Finished subtasks are not known: %s", error)
+            _log.debug("Not all finished subtasks are known yet: %s", error)
         if acks and stage == self._stage:
             self._mailbox.post(ev.SubtasksFinished(stage[1], tuple(acks)))
         self._background.later(self._every_ms, self._look_again)
 
-    def _look(self, job_id: str, job_attempt: int) -> list[SubtaskAck]:
+    def _look(self, job_id: str, job_attempt: int) -> Iterator[SubtaskAck]:
+        """Iterate what new announcements say; one that cannot be read now is looked at again."""
         directory, mine = finished_directory(job_id), f"{self._run_id}-{job_attempt}-"
-        acks: list[SubtaskAck] = []
         for name in self._storage.names(directory):
             path = f"{directory}/{name}"
             if not name.startswith(mine) or name in self._seen:
                 continue
+            sealed = self._storage.find(path)
+            if sealed is None:
+                continue
             self._seen.add(name)
             try:
-                sealed = self._storage.read(path)
-                acks.append(decode(unseal(sealed, self._key, path, self._storage.full_path(path)), SubtaskAck))
+                yield decode(unseal(sealed, self._key, path, self._storage.full_path(path)), SubtaskAck)
             except CorruptCheckpointError as error:
                 _log.debug("An announcement is not used: %s", error)
-        return acks

@@ -26,6 +26,7 @@ def program_of(graph: JobGraph) -> BatchProgram:
         sources={uid: digest for uid, digest in digests.items() if uid in sources},
         functions={uid: digest for uid, digest in digests.items() if uid not in sources},
         names={uid: node.name for uid, node in graph.operators.items()},
+        max_parallelism=tuple(vertex.max_parallelism for vertex in graph.vertices),
     )
 
 

@@ -1,0 +1,46 @@
+"""The base of the operators at the head of a vertex without inputs: sources, and what passes on what was committed."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock._engine.operators.base import Operator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from penstock._engine.operators.base import Output
+
+
+@dataclass(slots=True)
+class ReadLimits:
+    """The read limits of one epoch: zero records or bytes mean no limit, and one poll always runs."""
+
+    max_records: int
+    max_bytes: int
+    max_time_ms: int
+
+    def reached(self, records: int, size: int, elapsed_ms: float) -> bool:
+        """Return whether reading has to end."""
+        return elapsed_ms >= self.max_time_ms or (0 < self.max_records <= records) or (0 < self.max_bytes < size)
+
+
+class InputHead(Operator):
+    """An operator that gets its input from no other operator."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: Whether an operator or edge after it takes columns.
+        self.takes_batches = False
+        self.ended = False
+
+    @abstractmethod
+    def read(self, limits: ReadLimits, size: Callable[[], int]) -> Iterator[Output]:
+        """Yield batches until the limits are reached or no input is left.
+
+        Args:
+            limits: The limits of the epoch.
+            size: Returns the encoded bytes of all yielded records.
+        """
