@@ -154,7 +154,7 @@ _PROCESS_STAMPED: Final = replace(_PROCESS, known="results.append(result); stamp
 
 def _keyed(template: _Template) -> _Template:
     each = template.each.replace("context.at, record", "context.at, record, key.key, key.normal")
-    return replace(template, arguments=f"{template.arguments}, key", each=each)
+    return replace(template, arguments=f"key, {template.arguments}", each=each)
 
 
 #: A function of pairs, which all have timestamps.
@@ -180,8 +180,6 @@ _CHECK_VALUE: Final = """
 if {tests}:
     {known}
     continue
-others += 1
-{other}
 """
 
 #: A tuple is unpacked: that is quicker than to ask for its length and for each field.
@@ -195,8 +193,6 @@ if kind(result) is tuple_kind:
         if {tests}:
             {known}
             continue
-others += 1
-{other}
 """
 
 
@@ -209,8 +205,9 @@ def _code(template: _Template, size: int | None) -> CodeType:
     fields = range(1 if size is None else size)
     parts = ["result"] if size is None else [f"part_{place}" for place in fields]
     tests = " and ".join(f"kind({part}) is kind_{place}" for place, part in enumerate(parts))
-    check = _CHECK_VALUE if size is None else _CHECK_TUPLE
-    body = check.format(parts=", ".join(parts), tests=tests, known=template.known, other=template.other).strip()
+    check = (_CHECK_VALUE if size is None else _CHECK_TUPLE).strip()
+    check = check.format(parts=", ".join(parts), tests=tests, known=template.known)
+    body = f"{check}\nothers += 1\n{template.other}"
     line = next(line for line in template.each.splitlines() if "{body}" in line)
     source = _LOOP.format(
         arguments=template.arguments,
@@ -332,31 +329,29 @@ class Loops:
         Raises:
             FunctionResultError: The results of a call are no iterable.
         """
-        main, stamped = out.main, out.stamps_main
-        start = len(main.records)
-        arguments: Any = call, turns, context, main.records, main.timestamps, out.give, out.function
+        stamped = out.stamps_main
         if key is None:
-            given, others = self._loop(_PROCESS_STAMPED if stamped else _PROCESS, *arguments)
-        else:
-            given, others = self._loop(_PROCESS_KEYED_STAMPED if stamped else _PROCESS_KEYED, *arguments, key)
-        main.note_shape(start, self._learned(main.records, others))
-        return given
+            return self._add(out, _PROCESS_STAMPED if stamped else _PROCESS, call, turns, context)
+        return self._add(out, _PROCESS_KEYED_STAMPED if stamped else _PROCESS_KEYED, key, call, turns, context)
 
     def join(self, call: Callable[[Any, Any, Any], Any], pairs: Iterable[Any], out: SideOutputs) -> None:
-        """Call a function for each pair, and add its results to the outputs, with the time of the context.
+        """Call a function for each pair, and add its results to the outputs as `process` does.
 
         Args:
             call: The method of the function.
-            pairs: Context, left and right record.
-            out: The outputs.
-
-        Raises:
-            FunctionResultError: The results of a call are no iterable.
+            pairs: The context, which has the time of the results, the left and the right record.
+            out: Takes the results.
         """
+        self._add(out, _JOIN, call, pairs)
+
+    def _add(self, out: SideOutputs, template: _Template, *arguments: Any) -> Any:
+        """Run a loop that adds results to the outputs; return what its last call returned."""
         main = out.main
         start = len(main.records)
-        _, others = self._loop(_JOIN, call, pairs, main.records, main.timestamps, out.give, out.function)
+        takers = main.records, main.timestamps, out.give, out.function
+        given, others = self._loop(template, *arguments, *takers)
         main.note_shape(start, self._learned(main.records, others))
+        return given
 
     def _run(self, template: _Template, *arguments: Any) -> tuple[list[Any], Shape | None]:
         """Run a loop; return its results, and their common shape if they have one."""
