@@ -115,6 +115,7 @@ def left_behind(place: Path) -> list[Path]:
     return [path for kind in ("results", "finished", "events") for path in place.glob(f"checkpoints/*/{kind}/*")]
 
 
+@pytest.mark.behaviour(142)
 @pytest.mark.behaviour(144)
 @pytest.mark.behaviour(153)
 def test_a_driver_that_dies_at_any_step_leaves_what_had_finished_to_the_next_one(tmp_path: Path) -> None:
@@ -265,6 +266,7 @@ def test_an_older_driver_is_fenced_and_the_younger_one_finishes(tmp_path: Path) 
     assert published(tmp_path, "sums") == SUMS
 
 
+@pytest.mark.behaviour(142)
 def test_a_fenced_driver_leaves_all_files_to_the_younger_one(tmp_path: Path) -> None:
     driver, loop = driver_of(tmp_path)
     perform, left = loop.perform, list[Path]()
@@ -391,3 +393,22 @@ def test_the_view_has_the_stage_that_runs_and_what_was_recovered(tmp_path: Path)
     driver.run(loop)
     assert statuses[0] == ["RUNNING", *["CREATED"] * 4]
     assert statuses[-1] == [*["FINISHED"] * 4, "RUNNING"]
+
+
+def test_a_recovered_vertex_that_ran_fewer_subtasks_has_finished(tmp_path: Path) -> None:
+    settings = {"execution.batch.adaptive.auto-parallelism.enabled": "true"}
+    kill_before_the_last_stage_but_one(tmp_path, **settings)
+    driver, loop = driver_of(tmp_path, **settings)
+    perform, statuses = loop.perform, list[list[str]]()
+
+    def looking(instruction: Any) -> None:
+        perform(instruction)
+        if isinstance(instruction, do.RunEpoch):
+            statuses.append(
+                [driver.view.task_status(vertex, subtask).name for vertex in range(5) for subtask in (0, 1)]
+            )
+
+    loop.perform = looking
+    driver.run(loop)
+    assert published(tmp_path, "sums") == SUMS
+    assert statuses[0][:6] == ["FINISHED"] * 6  # the third of them ran one

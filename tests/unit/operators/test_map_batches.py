@@ -85,6 +85,25 @@ def test_plain_values_are_one_column() -> None:
     assert records(lengths) == [1, 3]
 
 
+@pytest.mark.parametrize("declared", [None, Types.INSTANT()])
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([1_577_836_800_000_000_001, None, 2], pa.timestamp("ns")),
+        pa.array([1_577_836_800_000_000_001, None, 2], pa.timestamp("ns", "Europe/Berlin")),
+        pa.array([1, None, -(2**62) + 1], pa.duration("ns")),
+        pa.array([2**64 - 1, None, 0], pa.uint64()),
+    ],
+)
+def test_columns_that_were_rows_in_between_have_all_their_digits(column: Any, declared: Any) -> None:
+    given = None if declared is None else Types.ROW_NAMED(["v"], [declared])  # a type that columns do not have
+    rows = ColumnBatch(pa.record_batch([column], ["v"])).records()
+    if declared is not None:
+        rows = [Row(**row) for row in rows]
+    [out] = outputs(same, RowBatch(rows), given)
+    assert out.columns.column("v").equals(column)
+
+
 @pytest.mark.parametrize("stamped", [False, True])
 @pytest.mark.parametrize(
     "returns",

@@ -493,8 +493,8 @@ class SubtaskRuntime:
         self._running = position
         try:
             return run(*arguments)
-        except OperatorError:  # of an edge
+        except (OperatorError, KeyboardInterrupt):  # of an edge; of whoever stops the process
             raise
-        except (Exception, SystemExit) as error:  # Spark would take an exit for a lost worker, and retry
+        except BaseException as error:  # Spark would take an exit for a lost worker, and retry
             has_record, record = self._nodes[position].operator.record_in_hand()
             raise OperatorError(self._owner(position), has_record=has_record, record=record) from error
