@@ -160,6 +160,7 @@ class SubtaskRuntime:
             stage=partial(self._state.stage, owner.uid),
             object_reuse=self._object_reuse,
             local_directory=self._local.hold,
+            feeds_edges=bool(self._nodes[position].edges),
         )
 
     # ------------------------------------------------------------------------------------------------------ the epoch
@@ -242,10 +243,9 @@ class SubtaskRuntime:
         """Run the source at the head for its share of the epoch."""
         head = self._nodes[0].operator
         assert isinstance(head, InputHead)
-        dispatch = self._dispatch
+        dispatch, start = self._dispatch, time.perf_counter()
         head.ended = head.ended or dispatch.ends  # a new reader has not been told of the end of its input
         limits = ReadLimits(dispatch.max_records, dispatch.max_bytes, dispatch.max_time_ms)
-        start = time.perf_counter()
         head.takes_batches = wants_columns(self._nodes, 0)
         for _, batch in self._outputs(0, head.read, limits, self._bytes_taken):
             self._records_in += len(batch)
