@@ -161,6 +161,7 @@ def _rows(operator: OperatorInfo) -> Iterator[tuple[object, ...]]:
             (operator.finished_subtasks, "finished"),
             (operator.drained_subtasks, "drained"),
             (operator.pending_committables, "committables to commit"),
+            (operator.committed_committables, "committables to pass on"),
         )
         if count
     ]

@@ -19,9 +19,15 @@ from penstock._engine.savepoints.located import decoding, locate
 from penstock._engine.savepoints.verification import verify_located
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from penstock._engine.protocol.metadata import JobSnapshot, OperatorMetadata, SourceCoordinatorState, VertexMetadata
+    from penstock._engine.protocol.metadata import (
+        JobSnapshot,
+        OperatorMetadata,
+        OutstandingCommit,
+        SourceCoordinatorState,
+        VertexMetadata,
+    )
     from penstock._engine.savepoints.located import LocatedCheckpoint
 
 
@@ -86,11 +92,13 @@ class OperatorInfo:
     drained_subtasks: int
     #: Committables that are not known to be committed; a start from here commits them first.
     pending_committables: int
+    #: Committables that it has yet to pass on to the operators behind their committer.
+    committed_committables: int
 
     @property
     def has_state(self) -> bool:
         """Whether a job that starts from here needs an operator of this uid."""
-        return bool(self.bytes or self.source or self.pending_committables)
+        return bool(self.bytes or self.source or self.pending_committables or self.committed_committables)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,18 +200,24 @@ def _vertex(vertex: VertexMetadata) -> VertexInfo:
 
 
 def _operators(located: LocatedCheckpoint, snapshot: JobSnapshot, *, count_keys: bool) -> tuple[OperatorInfo, ...]:
-    pending: Counter[str] = Counter()
-    for commit in snapshot.outstanding:
-        pending[commit.uid] += len(commit.committables)
+    pending, committed = _counted(snapshot.outstanding), _counted(snapshot.committed or ())
     return tuple(
-        _operator(located, uid, snapshot.operators[uid], pending[uid], count_keys=count_keys)
+        _operator(located, uid, snapshot.operators[uid], (pending[uid], committed[uid]), count_keys=count_keys)
         for vertex in snapshot.vertices
         for uid in vertex.operators
     )
 
 
+def _counted(commits: Iterable[OutstandingCommit]) -> Counter[str]:
+    """Return the number of committables by uid."""
+    counted: Counter[str] = Counter()
+    for commit in commits:
+        counted[commit.uid] += len(commit.committables)
+    return counted
+
+
 def _operator(
-    located: LocatedCheckpoint, uid: str, operator: OperatorMetadata, pending: int, *, count_keys: bool
+    located: LocatedCheckpoint, uid: str, operator: OperatorMetadata, committables: tuple[int, int], *, count_keys: bool
 ) -> OperatorInfo:
     handles = [handle for part in operator.subtasks for handle in (*part.lineage, *part.operator_state)]
     sizes = {(handle.path, handle.inline): handle.size for handle in handles}
@@ -228,7 +242,8 @@ def _operator(
         + sum(accumulator.bytes for accumulator in accumulators),
         finished_subtasks=sum(part.finished for part in operator.subtasks),
         drained_subtasks=sum(part.drained for part in operator.subtasks),
-        pending_committables=pending,
+        pending_committables=committables[0],
+        committed_committables=committables[1],
     )
 
 

@@ -123,12 +123,13 @@ class Told:
         """Compare what was told with what was published: each committable once, by its state, and no other one."""
         place = self.story.place
         assert published(place / "out") == Counter(records)
-        _check(place / "out", place / "told")
+        check_told(place / "out", place / "told")
         if self.nested:
-            _check(place / "told", place / "told-of-told")
+            check_told(place / "told", place / "told-of-told")
 
 
-def _check(out: Path, told: Path) -> None:
+def check_told(out: Path, told: Path) -> None:
+    """Compare what was told in a folder with what was published in another one."""
     seen = published(told)
     assert Counter(name for _, _, name, _ in seen.elements()) == Counter(file.name for file in out.glob("*"))
     for subtask in {subtask for _, subtask, _, _ in seen}:

@@ -13,9 +13,13 @@ from tests.kit.stories import EndlessSource, Sheet, Story
 from tests.lifecycle.sink import FolderSink, published
 from tests.unit.driver.life.post_commit_jobs import RECORDS, Answers, CrashAt, Told, ToldSink
 
+from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
+from penstock._engine.coordinator.context import MAX_RECORD_TRIES
+from penstock._engine.driver.checkpoints.checkpoint_store import CheckpointStore
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.metadata import ChainEntryKind, decode_chain_entry
+from penstock._engine.savepoints.inspection import inspect
 from penstock.common.job_status import JobStatus
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.datastream.connectors.file_system import FileSource, StreamFormat
@@ -186,6 +190,24 @@ def test_an_epoch_that_fails_or_is_lost_is_run_again_with_what_it_was_to_pass_on
     told.check()
 
 
+@pytest.mark.parametrize("at", [3, 5, 7])
+def test_an_entry_whose_outcome_is_unknown_and_that_is_found_later_has_passed_on_what_it_says(
+    told: Told, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    told.answers = SLOWLY
+    numbers, put = count(1), CheckpointStore.put_entry
+
+    def without_answer(self: CheckpointStore, instruction: Any) -> Any:
+        answer = put(self, instruction)
+        is_lost = at <= next(numbers) < at + MAX_RECORD_TRIES
+        return ev.ChainEntryUncertain(OSError("no answer")) if is_lost else answer
+
+    monkeypatch.setattr(CheckpointStore, "put_entry", without_answer)
+    chapter = finished(told.run(restart="fixed-delay", attempts="3", delay="1 ms"))
+    assert chapter.driver.progress.restarts == 1
+    told.check()
+
+
 @pytest.mark.parametrize("at", [5, 6])
 def test_a_drain_that_fails_on_its_way_is_given_up_and_the_job_goes_on(
     told: Told, monkeypatch: pytest.MonkeyPatch, at: int
@@ -220,6 +242,9 @@ def test_a_sink_without_its_topology_is_refused_as_long_as_something_is_left_to_
     refused = told.run(recover=stopped.savepoint)
     assert isinstance(refused.error, UnclaimedStateError)
     assert "'out: Committed'" in str(refused.error)
+    told_of = {operator.uid: operator for operator in inspect(stopped.savepoint).operators}["out: Committed"]
+    assert told_of.committed_committables > 0
+    assert told_of.has_state
     finished(told.run(recover=stopped.savepoint, ignore="true"))
     assert set(published(told.story.place / "out")) == RECORDS
 
