@@ -40,6 +40,7 @@
     │   ├── SupervisionNoteError            the note of a supervised program's jobs is gone or damaged
     │   ├── TemporaryCheckpointsError       the temporary checkpoints of a running job were removed
     │   ├── UnclaimedStateError             state of an operator that the job does not have
+    │   ├── UndeliveredResultsError         a finished batch job's collected results are gone
     │   ├── UnknownStateError               state that a savepoint does not have
     │   └── UntrustedClassError             a savepoint has values of a class that the reader did not allow
     ├── SparkSetupError                 fix the machine: Spark cannot start here
@@ -256,6 +257,7 @@ from penstock._errors.start import (
     SupervisionNoteError,
     TemporaryCheckpointsError,
     UnclaimedStateError,
+    UndeliveredResultsError,
     UnknownStateError,
     UnsupportedFormatError,
     UntrustedClassError,
@@ -367,6 +369,7 @@ __all__ = [
     "TimestampError",
     "UnclaimedStateError",
     "UncopyableRecordError",
+    "UndeliveredResultsError",
     "UnknownKeyError",
     "UnknownStateError",
     "UnpicklableAccumulatorError",

@@ -40,6 +40,22 @@ class ChangedProgramError(RestoreError):
 
 
 @declared
+class UndeliveredResultsError(RestoreError):
+    """A batch job has finished, and the program that collected its results was lost with them."""
+
+    job_name: str  #: the job
+    job_id: str  #: its id
+
+    def __str__(self) -> str:
+        return (
+            f"Batch job {self.job_name!r} ({self.job_id}) has finished in an earlier run, and its sinks have their "
+            "output; but the program that collected results was lost before it heard of the end, and with it what it "
+            "had collected. To compute that once more, start the job under another name or penstock.job-id: its sinks "
+            "get their output once more, too. Or leave what collects out of the program."
+        )
+
+
+@declared
 class CorruptCheckpointError(RestoreError):
     """A file of a checkpoint or savepoint is damaged or missing."""
 

@@ -19,13 +19,14 @@ from penstock._engine.driver.assembly import RuntimeEnvironment, assemble, recov
 from penstock._engine.driver.stages.program import program_of
 from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.graph.combining import with_combiners
-from penstock._engine.graph.job_graph import JobType
+from penstock._engine.graph.job_graph import JobType, OperatorKind
+from penstock._engine.graph.uids import assign_uids
 from penstock._engine.savepoints.leftovers import find_leftovers, remove_leftovers
 from penstock._engine.savepoints.survey import LeftoverKind, LeftoverPlaces
 from penstock.common import Configuration, Encoder, WatermarkStrategy
 from penstock.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
 from penstock.datastream.connectors.file_system import FileSink
-from penstock.errors import ChangedProgramError, FencedError
+from penstock.errors import ChangedProgramError, FencedError, UndeliveredResultsError
 from penstock.testing.in_process import InProcessEpochRunner
 from penstock.testing.sources import ListSource
 
@@ -393,6 +394,44 @@ def test_events_of_a_job_whose_driver_was_lost_at_its_end_stay_for_the_next_star
     left = leftovers(place, HOUR_MS + 1000)
     assert {path.parent.name for path in left} == {"results"}
     assert leftovers(place, WEEK_MS + 1000) == sorted(left_behind(place))
+
+
+@pytest.mark.behaviour(142)
+@pytest.mark.parametrize("sinks", [False, True])
+def test_what_a_program_has_collected_goes_with_it_and_the_next_start_computes_it_again_or_says_so(
+    tmp_path: Path, sinks: bool
+) -> None:
+    def start() -> tuple[Any, Any, str]:
+        settings = {
+            "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
+            "execution.batch.job-recovery.enabled": "true",
+        }
+        env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(settings))
+        env.set_runtime_mode(RuntimeExecutionMode.BATCH)
+        numbers = env.from_collection([1, 2, 3]).map(lambda value: value * 2)
+        if sinks:
+            sink = FileSink.for_row_format(str(tmp_path / "sums"), Encoder.simple_string_encoder()).build()
+            numbers.map(str).sink_to(sink).uid("sums")
+        collected: Any = {"type_info": None, "as_text": False, "prefix": None}
+        node = numbers._add(OperatorKind.COLLECT, "Collect", collected, keep_size=True)
+        stream_graph = env._stream_graph("collecting")
+        uid = assign_uids(stream_graph)[node.id]
+        threads = Threads()
+        graph, configuration = build_job_graph(stream_graph), Configuration(env._configuration)
+        world = RuntimeEnvironment(InProcessEpochRunner(), 1, tmp_path / "state", (), threads, threads)
+        return *assemble(graph, configuration, None, world), uid
+
+    _, loop, _ = start()
+    assert loop.run().error is None  # not driver.run: a killed process cleans nothing up
+    driver, loop, uid = start()
+    driver.run(loop)
+    if sinks:
+        with pytest.raises(UndeliveredResultsError, match=r"'collecting'.* has finished in an earlier run"):
+            driver.result.result(0)
+        assert published(tmp_path, "sums") == Counter(["2", "4", "6"])
+    else:
+        assert driver.result.exception() is None
+        assert loop._results.next_block(uid) == [2, 4, 6]
 
 
 def test_the_view_has_the_stage_that_runs_and_what_was_recovered(tmp_path: Path) -> None:

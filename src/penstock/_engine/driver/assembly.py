@@ -111,8 +111,12 @@ def assemble(
     learn_secrets(configuration.to_dict(), configuration.get(option_table.SENSITIVE_WORDS))
     settings = check_settings(graph, configuration)
     recovers = recovers_from_lost_drivers(graph, configuration)
+    program = DriverOperators(graph)
     if recovers:
-        settings = replace(settings, recovery=BatchRecoverySettings.read(configuration, program_of(graph)))
+        settings = replace(
+            settings,
+            recovery=BatchRecoverySettings.read(configuration, program_of(graph), collects=program.collects),
+        )
     directory = checkpoint_directory(configuration, recovers=recovers)
     if directory is not None:
         _name_those_without_uid(graph)
@@ -123,7 +127,6 @@ def assemble(
 
     identity = DriverIdentity(run_id=uuid.uuid4().hex, fresh_job_id=uuid.uuid4().hex, penstock_version=__version__)
     plan = build_plan(graph)
-    program = DriverOperators(graph)
     mailbox = Mailbox(environment.clock or SystemClock())
     background = environment.background or BackgroundThreads(f"penstock-{graph.name}")
     local_state = LocalStateDirectory(identity.run_id, environment.state_directory)

@@ -44,9 +44,17 @@ from penstock._engine.coordinator.reactions import START, bound, table_of
 from penstock._engine.coordinator.restore.origin import ownership
 from penstock._engine.coordinator.restore.reopening import ReopenedSources, reopen
 from penstock._engine.coordinator.restore.state_assignment import RestoredCheckpoint, StateAssignment, assign_state
+from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind, ParentCheckpoint
 from penstock._engine.protocol.paths import checkpoint_path, job_id_of_name
-from penstock.errors import ChangedProgramError, CorruptCheckpointError, FencedError, InternalError, NoCheckpointError
+from penstock.errors import (
+    ChangedProgramError,
+    CorruptCheckpointError,
+    FencedError,
+    InternalError,
+    NoCheckpointError,
+    UndeliveredResultsError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,6 +63,8 @@ if TYPE_CHECKING:
     from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.protocol.batch_program import BatchProgram
 
+#: What writes output that outlives the job.
+_WRITERS: Final = frozenset({OperatorKind.SINK_WRITER, OperatorKind.CACHE})
 #: A takeover whose outcome is unknown is put again this often.
 _TAKEOVER_TRIES: Final = 5
 
@@ -225,9 +235,16 @@ class JobStart:
         return [FindJobEvents(self.job_id, self._newest.run_id)]
 
     def job_events_found(self, event: JobEventsFound) -> list[Instruction]:
-        """End the job that has finished: its events are deleted last, so its program has not heard of its end."""
+        """End the job that has finished: its events are deleted last, so its program has not heard of its end.
+
+        What it collected for that program is gone. A job that writes nothing else computes it once more.
+        """
         if not event.are_there:
             return self._take_over()
+        if self._settings.recovery is not None and self._settings.recovery.collects:
+            if not any(node.kind in _WRITERS for node in self._graph.operators.values()):
+                return self._take_over()
+            raise UndeliveredResultsError(self._settings.job_name, self.job_id)
         self.already_ended = self._newest
         self.phase = StartPhase.DONE
         return []

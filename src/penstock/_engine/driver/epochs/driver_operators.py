@@ -37,6 +37,11 @@ class DriverOperators:
             elif isinstance(members["sink"], HasCommittables):
                 self.committing_sinks[node.uid] = node.name, members["sink"]
 
+    @property
+    def collects(self) -> bool:
+        """Whether records go to the user's program, and not only to standard output."""
+        return not all(prints for _, prints in self.collectors.values())
+
 
 def _members(graph: JobGraph) -> Iterator[tuple[OperatorNode, dict[str, Any]]]:
     kinds = {OperatorKind.SOURCE, OperatorKind.COLLECT, OperatorKind.SINK_WRITER, OperatorKind.CACHE}
