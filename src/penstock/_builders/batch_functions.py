@@ -112,7 +112,7 @@ class KeyedBatchAggregates(Generic[T]):
             aggregates: By column: "sum", "min", "max", "count" or "mean", or a list of them.
 
         Raises:
-            ValueError: There is no such aggregate, or none at all.
+            ValueError: There is no such aggregate, or none at all, or a result is named as the key is.
             UnsupportedOperationError: The stream is not keyed by the name of a column, or a column is missing from its
                 declared type or has an unsupported type.
 
@@ -136,11 +136,18 @@ class KeyedBatchAggregates(Generic[T]):
         return keyed._output_of(node, aggregated_type(keyed._declared_type(), wanted), conform=False)
 
 
-def column_aggregates(keyed: KeyedStream[Any, Any], aggregates: Mapping[str, str | Sequence[str]]) -> ColumnAggregates:
+def column_aggregates(
+    keyed: KeyedStream[Any, Any], aggregates: Mapping[str, str | Sequence[str]], between: Sequence[str] = ()
+) -> ColumnAggregates:
     """Return the aggregates that ``aggregate_batches`` was called with.
 
+    Args:
+        keyed: The stream.
+        aggregates: As given.
+        between: Columns between the key and the aggregates.
+
     Raises:
-        ValueError: There is no such aggregate, or none at all.
+        ValueError: There is no such aggregate, or none at all, or a result is named as the key is.
         UnsupportedOperationError: The stream is not keyed by the name of a column.
     """
     selector = keyed._key_selector
@@ -157,7 +164,11 @@ def column_aggregates(keyed: KeyedStream[Any, Any], aggregates: Mapping[str, str
         found = "none" if unknown is None else repr(unknown)
         msg = f"The aggregates of a column are {', '.join(PARTS)}; got {found}."
         raise ValueError(msg)
-    return ColumnAggregates(selector.field, list(dict.fromkeys(pairs)))
+    made = ColumnAggregates(selector.field, list(dict.fromkeys(pairs)))
+    if made.key in (*between, *made.names):
+        msg = f"The results have a column {made.key!r}, as the key is named; give the key another name."
+        raise ValueError(msg)
+    return made
 
 
 def aggregated_type(

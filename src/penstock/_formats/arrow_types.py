@@ -161,7 +161,7 @@ def _exact_array(values: Sequence[Any], arrow_type: Any) -> Any:
     types: Any = pa.types
     if types.is_timestamp(arrow_type) or types.is_time(arrow_type):
         _check_zones(values, has_zone=types.is_timestamp(arrow_type) and arrow_type.tz is not None)
-    found: Any = pa.array(values)
+    found = _inferred(values)
     if found.type == arrow_type:
         return found
     numbers = types.is_integer(found.type) or types.is_floating(found.type) or types.is_decimal(found.type)
@@ -174,6 +174,45 @@ def _exact_array(values: Sequence[Any], arrow_type: Any) -> Any:
     if types.is_date(arrow_type) and not made.cast(found.type).equals(found):  # the only cast that truncates silently
         raise pa.ArrowInvalid("a time of day in a column of dates would be lost")
     return made
+
+
+def array_of(values: Sequence[Any]) -> Any:
+    """Return values as an array of the type that they have, without changing any.
+
+    Raises:
+        ArrowException: They have no type in common, or some of them are times with a zone and others are not.
+    """
+    import pyarrow as pa
+
+    types: Any = pa.types
+    made = _inferred(values)
+    if types.is_timestamp(made.type) or types.is_time(made.type):
+        _check_zones(values, has_zone=types.is_timestamp(made.type) and made.type.tz is not None)
+    return made
+
+
+def _inferred(values: Sequence[Any]) -> Any:
+    """Return values as an array of the type that they have; times may have lost or got a zone."""
+    import pyarrow as pa
+
+    try:
+        made: Any = pa.array(values)
+    except OverflowError:  # Arrow takes whole numbers for int64
+        if not set[type[Any]](map(type, values)) <= {int, type(None)}:
+            raise
+        return cast("Any", pa.array(values, pa.uint64()))
+    types: Any = pa.types
+    if types.is_timestamp(made.type) and _have_nanoseconds(values, "nanosecond"):
+        return cast("Any", pa.array(values, pa.timestamp("ns", made.type.tz)))
+    if types.is_duration(made.type) and _have_nanoseconds(values, "nanoseconds"):
+        return cast("Any", pa.array(values, pa.duration("ns")))
+    return made
+
+
+def _have_nanoseconds(values: Sequence[Any], member: str) -> bool:
+    """Tell whether one of them is of pandas, and has what Arrow, which takes all for microseconds, would drop."""
+    kinds: set[type[Any]] = set(map(type, values))
+    return any(hasattr(kind, member) for kind in kinds) and any(getattr(value, member, 0) for value in values)
 
 
 def _check_zones(values: Sequence[Any], *, has_zone: bool) -> None:

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from penstock._formats.avro_arrow import arrow_schema_of
 from penstock._formats.file_format import BulkFormat
 from penstock._formats.input_format import InputFormat
 from penstock._formats.parquet import ParquetBulkWriters, ParquetFormat
 from penstock._shelf import show
-from penstock.common._row_formats.avro_schema import (
-    AvroSchema,
-    GenericRecordAvroTypeInfo,
-    plain,
-    record_by_position,
-    without_zone,
-)
+from penstock.common._row_formats.avro_schema import AvroSchema, GenericRecordAvroTypeInfo, without_zone
+from penstock.common._row_formats.avro_written import to_avro
 from penstock.common.serialization import BulkWriter, BulkWriterFactory
 from penstock.errors import RecordValueError, SourceFileError
 
@@ -127,15 +122,12 @@ class _AvroWriter(BulkWriter):
     def __init__(self, stream: BinaryIO, schema: AvroSchema) -> None:
         from fastavro.write import Writer
 
-        self._schema = schema
+        self._convert = to_avro(schema.definition)
         self._writer: Any = Writer(stream, schema.parsed)
 
     def add_element(self, element: Any) -> None:
         try:
-            record = plain(list(cast("tuple[Any, ...]", element)) if isinstance(element, tuple) else element)
-            if isinstance(record, list):
-                record = record_by_position(cast("list[Any]", record), self._schema.definition)
-            self._writer.write(record)
+            self._writer.write(self._convert(element))
         except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
             raise _misfit(element, error) from error
 

@@ -94,7 +94,8 @@ def _leaf_text(value: Any) -> str:
             return _decimal_text(value, repr)
         case datetime.datetime():
             # java.sql.Timestamp: always a fraction, without zeros at its end.
-            return f"{value:%Y-%m-%d %H:%M:%S}.{f'{value.microsecond:06d}'.rstrip('0') or '0'}"
+            seconds = value.replace(tzinfo=None, microsecond=0).isoformat(" ")  # strftime has no zeros before a year
+            return f"{seconds}.{f'{value.microsecond:06d}'.rstrip('0') or '0'}"
         case datetime.time():
             return f"{value:%H:%M:%S}"
         case Instant():
@@ -137,4 +138,4 @@ def _instant_text(value: Instant) -> str:
     digits = f"{value.nanos:09d}"
     while digits.endswith("000"):
         digits = digits[:-3]
-    return f"{moment:%Y-%m-%dT%H:%M:%S}{'.' + digits if digits else ''}Z"
+    return f"{moment.replace(tzinfo=None).isoformat()}{'.' + digits if digits else ''}Z"

@@ -101,8 +101,7 @@ class FieldTimestamp(TimestampAssigner):
             return time
         if time.tzinfo is None:
             time = time.replace(tzinfo=datetime.UTC)
-        microseconds = (time - _EPOCH) // datetime.timedelta(microseconds=1)
-        return microseconds // 1000 if microseconds >= 0 else -(-microseconds // 1000)  # towards zero, as Arrow does
+        return (time - _EPOCH) // datetime.timedelta(milliseconds=1)
 
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)

@@ -67,6 +67,7 @@ def test_typed_rows_print_their_kind_and_pythons_text_of_the_fields(
         (Types.SQL_DATE(), datetime.date(2013, 1, 1), "2013-01-01"),
         (Types.SQL_TIME(), datetime.time(5, 17), "05:17:00"),
         (Types.SQL_TIMESTAMP(), datetime.datetime.fromisoformat("2013-01-01T05:17"), "2013-01-01 05:17:00.0"),
+        (Types.SQL_TIMESTAMP(), datetime.datetime.fromisoformat("0001-01-01T05:17"), "0001-01-01 05:17:00.0"),
         (
             Types.SQL_TIMESTAMP(),
             datetime.datetime.fromisoformat("2013-01-01T05:17:00.1205"),

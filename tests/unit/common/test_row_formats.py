@@ -149,7 +149,7 @@ def test_csv_that_does_not_fit_is_an_error_unless_errors_are_ignored() -> None:
     lenient = builder.set_ignore_parse_errors(True).build()
     assert [lenient.deserialize(line) for line in (b"x,y", b"7", b"7,a,b")] == [
         Row(a=None, b="y"),
-        Row(a=7, b=""),
+        Row(a=7, b=None),
         None,
     ]
     with pytest.raises(MessageFormatError, match="3 fields"):
@@ -164,6 +164,105 @@ def test_csv_that_does_not_fit_is_an_error_unless_errors_are_ignored() -> None:
 def test_rows_come_back_out_of_json_and_csv(values: tuple[int, str]) -> None:
     for write, read in (json_both(PAIR), csv_both(PAIR)):
         assert tuple(read.deserialize(write.serialize(Row(*values)))) == values
+
+
+BOTH = Types.ROW_NAMED(["a", "b"], [Types.STRING(), Types.STRING()])
+
+
+@pytest.mark.parametrize("pair", [json_both, csv_both])
+@pytest.mark.parametrize("row", [Row(b="y", a="x"), {"b": "y", "a": "x"}, Row("x", "y"), ("x", "y"), Row(c="x", d="y")])
+def test_rows_are_read_by_the_names_of_the_type_or_by_position(pair: Any, row: Any) -> None:
+    """Two fields of one type would change places silently."""
+    write, read = pair(BOTH)
+    assert read.deserialize(write.serialize(row)) == Row(a="x", b="y")
+    write, read = pair(Types.ROW_NAMED(["inner"], [BOTH]))
+    assert read.deserialize(write.serialize(Row(row))) == Row(inner=Row(a="x", b="y"))
+
+
+@pytest.mark.parametrize("pair", [json_both, csv_both])
+@pytest.mark.parametrize(
+    "row", ["xy", b"xy", 7, {"a": "x", "c": "y"}, Row(a="x"), Row("x", "y", "z"), Row("x", "\ud800")]
+)
+def test_what_is_no_row_of_the_type_is_refused(pair: Any, row: Any) -> None:
+    with pytest.raises(MessageFormatError):
+        pair(BOTH)[0].serialize(row)
+
+
+@pytest.mark.parametrize("pair", [json_both, csv_both])
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (Types.INT(), "x"),
+        (Types.INT(), 1.5),
+        (Types.INT(), 2**31),
+        (Types.INT(), "1_000"),
+        (Types.DOUBLE(), "x"),
+        (Types.BOOLEAN(), "x"),
+        (Types.BIG_DEC(), Decimal("NaN")),
+        (Types.BIG_DEC(), "x"),
+        (Types.LIST(Types.STRING()), "xy"),
+        (Types.LIST(Types.INT()), ["x"]),
+        (Types.PRIMITIVE_ARRAY(Types.BYTE()), 3),
+        (Types.SQL_DATE(), "2026-01-01"),
+        (Types.SQL_TIME(), datetime.time(1, tzinfo=datetime.timezone(datetime.timedelta(hours=1)))),
+        (Types.SQL_TIMESTAMP(), datetime.date(2026, 1, 1)),
+    ],
+)
+def test_what_is_no_value_of_its_type_is_refused(pair: Any, kind: TypeInformation, value: Any) -> None:
+    with pytest.raises(MessageFormatError):
+        pair(Types.ROW_NAMED(["a"], [kind]))[0].serialize(Row(a=value))
+
+
+IN_BERLIN = datetime.timezone(datetime.timedelta(hours=1))
+
+
+@pytest.mark.parametrize("pair", [json_both, csv_both])
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        (Types.BIG_DEC(), Decimal("1.10000000000000000000000000001"), None),
+        (Types.BIG_DEC(), Decimal("-1E+400"), None),
+        (Types.BIG_DEC(), Decimal(10**30), None),
+        (Types.BIG_INT(), -(2**100), None),
+        (Types.DOUBLE(), float("inf"), None),
+        (Types.DOUBLE(), -1e300, None),
+        (Types.BOOLEAN(), "false", False),
+        (Types.STRING(), "x" * 200_000, None),
+        (Types.SQL_DATE(), MOMENT, MOMENT.date()),
+        (Types.SQL_TIME(), MOMENT, MOMENT.time()),
+        (Types.SQL_TIMESTAMP(), MOMENT.replace(tzinfo=IN_BERLIN), MOMENT - datetime.timedelta(hours=1)),
+        (Types.PRIMITIVE_ARRAY(Types.BYTE()), [1, 2], b"\x01\x02"),
+    ],
+)
+def test_values_come_back_with_all_their_digits(pair: Any, kind: TypeInformation, value: Any, expected: Any) -> None:
+    write, read = pair(Types.ROW_NAMED(["a"], [kind]))
+    assert read.deserialize(write.serialize(Row(a=value))).a == (value if expected is None else expected)
+
+
+def test_json_is_json_where_numbers_are_not_finite() -> None:
+    """Python reads NaN without quotes, and other programs do not."""
+    write, read = json_both(Types.ROW_NAMED(["a", "any"], [Types.DOUBLE(), Types.PICKLED_BYTE_ARRAY()]))
+    message = write.serialize(Row(a=float("nan"), any={"x": [float("-inf")], "row": Row(y=1)}))
+    assert message == b'{"a":"NaN","any":{"x":["-Infinity"],"row":{"y":1}}}'
+    assert str(read.deserialize(message).a) == "nan"
+    assert str(read.deserialize(b'{"a": NaN}').a) == "nan"
+
+
+def test_json_has_keys_of_maps_as_text_and_gives_them_back_as_they_were() -> None:
+    write, read = json_both(Types.ROW_NAMED(["a"], [Types.MAP(Types.INT(), Types.BIG_DEC())]))
+    row = Row(a={1: Decimal("0.30"), -2: None})
+    assert write.serialize(row) == b'{"a":{"1":0.3,"-2":null}}'
+    assert read.deserialize(write.serialize(row)) == row
+
+
+@pytest.mark.parametrize(
+    "message", [b"[" * 100_000, b'{"a": "0001-01-01T00:00:00+05:00"}', b'{"a": ' + b"9" * 5_000 + b"}"]
+)
+def test_json_that_python_cannot_hold_is_an_error_like_any_other(message: bytes) -> None:
+    builder = JsonRowDeserializationSchema.builder().type_info(Types.ROW_NAMED(["a"], [Types.SQL_TIMESTAMP()]))
+    with pytest.raises(MessageFormatError, match="as JSON"):
+        builder.build().deserialize(message)
+    assert builder.ignore_parse_errors().build().deserialize(message) in (None, Row(a=None))
 
 
 AVRO = {
@@ -202,6 +301,47 @@ def test_avro_takes_the_names_of_a_type_without_names_for_positions_where_the_sc
         text = json.dumps(schema)
         message = AvroRowSerializationSchema(avro_schema_string=text).serialize(Row(f0=1, f1=2))
         assert list(AvroRowDeserializationSchema(avro_schema_string=text).deserialize(message)) == expected
+
+
+def avro_of(kind: Any) -> Any:
+    return json.dumps({"type": "record", "name": "R", "fields": [{"name": "a", "type": kind}]})
+
+
+INNER = {"type": "record", "name": "I", "fields": [{"name": "x", "type": "int"}, {"name": "y", "type": "int"}]}
+
+
+@pytest.mark.parametrize("optional", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("int", 1.5),
+        ("int", 2**31),
+        ("long", -(2**63) - 1),
+        ("int", "1"),
+        ("float", 1e300),
+        ("double", "1"),
+        ("boolean", "false"),
+        ("string", 5),
+        ("bytes", 5),
+        ({"type": "array", "items": "string"}, "xyz"),
+        ({"type": "array", "items": "int"}, [1.5]),
+        ({"type": "map", "values": "int"}, {"a": 1.5}),
+        (INNER, (1, 2, 3)),
+        (INNER, {"x": 1, "y": 2, "z": 3}),
+        (INNER, "xy"),
+    ],
+)
+def test_avro_writes_no_value_that_is_not_of_its_type(kind: Any, value: Any, optional: bool) -> None:
+    write = AvroRowSerializationSchema(avro_schema_string=avro_of(["null", kind] if optional else kind))
+    with pytest.raises(MessageFormatError, match="as Avro"):
+        write.serialize(Row(a=value))
+
+
+@pytest.mark.parametrize("value", [Row(y=2, x=1), Row(1, 2), (1, 2), [1, 2], {"y": 2, "x": 1}, Row(f0=1, f1=2)])
+def test_avro_takes_rows_within_rows_as_it_takes_rows(value: Any) -> None:
+    text = avro_of({"type": "array", "items": INNER})
+    message = AvroRowSerializationSchema(avro_schema_string=text).serialize(Row([value, value]))
+    assert AvroRowDeserializationSchema(avro_schema_string=text).deserialize(message) == Row(a=[Row(x=1, y=2)] * 2)
 
 
 def test_avro_that_does_not_fit_is_an_error() -> None:

@@ -75,6 +75,17 @@ def test_wrong_columns_and_keys_are_refused_on_the_driver(orders: Any) -> None:
         orders.key_by(lambda order: order["item"]).aggregate_batches({"count": "sum"})
 
 
+def test_a_result_of_the_name_of_the_key_is_refused(tmp_path: Path) -> None:
+    """Records have each field once, so the key would be lost."""
+    stream = Program(tmp_path).env.from_collection([{"v_sum": 1, "window_end": 1, "v": 2}])
+    with pytest.raises(ValueError, match=r"a column 'v_sum', as the key is named"):
+        stream.key_by("v_sum").aggregate_batches({"v": ["count", "sum"]})
+    by_end = stream.key_by("window_end")
+    by_end.aggregate_batches({"v": "sum"})
+    with pytest.raises(ValueError, match="a column 'window_end'"):
+        by_end.window(TumblingEventTimeWindows(10, 0)).aggregate_batches({"v": "sum"})
+
+
 @pytest.mark.parametrize(
     "windows",
     [
@@ -160,6 +171,49 @@ def test_a_sum_of_decimals_has_all_of_its_digits(sign: int, scale: int) -> None:
         "v_sum": [sign * Decimal(36 * 10**37).scaleb(-scale)],
         "v_mean": [float(most)],
     }
+
+
+LIMITS: list[tuple[Any, Any, Any]] = [
+    (pa.int8(), -(2**7), 2**7 - 1),
+    (pa.int64(), -(2**63), 2**63 - 1),
+    (pa.uint64(), 0, 2**64 - 1),
+    (pa.float32(), -1.5, 2.0**120),
+    (pa.float64(), float("-inf"), 1e300),
+    (pa.decimal128(38, 0), Decimal(-(10**37)), Decimal(10**38 - 1)),
+    (pa.decimal256(76, 0), Decimal(-(10**75)), Decimal(10**76 - 1)),
+    (pa.timestamp("s"), -(2**30), 2**30),
+    (pa.timestamp("us", "Europe/Berlin"), -1, 2**50 + 1),
+    (pa.timestamp("ns"), 1_577_836_800_000_000_001, 1_577_836_800_000_000_002),
+    (pa.timestamp("ns", "Europe/Berlin"), 1, 2),
+    (pa.date32(), -1, 40_000),
+    (pa.time64("us"), 1, 2),
+    (pa.bool_(), False, True),
+    (pa.string(), "a", "é"),
+    (pa.large_binary(), b"", b"\xff"),
+]
+
+
+@pytest.mark.parametrize(("kind", "least", "greatest"), LIMITS)
+def test_extremes_are_values_of_the_column_in_its_type(kind: Any, least: Any, greatest: Any) -> None:
+    """What is held as Python objects meanwhile is not rounded, and not taken for another type."""
+    aggregates = ColumnAggregates("k", [("v", "min"), ("v", "max")])
+    given = pa.array([greatest, None, least, greatest], kind)
+    columns = aggregates.columns_of(pa.record_batch({"k": ["a", "a", "a", "b"], "v": given}))
+    partials = aggregates.combined([aggregates.partials(columns), aggregates.partials(columns.slice(1, 1))])
+    rows = {key: values for key, *values in aggregates.rows(partials)}
+    results = [list(found) for found in zip(rows["a"], rows["b"], strict=True)]
+    found = aggregates.results(["a", "b"], results, partials.schema, {})
+    assert found.column("v_min").equals(pa.array([least, greatest], kind))
+    assert found.column("v_max").equals(pa.array([greatest, greatest], kind))
+
+
+@pytest.mark.parametrize("values", [[2**64 - 1], [2**63, 1], [2**64 - 2, 0, 1], [1, 2]])
+def test_a_sum_of_a_column_without_signs_is_one_and_may_use_all_64_bits(values: list[int]) -> None:
+    batch = pa.record_batch({"k": ["a"] * len(values), "v": pa.array(values, pa.uint64())})
+    partials = SUM_OF_V.partials(SUM_OF_V.columns_of(batch))
+    [(_, held)] = SUM_OF_V.rows(SUM_OF_V.combined([partials]))
+    found = SUM_OF_V.results(["a"], [[held]], partials.schema, {})
+    assert found.column("v_sum").equals(pa.array([sum(values)], pa.uint64()))
 
 
 def test_a_sum_of_decimals_that_no_column_can_hold_is_an_error() -> None:

@@ -16,6 +16,7 @@ from tests.unit.driver.test_batch_jobs import Killed, published
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.assembly import RuntimeEnvironment, assemble, recovers_from_lost_drivers
+from penstock._engine.driver.stages.program import program_of
 from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.graph.combining import with_combiners
 from penstock._engine.graph.job_graph import JobType
@@ -115,6 +116,7 @@ def left_behind(place: Path) -> list[Path]:
     return [path for kind in ("results", "finished", "events") for path in place.glob(f"checkpoints/*/{kind}/*")]
 
 
+@pytest.mark.behaviour(142)
 @pytest.mark.behaviour(144)
 @pytest.mark.behaviour(153)
 def test_a_driver_that_dies_at_any_step_leaves_what_had_finished_to_the_next_one(tmp_path: Path) -> None:
@@ -265,6 +267,7 @@ def test_an_older_driver_is_fenced_and_the_younger_one_finishes(tmp_path: Path) 
     assert published(tmp_path, "sums") == SUMS
 
 
+@pytest.mark.behaviour(142)
 def test_a_fenced_driver_leaves_all_files_to_the_younger_one(tmp_path: Path) -> None:
     driver, loop = driver_of(tmp_path)
     perform, left = loop.perform, list[Path]()
@@ -337,6 +340,20 @@ def test_another_program_is_refused_by_name_and_leaves_everything_as_it_is(tmp_p
     assert published(tmp_path, "sums") == SUMS
 
 
+def test_a_cached_stream_is_the_same_program_in_each_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def program() -> Any:
+        _, configuration = graph_of(tmp_path)
+        env = StreamExecutionEnvironment.get_execution_environment(configuration)
+        env.from_collection([1]).map(str).cache().print()
+        graph = env._stream_graph("cached")
+        env._caches.write(graph, configuration)
+        return program_of(build_job_graph(graph))
+
+    first, second = program(), program()
+    assert second.difference(first, accept_changed_functions=False) == ""
+    assert "cache() keeps nothing in job cached" in caplog.text
+
+
 WEEK_MS, HOUR_MS = 7 * 86_400_000, 3_600_000
 
 
@@ -391,3 +408,22 @@ def test_the_view_has_the_stage_that_runs_and_what_was_recovered(tmp_path: Path)
     driver.run(loop)
     assert statuses[0] == ["RUNNING", *["CREATED"] * 4]
     assert statuses[-1] == [*["FINISHED"] * 4, "RUNNING"]
+
+
+def test_a_recovered_vertex_that_ran_fewer_subtasks_has_finished(tmp_path: Path) -> None:
+    settings = {"execution.batch.adaptive.auto-parallelism.enabled": "true"}
+    kill_before_the_last_stage_but_one(tmp_path, **settings)
+    driver, loop = driver_of(tmp_path, **settings)
+    perform, statuses = loop.perform, list[list[str]]()
+
+    def looking(instruction: Any) -> None:
+        perform(instruction)
+        if isinstance(instruction, do.RunEpoch):
+            statuses.append(
+                [driver.view.task_status(vertex, subtask).name for vertex in range(5) for subtask in (0, 1)]
+            )
+
+    loop.perform = looking
+    driver.run(loop)
+    assert published(tmp_path, "sums") == SUMS
+    assert statuses[0][:6] == ["FINISHED"] * 6  # the third of them ran one

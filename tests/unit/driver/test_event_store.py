@@ -172,6 +172,34 @@ def test_a_subtask_that_has_finished_while_others_run_is_stored_without_another_
     assert records[first + 1] == do.RecordJobEvents((), cut=True)
 
 
+def test_of_two_attempts_at_a_subtask_the_one_counts_that_was_recorded_first(tmp_path: Path) -> None:
+    driver, loop = driver_of(tmp_path)
+    runner, perform = loop._epochs._runner, loop.perform
+    run_stage, tokens, recorded, read = runner.run, set[int](), list[int](), set[int]()
+
+    def twice(plan: Any) -> Any:
+        outcome = run_stage(plan)
+        if outcome.acks[0].vertex != 2:
+            return outcome
+        tokens.update(ack.token for ack in outcome.acks)
+        loop._mailbox.post(ev.SubtasksFinished(plan.levels[0].job_attempt, outcome.acks))
+        return run_stage(plan)  # Spark has run the tasks again
+
+    def noting(instruction: Any) -> None:
+        events = instruction.events if isinstance(instruction, do.RecordJobEvents) else ()
+        finished = [event for event in events if isinstance(event, ExecutionVertexFinishedEvent) and event.vertex == 2]
+        recorded.extend(event.acks[-1].token for event in finished)
+        if isinstance(instruction, do.RunEpoch):
+            read.update(part.token for part in instruction.results or () if part.vertex == 2)
+        perform(instruction)
+
+    runner.run, loop.perform = twice, noting
+    driver.run(loop)
+    assert published(tmp_path, "sums") == SUMS
+    assert len(recorded) == 2
+    assert set(recorded) == read == tokens
+
+
 def test_a_driver_that_was_away_while_another_one_ended_the_job_and_began_it_anew_is_fenced(tmp_path: Path) -> None:
     old, later, anew = (store_at(tmp_path, Threads()) for _ in range(3))
     old.claim(CLAIM)

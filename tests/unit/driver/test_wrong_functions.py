@@ -12,7 +12,7 @@ import pytest
 from tests.kit.cells import cells
 from tests.unit.driver.test_raising_functions import BY_KEY, RULES, TUMBLING, failure, keyed, stamped
 
-from penstock.common import Time, WatermarkStrategy
+from penstock.common import Row, Time, WatermarkStrategy
 from penstock.datastream import (
     AggregateFunction,
     AsyncDataStream,
@@ -400,16 +400,23 @@ def test_one_column_is_no_batch(result: Any) -> None:
         harness.process_element({"a": 1})
 
 
-def test_a_process_function_that_returns_a_text_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
-    text = made(f.ProcessFunction, process_element=lambda self, value, ctx: "ab")
-    with caplog.at_level(logging.WARNING), OperatorHarness.for_process(text) as harness:
+@pytest.mark.parametrize(
+    ("result", "told"),
+    [
+        ("ab", "the text 'ab': each of its characters is a record, as in PyFlink. Yield a text that"),
+        ({"a": 1, "b": 2}, "the dict {'a': 1, 'b': 2}: each of its keys is a record, as in PyFlink. Yield a dict that"),
+        (Row("a", "b"), "the Row <Row('a', 'b')>: each of its values is a record, as in PyFlink. Yield a Row that"),
+    ],
+)
+def test_a_process_function_that_returns_one_record_for_several_is_warned_of_once(
+    caplog: pytest.LogCaptureFixture, result: Any, told: str
+) -> None:
+    function = made(f.ProcessFunction, process_element=lambda self, value, ctx: result)
+    with caplog.at_level(logging.WARNING), OperatorHarness.for_process(function) as harness:
         harness.process_elements([1, 2])
         harness.process_element(3)
         assert harness.values() == ["a", "b"] * 3
-    assert [line.getMessage() for line in caplog.records] == [
-        "A method of Wrong returned the text 'ab': each of its characters is a record, as in PyFlink. Yield a text "
-        "that is to be one record."
-    ]
+    assert [line.getMessage() for line in caplog.records] == [f"A method of Wrong returned {told} is to be one record."]
 
 
 def test_a_write_beside_the_broadcast_says_where_it_belongs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import pytest
 from penstock._engine.operators import async_wait
 from penstock._engine.operators.async_wait import REPEATED_CALLS, AsyncWaitOperator
 from penstock._engine.protocol.rows import MAX_WATERMARK
+from penstock.common import Row
 from penstock.common.time import Time
 from penstock.datastream import AsyncDataStream, StreamExecutionEnvironment
 from penstock.datastream.async_retry_predicates import (
@@ -281,7 +282,7 @@ class Answers(AsyncFunction):
         return self.answer
 
 
-@pytest.mark.parametrize("answer", [None, 7, "text", b"bytes"])
+@pytest.mark.parametrize("answer", [None, 7, "text", b"bytes", {"one": "record"}, Row(one="record")])
 def test_an_answer_that_is_no_list_is_refused(loop: VirtualLoop, answer: Any) -> None:
     waiting = Waiting(loop, Answers(answer))
     waiting.harness.process_element(1)

@@ -85,6 +85,40 @@ def test_plain_values_are_one_column() -> None:
     assert records(lengths) == [1, 3]
 
 
+@pytest.mark.parametrize("declared", [None, Types.INSTANT()])
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([1_577_836_800_000_000_001, None, 2], pa.timestamp("ns")),
+        pa.array([1_577_836_800_000_000_001, None, 2], pa.timestamp("ns", "Europe/Berlin")),
+        pa.array([1, None, -(2**62) + 1], pa.duration("ns")),
+        pa.array([2**64 - 1, None, 0], pa.uint64()),
+    ],
+)
+def test_columns_that_were_rows_in_between_have_all_their_digits(column: Any, declared: Any) -> None:
+    given = None if declared is None else Types.ROW_NAMED(["v"], [declared])  # a type that columns do not have
+    rows = ColumnBatch(pa.record_batch([column], ["v"])).records()
+    if declared is not None:
+        rows = [Row(**row) for row in rows]
+    [out] = outputs(same, RowBatch(rows), given)
+    assert out.columns.column("v").equals(column)
+
+
+NAIVE = datetime.datetime(2026, 1, 1)  # noqa: DTZ001 - the one without a zone
+AWARE = NAIVE.replace(tzinfo=datetime.UTC)
+
+
+@pytest.mark.parametrize(
+    "times", [[NAIVE, AWARE], [AWARE, None, NAIVE], [AWARE.timetz()], [NAIVE.time(), AWARE.timetz()]]
+)
+def test_times_of_a_column_keep_their_zones_or_are_refused(times: list[Any]) -> None:
+    """Arrow would drop a zone, or take a time without one for UTC."""
+    with pytest.raises(BatchColumnsError, match="time zone"):
+        outputs(same, RowBatch([{"at": time} for time in times]))
+    for kept in ([NAIVE, None], [AWARE, None], [NAIVE.time()]):
+        assert records(outputs(same, RowBatch([{"at": time} for time in kept]))) == [{"at": time} for time in kept]
+
+
 @pytest.mark.parametrize("stamped", [False, True])
 @pytest.mark.parametrize(
     "returns",

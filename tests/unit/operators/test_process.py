@@ -320,3 +320,44 @@ def test_close_is_called_also_when_open_raised() -> None:
         harness.open()
     harness.close()
     assert closed == ["closed"]
+
+
+class Gives(ProcessFunction):
+    """Yields what its records are."""
+
+    def process_element(self, value: Any, ctx: Any) -> Iterable[Any]:
+        return iter(value)
+
+
+def results_of(*records: Any, stamped: bool = False) -> list[tuple[str | None, Any]]:
+    from penstock._engine.operators.batch import RowBatch
+    from penstock._engine.operators.process import ProcessOperator
+
+    operator = ProcessOperator(Gives())
+    operator.timers = None  # pyright: ignore[reportAttributeAccessIssue] - the function asks for none
+    stamps = [[place] * len(records) for place in range(2)] if stamped else [None] * 2
+    operator.process(RowBatch(list(records), stamps[0]), 0)  # it follows the shape of the records before
+    return list(operator.process(RowBatch(list(records), stamps[1]), 0))
+
+
+@pytest.mark.parametrize("stamped", [False, True])
+def test_results_of_one_shape_tell_it(stamped: bool) -> None:
+    [(_, numbers)] = results_of([1, 2], [], [3], stamped=stamped)
+    assert (numbers.records, numbers.shape) == ([1, 2, 3], int)
+    [(_, pairs)] = results_of([("a", 1)], [("b", 2)], stamped=stamped)
+    assert (pairs.records, pairs.shape) == ([("a", 1), ("b", 2)], (str, int))
+    assert pairs.timestamps == ([1, 1] if stamped else None)
+
+
+@pytest.mark.parametrize("records", [([1], ["a"]), ([(1, 2)], [(1, "a")]), ([(1, 2)], [(1, 2, 3)]), ([[1]], [[2]])])
+def test_results_of_several_shapes_and_those_that_may_change_tell_none(records: tuple[Any, ...]) -> None:
+    [(_, out)] = results_of(*records)
+    assert out.records == [item for given in records for item in given]
+    assert out.shape is None
+
+
+def test_results_of_one_shape_beside_a_side_output() -> None:
+    tag = OutputTag("side")
+    side, main = results_of([1, (tag, 2)], [3], stamped=True)
+    assert (side[0], side[1].records, side[1].timestamps) == ("side", [2], [1])
+    assert (main[1].records, main[1].timestamps) == ([1, 3], [1, 1])

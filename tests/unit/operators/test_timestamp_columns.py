@@ -37,7 +37,7 @@ def stamped(batch: Any) -> Any:
     [
         (pa.array([5, 3], pa.int64()), [5, 3]),
         (pa.array([5, 3], pa.int16()), [5, 3]),
-        (pa.array([DAY, BEFORE], pa.timestamp("us", "UTC")), [int(DAY.timestamp() * 1000), 0]),
+        (pa.array([DAY, BEFORE], pa.timestamp("us", "UTC")), [int(DAY.timestamp() * 1000), -1]),
         (pa.array([DAY.replace(tzinfo=None)] * 2, pa.timestamp("us")), [int(DAY.timestamp() * 1000)] * 2),
     ],
 )

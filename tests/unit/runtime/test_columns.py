@@ -134,10 +134,22 @@ def test_times_of_a_batch_are_milliseconds(stamps: Any) -> None:
     assert time_column(stamps, 3).equals(int64_column([1, 2, 3]))
 
 
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+@pytest.mark.parametrize(("unit", "scale"), [("s", 1), ("ms", 1000), ("us", 10**6), ("ns", 10**9)])
+def test_points_in_time_are_of_the_millisecond_that_they_are_in_on_both_sides_of_the_epoch(
+    unit: str, scale: int, zone: str | None
+) -> None:
+    most = 2**63 - 1 if scale >= 1000 else (2**63 - 1) // 1000
+    numbers = [-most, -1_999_999_999, -1_000_000, -1_000, -999, -1, 0, 1, 999, 1_000, 1_999_999_999, most]
+    found = time_column(pa.array(numbers, pa.timestamp(unit, zone)), len(numbers))
+    assert found.equals(int64_column([number * 1000 // scale for number in numbers]))
+
+
 @pytest.mark.parametrize(
     ("stamps", "error"),
     [
         ([1], BatchColumnsError),
+        (pa.array([0, 2**62], pa.timestamp("s")), TimestampError),
         (pa.array([1, None]), TimestampError),
         (pa.array(["a", "b"]), TimestampError),
         (pa.array([1, 2**64 - 1], pa.uint64()), TimestampError),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import pickle
 import re
@@ -129,10 +130,27 @@ def test_an_error_in_a_timer_shows_no_record(program: Program, tmp_path: Path) -
     assert failure.record is None
 
 
-def test_an_exit_in_a_function_is_an_error_not_the_end_of_the_worker(program: Program, tmp_path: Path) -> None:
-    program.collect(program.source([1]).map(lambda record: sys.exit(3)))
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (SystemExit(3), "SystemExit: 3"),
+        (asyncio.CancelledError("late"), "asyncio.exceptions.CancelledError: late"),
+        (GeneratorExit(), "GeneratorExit"),
+    ],
+)
+def test_what_would_end_the_process_is_an_error_of_the_function_that_raises_it(
+    program: Program, tmp_path: Path, error: BaseException, told: str
+) -> None:
+    def raises(record: Any) -> Any:
+        raise error
+
+    program.collect(program.source([1]).map(raises))
     [failure] = failures(program, tmp_path)
-    assert failure.error == "SystemExit: 3"
+    assert (failure.operator, failure.record, failure.error) == ("Map", "1", told)
+    chosen = Program(tmp_path / "chosen", 2)
+    chosen.collect(chosen.source([1]).key_by(raises).map(str))
+    [failure] = failures(chosen, tmp_path / "chosen")
+    assert failure.error == told
 
 
 def test_an_exception_that_does_not_pickle_is_told_as_text(program: Program, tmp_path: Path) -> None:

@@ -33,8 +33,8 @@ class Rows:
         self.pane: Any = self.store.table("rows", kind="map").pane()
 
     def write(self, key: Any, sub: int, value: Any) -> None:
-        if self.pane.hot.get((key, (), sub), MISSING) is MISSING:
-            self.pane.load((key, (), sub))
+        if self.pane.hot.get((key, (), sub), MISSING) is MISSING and self.pane.load((key, (), sub)) is ABSENT:
+            self.pane.fresh.add((key, (), sub))
         self.pane.put((key, (), sub), value)
         self.pane.dirty.add((key, (), sub))
 
@@ -63,7 +63,7 @@ def test_range_of_sub_keys_has_what_is_present_in_order(tmp_path: Path, memory_b
             rows.write(key, sub, step)
             held.setdefault(key, {})[sub] = step
         elif action < 0.7 and sub in held.get(key, {}):
-            if not rows.pane.sub_rows().discard((key, (), sub)):
+            if not rows.pane.discard((key, (), sub)):
                 rows.write(key, sub, ABSENT)
             del held[key][sub]
         elif action < 0.72:
@@ -79,6 +79,40 @@ def test_range_of_sub_keys_has_what_is_present_in_order(tmp_path: Path, memory_b
         last = first + choose.randrange(30)
         expected = sorted((sub, value) for sub, value in held.get(key, {}).items() if first <= sub <= last)
         assert rows.between(key, first, last) == expected
+
+
+@pytest.mark.parametrize("memory_bytes", [1, 1 << 26])
+def test_row_that_is_made_and_deleted_in_one_epoch_is_in_no_checkpoint(tmp_path: Path, memory_bytes: int) -> None:
+    rows = Rows(tmp_path / "rows", memory_bytes)
+    rows.write("a", 1, "x")
+    rows.keep()
+    rows.write("a", 2, "y")
+    assert rows.pane.discard(("a", (), 2))
+    assert rows.store.delta(99, 1) is None
+
+
+def test_row_of_a_checkpoint_is_not_deleted_without_a_trace(tmp_path: Path) -> None:
+    rows = Rows(tmp_path / "rows", 1 << 26)
+    rows.keep()
+    rows.write("a", 1, "x")
+    rows.commit()
+    assert not rows.pane.discard(("a", (), 1))
+    rows.write("a", 1, ABSENT)
+    rows.commit()
+    rows.start()
+    assert rows.between("a", 0, 9) == []
+
+
+def test_deleted_and_present_rows_reach_the_disk_together(tmp_path: Path) -> None:
+    rows = Rows(tmp_path / "rows", 1)
+    for sub in range(20):
+        rows.write("a", sub, sub)
+    rows.keep()
+    for sub in range(20):
+        rows.write("a", sub, ABSENT if sub % 3 else -sub)
+    rows.keep()
+    rows.start()
+    assert rows.between("a", 0, 19) == [(sub, -sub) for sub in range(0, 20, 3)]
 
 
 def test_range_beyond_all_numbers_has_all_stored_rows(tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ class WindowedStream(WindowSettings[T, W], Generic[T, K, W]):
             aggregates: As for ``KeyedStream.aggregate_batches``.
 
         Raises:
-            ValueError: There is no such aggregate, or none at all.
+            ValueError: There is no such aggregate, or none at all, or a result is named as the key is.
             UnsupportedOperationError: The windows are others, or have a trigger or an evictor of their own; or the
                 stream is not keyed by the name of a column, or its declared type does not have a column.
 
@@ -187,7 +187,7 @@ class WindowedStream(WindowSettings[T, W], Generic[T, K, W]):
             ... ).get_name()
             'Window'
         """
-        wanted = column_aggregates(self._keyed_stream, aggregates)
+        wanted = column_aggregates(self._keyed_stream, aggregates, WINDOW_COLUMNS)
         return self._build_columns(wanted, aggregated_type(self._keyed_stream._declared_type(), wanted, WINDOW_COLUMNS))
 
     def _check_result_function(self, window_function: object) -> None:

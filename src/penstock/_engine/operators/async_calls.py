@@ -13,6 +13,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.common.copies import own
+from penstock.common.types import Row
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -168,7 +169,7 @@ class AsyncCalls:
                 self._end(call, results=results)
 
     def _checked(self, results: Any) -> Iterable[Any]:
-        if isinstance(results, (str, bytes)) or not hasattr(results, "__iter__"):
+        if isinstance(results, (str, bytes, dict, Row)) or not hasattr(results, "__iter__"):
             name = type(self._function).__qualname__
             msg = (
                 f"async_invoke and timeout of {name} must return a list of the record's results, which may be empty, "

@@ -105,6 +105,8 @@ class OperatorContext:
     object_reuse: bool = False
     #: Makes the directory of the run on the local disk, and returns it.
     local_directory: Callable[[], Path] = Path
+    #: Whether an edge takes its output: edges have a quicker encoding for records of a known shape.
+    feeds_edges: bool = False
 
 
 class Operator(RecordsInHand, ABC):

@@ -134,18 +134,27 @@ def watermark_only(watermark: int) -> RowBatch:
 class BatchBuilder:
     """Collects an operator's output: records, their timestamps, and watermarks at their positions."""
 
-    __slots__ = ("records", "timestamps", "watermarks")
+    __slots__ = ("_shape", "_shaped", "records", "timestamps", "watermarks")
 
     def __init__(self) -> None:
         self.records: list[Any] = []
         self.timestamps: list[int] = []
         self.watermarks: list[tuple[int, int]] = []
+        #: The shape of so many records from the first one on.
+        self._shape: Shape | None = None
+        self._shaped = 0
 
     def add_watermark(self, watermark: int) -> None:
         """Put a watermark after the records so far."""
         self.watermarks.append((len(self.records), watermark))
 
+    def note_shape(self, start: int, shape: Shape | None) -> None:
+        """Note that all records from a position on have a shape; None where that is not known."""
+        if start == self._shaped and shape is not None and (start == 0 or shape == self._shape):
+            self._shape, self._shaped = shape, len(self.records)
+
     def build(self) -> RowBatch:
         """Return the batch, without timestamps when no record has one."""
         stamped = bool(self.timestamps) and any(stamp != NO_TIMESTAMP for stamp in self.timestamps)
-        return RowBatch(self.records, self.timestamps if stamped else None, self.watermarks)
+        shape = self._shape if self._shaped == len(self.records) else None
+        return RowBatch(self.records, self.timestamps if stamped else None, self.watermarks, shape)

@@ -41,17 +41,15 @@ class ReadOnlyBroadcastView(ReadOnlyBroadcastState[Any, Any]):
     A write by one subtask's records would exist on that subtask alone.
     """
 
-    def __init__(self, name: str, state: StoredBroadcastState, held: BroadcastState[Any, Any]) -> None:
+    def __init__(self, name: str, entries: dict[Any, Any]) -> None:
         self._name = name
-        self._entries = state.entries
-        #: The same map, with keys converted to the declared type: it looks keys up.
-        self._held = held
+        self._entries = entries
 
     def get(self, key: Any) -> Any:
-        return self._held.get(key)
+        return self._entries.get(key)
 
     def contains(self, key: Any) -> bool:
-        return self._held.contains(key)
+        return key in self._entries
 
     def items(self) -> Iterable[tuple[Any, Any]]:
         return self._entries.items()
@@ -79,6 +77,20 @@ class ReadOnlyBroadcastView(ReadOnlyBroadcastState[Any, Any]):
         return operation, "one subtask's records would change it on that subtask alone; let a broadcast record do it"
 
 
+class TypedBroadcastView(ReadOnlyBroadcastView):
+    """The read-only view of a map that converts keys to the declared type to look them up."""
+
+    def __init__(self, name: str, entries: dict[Any, Any], held: BroadcastState[Any, Any]) -> None:
+        super().__init__(name, entries)
+        self._held = held
+
+    def get(self, key: Any) -> Any:
+        return self._held.get(key)
+
+    def contains(self, key: Any) -> bool:
+        return self._held.contains(key)
+
+
 class BroadcastStates:
     """The broadcast maps of an operator, by the descriptors of the broadcast stream."""
 
@@ -90,9 +102,7 @@ class BroadcastStates:
         self._writable: dict[str, BroadcastState[Any, Any]] = {
             name: typed_broadcast(found, self._descriptors[name], operator) for name, found in stored.items()
         }
-        self._read_only = {
-            name: ReadOnlyBroadcastView(name, found, self._writable[name]) for name, found in stored.items()
-        }
+        self._read_only = {name: _view(name, found, self._writable[name]) for name, found in stored.items()}
 
     def writable(self, descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
         """Return the map for the broadcast input."""
@@ -100,15 +110,15 @@ class BroadcastStates:
         return self._writable[descriptor.name]
 
     def read_only(self, descriptor: MapStateDescriptor) -> ReadOnlyBroadcastView:
-        """Return the map for the other input."""
-        self._check(descriptor)
-        return self._read_only[descriptor.name]
+        """Return the map for the other input; asked for each record."""
+        name = descriptor.name
+        if self._asked.get(name) is not descriptor:
+            self._check(descriptor)
+        return self._read_only[name]
 
     def _check(self, descriptor: MapStateDescriptor) -> None:
         """Raise for a map that the broadcast stream does not have, or has with other types."""
         name = descriptor.name
-        if self._asked.get(name) is descriptor:
-            return
         known = self._descriptors.get(name)
         if known is None:
             raise self._unknown(name)
@@ -121,6 +131,12 @@ class BroadcastStates:
         known = ", ".join(map(repr, self._writable))
         reason = f"the stream was broadcast with {known}; pass that descriptor to broadcast(...) as well"
         return UnsupportedOperationError(f"get_broadcast_state() of {name!r}", reason)
+
+
+def _view(name: str, state: StoredBroadcastState, held: BroadcastState[Any, Any]) -> ReadOnlyBroadcastView:
+    if held is state:
+        return ReadOnlyBroadcastView(name, state.entries)
+    return TypedBroadcastView(name, state.entries, held)
 
 
 class _BroadcastRecordContext:
@@ -245,13 +261,9 @@ class KeyedBroadcastProcessOperator(KeyedProcessOperator):
         if input_index != BROADCAST_INPUT:
             super().process_run(batch, start, stop, input_index, out)
             return
-        context, call = KeyedBroadcastContext(self), self.calls[BROADCAST_INPUT]
-        stamps = batch.stamps(start, stop)
         self.key.leave()
-        for value, context.at in zip(self.iterate(batch.records[start:stop]), stamps, strict=True):
-            results = call(value, context)
-            if results is not None:
-                out.extend(results, context.at)
+        turns = zip(batch.stamps(start, stop), self.iterate(batch.records[start:stop]), strict=True)
+        self.loops.process(self.calls[BROADCAST_INPUT], turns, KeyedBroadcastContext(self), out)
 
     def apply_to_keyed_state(self, descriptor: StateDescriptor, function: Callable[[Any, Any], object]) -> None:
         """Call a function for each key that has a value in a state."""

@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._api.functions.basic import AggregateFunction
-from penstock._formats.arrow_types import arrow_array
+from penstock._formats.arrow_types import array_of, arrow_array
 from penstock.errors import BatchColumnsError
 
 if TYPE_CHECKING:
@@ -127,10 +127,12 @@ class ColumnAggregates(AggregateFunction["tuple[Any, ...]", "tuple[Any, ...]", "
         by = [KEY, *([GROUP] if GROUP in names else [])]
         wanted: list[tuple[str, str]] = [(STAMP, "max")] if STAMP in names else []
         with_nan: list[str] = []
+        whole: dict[str, Any] = {}
         for place, function in parts.items():
             name, column = str(place), table.column(str(place))
             if function == "sum" and (wide := self._wide(place, column)) is not None:
                 table = table.set_column(table.schema.names.index(name), name, column.cast(wide))
+                whole |= {name: wide} if wide in _big_numbers().values() else {}
             elif function == "max" and _has_nan(column):
                 table = table.append_column(f"{name}-nan", functions.is_nan(column))
                 wanted.append((f"{name}-nan", "any"))
@@ -139,6 +141,8 @@ class ColumnAggregates(AggregateFunction["tuple[Any, ...]", "tuple[Any, ...]", "
         grouped: Any = table.group_by(by, use_threads=False).aggregate(wanted)
         made: dict[str, Any] = {name: grouped.column(name) for name in by}
         made |= {name: grouped.column(f"{name}_{function}") for name, function in wanted if not name.endswith("-nan")}
+        for name, kind in whole.items():  # Arrow's sums of decimals have the most digits there are
+            made[name] = made[name].cast(kind)
         for name in with_nan:
             is_nan: Any = grouped.column(f"{name}-nan_any")
             made[name] = functions.if_else(is_nan, math.nan, made[name])
@@ -154,19 +158,23 @@ class ColumnAggregates(AggregateFunction["tuple[Any, ...]", "tuple[Any, ...]", "
 
         types: Any = pa.types
         if types.is_integer(column.type):
-            return _big_numbers() if _most(column) >= _LARGEST_EXACT_SUM else None
+            is_signed = types.is_signed_integer(column.type)
+            return _big_numbers()[is_signed] if _most(column) >= _LARGEST_EXACT_SUM else None
+        if column.type in _big_numbers().values():
+            return column.type
         if not types.is_decimal(column.type) or _most(column).scaleb(column.type.scale, _EXACT) < 10**_DIGITS:
             return None
         name = self.parts[place][0]
         if types.is_decimal256(column.type) and _most(column).scaleb(column.type.scale, _EXACT) >= 10**_MOST_DIGITS:
             reason = f"a sum of {name!r} may have more than {_MOST_DIGITS} digits; cast it to floating point"
             raise BatchColumnsError((name,), reason)
-        return pa.decimal256(_MOST_DIGITS, max(1, column.type.scale))  # one without fractions has whole numbers
+        return pa.decimal256(_MOST_DIGITS, column.type.scale)
 
     def rows(self, table: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a table of partial results as tuples: the key, and the partial results."""
         columns = [table.column(str(place)).to_pylist() for place in range(len(self.parts))]
-        big = [place for place in range(len(self.parts)) if table.schema.field(str(place)).type == _big_numbers()]
+        whole = _big_numbers().values()
+        big = [place for place in range(len(self.parts)) if table.schema.field(str(place)).type in whole]
         for place in big:
             columns[place] = [None if value is None else int(value) for value in columns[place]]
         return list(zip(table.column(KEY).to_pylist(), *columns, strict=True))
@@ -227,8 +235,8 @@ def _narrow(kind: Any) -> Any:
     """Return the type of the result of a sum, as it is where the sum was not computed in a wider type."""
     import pyarrow as pa
 
-    if kind == _big_numbers():
-        return pa.int64()
+    if kind in _big_numbers().values():
+        return pa.int64() if kind == _big_numbers()[True] else pa.uint64()
     return pa.decimal128(_DIGITS, kind.scale) if pa.types.is_decimal256(kind) and kind.scale <= _DIGITS else kind
 
 
@@ -236,12 +244,14 @@ def _column(name: str, values: list[Any], kind: Any) -> Any:
     """Return a column of a type, or of the one that the values have where earlier ones were of another type."""
     import pyarrow as pa
 
-    array: Any = pa.array
     try:
         try:
             return arrow_array(values, kind)
         except (pa.ArrowInvalid, pa.ArrowTypeError):
-            return array(values)
+            found = array_of(values)
+            if kind == pa.int64() and found.type == pa.uint64():  # a sum gets no other type by being great
+                raise
+            return found
     except (OverflowError, pa.ArrowInvalid, pa.ArrowTypeError) as error:
         reason = (
             f"the values of {name!r} have no place in a column of {kind} ({error}); declare the type of the records, "
@@ -256,11 +266,14 @@ def _table(columns: dict[str, Any]) -> Any:
     return cast("Any", pa.table(columns))
 
 
-def _big_numbers() -> Any:
-    """Return the type of sums of whole numbers that may have no place in 64 bits."""
+def _big_numbers() -> dict[bool, Any]:
+    """Return the types of sums of whole numbers that may have no place in 64 bits: with a sign, and without.
+
+    They are told from those of decimals, which have all digits that there are.
+    """
     import pyarrow as pa
 
-    return pa.decimal256(76, 0)
+    return {True: pa.decimal256(_MOST_DIGITS - 1, 0), False: pa.decimal256(_MOST_DIGITS - 2, 0)}
 
 
 def _plain(column: Any) -> Any:

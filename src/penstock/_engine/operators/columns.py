@@ -152,14 +152,33 @@ def time_column(timestamps: Any, count: int) -> Any:
         column = column.combine_chunks()
     if column.null_count:
         raise TimestampError("The timestamp of a record in a batch", "None")
-    if kinds.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("ms", column.type.tz), safe=False)
-    elif not kinds.is_integer(column.type):
+    if not kinds.is_timestamp(column.type) and not kinds.is_integer(column.type):
         raise TimestampError("The timestamp of a record in a batch", f"of type {column.type}")
     try:
-        return column.cast(pa.int64())
+        return _milliseconds(column) if kinds.is_timestamp(column.type) else column.cast(pa.int64())
     except pa.ArrowInvalid as error:
         raise TimestampError("The timestamp of a record in a batch", str(error)) from None
+
+
+def _milliseconds(times: Any) -> Any:
+    """Return points in time as whole milliseconds: of each the last one that is not behind it.
+
+    Raises:
+        ArrowInvalid: One is further from the epoch than milliseconds of 64 bits tell.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    functions: Any = pc
+    numbers, unit = times.view(pa.int64()), times.type.unit
+    if unit == "s":
+        return functions.multiply_checked(numbers, 1000)
+    if unit == "ms":
+        return numbers
+    parts = 1000 if unit == "us" else 1_000_000
+    towards_zero = functions.divide(numbers, parts)
+    is_behind = functions.greater(functions.multiply(towards_zero, parts), numbers)
+    return functions.subtract(towards_zero, is_behind.cast(pa.int64()))
 
 
 def greatest(column: Any) -> int:

@@ -17,7 +17,7 @@ from penstock._engine.protocol.rows import MAX_WATERMARK, NO_TIMESTAMP
 from penstock._engine.state.table import ABSENT, MISSING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from penstock._api.time_domain import TimeDomain
     from penstock._engine.operators.base import EpochContext, OperatorContext
@@ -76,12 +76,30 @@ class IntervalJoinOperator(KeyedProcessOperator):
     def process_run(self, batch: RowBatch, start: int, stop: int, input_index: int, out: SideOutputs) -> None:
         records = batch.records[start:stop]
         keys, normals = self.keys_of(records, input_index)
-        stamps, key, watermark = batch.stamps(start, stop), self.key, self.timers.watermark
-        own = self._sides[input_index]
-        others, (lower, upper) = self._sides[1 - input_index], self._bounds[input_index]
+        turns = zip(self.iterate(records), keys, normals, batch.stamps(start, stop), strict=True)
         # Records of a known shape cannot change, so they need no copies.
         given = out.given if batch.shape is None else _as_it_is
-        for value, key.key, key.normal, stamp in zip(self.iterate(records), keys, normals, stamps, strict=True):
+        self.loops.join(self.calls[input_index], self._pairs(turns, input_index, given, out), out)
+
+    def _pairs(
+        self, turns: Iterable[Any], input_index: int, given: Callable[[Any], Any], out: SideOutputs
+    ) -> Iterator[tuple[PairContext, Any, Any]]:
+        """Keep records of one side, and iterate the pairs of each with the other side's, in the order of their times.
+
+        The function gets copies, because both records may meet others, too.
+
+        Args:
+            turns: Record, key, normal key and timestamp.
+            input_index: Their side.
+            given: Returns a copy of such a record.
+            out: Takes late records.
+
+        Returns:
+            Context, left and right record.
+        """
+        own, others, is_left = self._sides[input_index], self._sides[1 - input_index], input_index == 0
+        (lower, upper), key, watermark = self._bounds[input_index], self.key, self.timers.watermark
+        for value, key.key, key.normal, stamp in turns:
             if stamp == NO_TIMESTAMP:
                 raise self.missing_timestamp([value], [stamp])
             if stamp < watermark:
@@ -92,9 +110,11 @@ class IntervalJoinOperator(KeyedProcessOperator):
             # Where records of that time are there, so is the timer; the watermark does not come past all times.
             if is_kept and own.add(key.normal, stamp, given(value)) and over <= MAX_WATERMARK:
                 self.event_timers.register(over, key.normal, (), key.key)
-            met = others.within(key.normal, stamp + lower, stamp + upper)
-            if met:
-                self._join(value, stamp, met, input_index, out)
+            for other_stamp, met in others.within(key.normal, stamp + lower, stamp + upper):
+                context = PairContext(stamp, other_stamp) if is_left else PairContext(other_stamp, stamp)
+                for other in met:
+                    mine, theirs = given(value), out.given(other)
+                    yield (context, mine, theirs) if is_left else (context, theirs, mine)
 
     def _leave_out(self, value: Any, stamp: int, input_index: int, out: SideOutputs) -> None:
         """Drop a late record, or emit it to its side output."""
@@ -105,21 +125,6 @@ class IntervalJoinOperator(KeyedProcessOperator):
         late = out.side(tag)
         late.records.append(value)
         late.timestamps.append(stamp)
-
-    def _join(self, value: Any, stamp: int, met: list[tuple[int, Any]], input_index: int, out: SideOutputs) -> None:
-        """Join a record with those of the other side that are there, in the order of their timestamps.
-
-        The function gets copies, because both records may meet others, too.
-        """
-        call, given, is_left = self.calls[input_index], out.given, input_index == 0
-        is_fixed = given(value) is value
-        for other_stamp, values in met:
-            context = PairContext(stamp, other_stamp) if is_left else PairContext(other_stamp, stamp)
-            for other in values:
-                mine, other = value if is_fixed else given(value), given(other)  # noqa: PLW2901
-                results = call(mine, other, context) if is_left else call(other, mine, context)
-                if results is not None:
-                    out.extend(results, context.at)
 
     def _call_timers(self, due: Iterator[DueTimer], domain: TimeDomain, out: SideOutputs) -> None:
         """Forget what no later record can join."""
@@ -140,13 +145,13 @@ class _Side:
         pane: The pane of the state.
     """
 
-    __slots__ = ("_dirty", "_hot", "_load", "_rows")
+    __slots__ = ("_dirty", "_hot", "_pane", "_rows")
 
     def __init__(self, pane: Pane) -> None:
+        self._pane = pane
         # These stay the same objects for the life of the pane.
         self._hot = pane.hot
         self._dirty = pane.dirty
-        self._load = pane.load
         self._rows = pane.sub_rows()
 
     def add(self, normal: NormalKey, stamp: int, record: Any) -> bool:
@@ -154,7 +159,9 @@ class _Side:
         address = normal, (), stamp
         records = self._hot.get(address, MISSING)
         if records is MISSING:
-            records = self._load(address)
+            records = self._pane.load(address)
+            if records is ABSENT:
+                self._pane.fresh.add(address)
         self._dirty.add(address)
         if records is not ABSENT:
             records.append(record)
@@ -171,7 +178,7 @@ class _Side:
         """Delete the records of a key and a time."""
         address = normal, (), stamp
         held = self._hot.get(address, MISSING)
-        if (self._load(address) if held is MISSING else held) is not ABSENT and not self._rows.discard(address):
+        if (self._pane.load(address) if held is MISSING else held) is not ABSENT and not self._pane.discard(address):
             self._hot[address] = ABSENT
             self._dirty.add(address)
 

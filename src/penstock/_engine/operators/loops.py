@@ -1,4 +1,4 @@
-"""The loops of map, filter, reduce and aggregate, compiled for the shape of the current records.
+"""The loops of map, filter, reduce, aggregate and process, compiled for the shape of the current records.
 
 Each record that leaves a function is checked for mutability. For most records this is a check of their type, or of the
 types of a tuple's fields; a call per record would take as long as a typical user function. So the check is inside the
@@ -20,10 +20,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
+from textwrap import indent
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from penstock._api.functions.wrong_results import refuse_none
+from penstock._api.functions.wrong_results import refuse_no_records, refuse_none
 from penstock._engine.state.table import ABSENT
 from penstock.common.copies import IMMUTABLE, all_immutable, may_change, own
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from penstock._engine.operators.batch import Shape
+    from penstock._engine.operators.side_outputs import SideOutputs
 
 #: Larger tuples are left to `own`.
 _MOST_FIELDS: Final = 8
@@ -42,12 +44,13 @@ class _Template:
 
     #: The arguments of the loop.
     arguments: str
-    #: What the loop does for each record, down to `result`.
+    #: What the loop does for each record; `{body}` stands where there is a `result`, and goes on with the next one.
     each: str
-    #: What it does with a result of the expected shape; it goes on with the next record then.
+    #: What it does with a result of the expected shape.
     known: str
     #: What it does with any other result.
     other: str
+    begin: str = "results = []"
     end: str = "results"
 
 
@@ -56,6 +59,7 @@ _MAP: Final = _Template(
     """
     for record in records:
         result = call(record)
+        {body}
     """,
     "results.append(result)",
     "results.append(own(result))",
@@ -70,6 +74,7 @@ _FILTER: Final = replace(
     for result in records:
         if not call(result):
             continue
+        {body}
     """,
 )
 
@@ -87,9 +92,10 @@ _REDUCE: Final = _Template(
         except KeyError:
             before = load(key)
         result = record if before is ABSENT else call(before, record)
+        {body}
     """,
     "hot[key] = result; results.append(result)",
-    f"{_NOT_NONE}\n        results.append(keep_apart(key, result))",
+    f"{_NOT_NONE}\nresults.append(keep_apart(key, result))",
 )
 
 _AGGREGATE: Final = _Template(
@@ -106,9 +112,10 @@ _AGGREGATE: Final = _Template(
         if result is before:
             hot[key] = result
             continue
+        {body}
     """,
     "hot[key] = result",
-    "if result is None and may_change(before): refuse_none(add, before, record)\n        hot[key] = own(result)",
+    "if result is None and may_change(before): refuse_none(add, before, record)\nhot[key] = own(result)",
     end="[hot[key]] if others else []",
 )
 
@@ -118,37 +125,74 @@ _FOLD: Final = replace(
     arguments="call, records, keys, hot, load",
     each=_REDUCE.each.replace(", strict=True", ""),
     known="hot[key] = result",
-    other=f"{_NOT_NONE}\n        hot[key] = own(result)",
+    other=f"{_NOT_NONE}\nhot[key] = own(result)",
     end="[hot[key]] if others else []",
 )
 
+#: A process function: each call gives any number of results, or None. They are added to those of earlier calls.
+_PROCESS: Final = _Template(
+    "call, turns, context, results, stamps, give, function",
+    """
+    for context.at, record in turns:
+        given = call(record, context)
+        if given is None:
+            continue
+        try:
+            for result in given:
+                {body}
+        except TypeError:
+            refuse_no_records(function, given)
+            raise
+    """,
+    "results.append(result)",
+    "give(result, context.at)",
+    begin="given = None",
+    end="given",
+)
+_PROCESS_STAMPED: Final = replace(_PROCESS, known="results.append(result); stamps.append(context.at)")
+
+
+def _keyed(template: _Template) -> _Template:
+    each = template.each.replace("context.at, record", "context.at, record, key.key, key.normal")
+    return replace(template, arguments=f"key, {template.arguments}", each=each)
+
+
+#: A function of pairs, which all have timestamps.
+_JOIN: Final = replace(
+    _PROCESS_STAMPED,
+    arguments="call, pairs, results, stamps, give, function",
+    each=_PROCESS.each.replace("context.at, record in turns", "context, left, right in pairs").replace(
+        "record, context", "left, right, context"
+    ),
+)
+_PROCESS_KEYED: Final = _keyed(_PROCESS)
+_PROCESS_KEYED_STAMPED: Final = _keyed(_PROCESS_STAMPED)
+
 _LOOP: Final = """
 def loop({arguments}, kind, tuple_kind, {kinds}):
-    results, others = [], 0
+    {begin}
+    others = 0
     {each}
-        {check}
-        others += 1
-        {other}
     return {end}, others
 """
 
 _CHECK_VALUE: Final = """
-        if {tests}:
-            {known}
-            continue
+if {tests}:
+    {known}
+    continue
 """
 
 #: A tuple is unpacked: that is quicker than to ask for its length and for each field.
 _CHECK_TUPLE: Final = """
-        if kind(result) is tuple_kind:
-            try:
-                {parts}, = result
-            except ValueError:
-                pass
-            else:
-                if {tests}:
-                    {known}
-                    continue
+if kind(result) is tuple_kind:
+    try:
+        {parts}, = result
+    except ValueError:
+        pass
+    else:
+        if {tests}:
+            {known}
+            continue
 """
 
 
@@ -161,13 +205,15 @@ def _code(template: _Template, size: int | None) -> CodeType:
     fields = range(1 if size is None else size)
     parts = ["result"] if size is None else [f"part_{place}" for place in fields]
     tests = " and ".join(f"kind({part}) is kind_{place}" for place, part in enumerate(parts))
-    check = _CHECK_VALUE if size is None else _CHECK_TUPLE
+    check = (_CHECK_VALUE if size is None else _CHECK_TUPLE).strip()
+    check = check.format(parts=", ".join(parts), tests=tests, known=template.known)
+    body = f"{check}\nothers += 1\n{template.other}"
+    line = next(line for line in template.each.splitlines() if "{body}" in line)
     source = _LOOP.format(
         arguments=template.arguments,
         kinds=", ".join(f"kind_{place}" for place in fields),
-        each=template.each.strip(),
-        check=check.format(parts=", ".join(parts), tests=tests, known=template.known).strip(),
-        other=template.other,
+        begin=template.begin,
+        each=template.each.replace(line, indent(body, line.removesuffix("{body}"))).strip(),
         end=template.end,
     )
     space: dict[str, Any] = {}
@@ -177,7 +223,13 @@ def _code(template: _Template, size: int | None) -> CodeType:
 
 
 #: What the loops use.
-_GLOBALS: Final = {"own": own, "ABSENT": ABSENT, "may_change": may_change, "refuse_none": refuse_none}
+_GLOBALS: Final = {
+    "own": own,
+    "ABSENT": ABSENT,
+    "may_change": may_change,
+    "refuse_none": refuse_none,
+    "refuse_no_records": refuse_no_records,
+}
 
 
 class Loops:
@@ -259,19 +311,70 @@ class Loops:
         """
         self._run(_AGGREGATE, add, records, keys, *state, create)
 
+    def process(
+        self, call: Callable[[Any, Any], Any], turns: Iterable[Any], context: Any, out: SideOutputs, key: Any = None
+    ) -> Any:
+        """Call a process function for each record, and add its results to the outputs.
+
+        Args:
+            call: The method of the function.
+            turns: Timestamp and record; with a key also its key and normal key.
+            context: The context of the function; its `at` is set to each timestamp.
+            out: The outputs.
+            key: The context of the current key, which is set for each record.
+
+        Returns:
+            What the last call returned.
+
+        Raises:
+            FunctionResultError: The results of a call are no iterable.
+        """
+        stamped = out.stamps_main
+        if key is None:
+            return self._add(out, _PROCESS_STAMPED if stamped else _PROCESS, call, turns, context)
+        return self._add(out, _PROCESS_KEYED_STAMPED if stamped else _PROCESS_KEYED, key, call, turns, context)
+
+    def join(self, call: Callable[[Any, Any, Any], Any], pairs: Iterable[Any], out: SideOutputs) -> None:
+        """Call a function for each pair, and add its results to the outputs as `process` does.
+
+        Args:
+            call: The method of the function.
+            pairs: The context, which has the time of the results, the left and the right record.
+            out: Takes the results.
+        """
+        self._add(out, _JOIN, call, pairs)
+
+    def _add(self, out: SideOutputs, template: _Template, *arguments: Any) -> Any:
+        """Run a loop that adds results to the outputs; return what its last call returned."""
+        main = out.main
+        start = len(main.records)
+        takers = main.records, main.timestamps, out.give, out.function
+        given, others = self._loop(template, *arguments, *takers)
+        main.note_shape(start, self._learned(main.records, others))
+        return given
+
     def _run(self, template: _Template, *arguments: Any) -> tuple[list[Any], Shape | None]:
         """Run a loop; return its results, and their common shape if they have one."""
+        results, others = self._loop(template, *arguments)
+        return results, self._learned(results, others)
+
+    def _loop(self, template: _Template, *arguments: Any) -> tuple[Any, int]:
+        """Run a loop; return what it returns, and the number of results that have another shape than expected."""
         shape = self._shape
         kinds, size = (shape, len(shape)) if isinstance(shape, tuple) else ((shape,), None)
         if (loop := self._compiled.get((template, size))) is None:
             # A copy of the code for each operator: CPython specialises code for what it calls.
             loop = FunctionType(_code(template, size).replace(), _GLOBALS)
             self._compiled[template, size] = loop
-        results, others = loop(*arguments, type, tuple, *kinds)
+        return loop(*arguments, type, tuple, *kinds)
+
+    def _learned(self, results: list[Any], others: int) -> Shape | None:
+        """Return the shape of results, where all have that which was expected; else expect that of the last one."""
         if not others:
-            return results, shape
-        self._shape = _shape_of(results[-1]) or shape
-        return results, None
+            return self._shape
+        if results:
+            self._shape = _shape_of(results[-1]) or self._shape
+        return None
 
 
 def _shape_of(record: Any) -> Shape | None:

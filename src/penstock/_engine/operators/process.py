@@ -13,6 +13,7 @@ from penstock._engine.operators.context import (
     RecordContext,
 )
 from penstock._engine.operators.keyed import KeyedOperator
+from penstock._engine.operators.loops import Loops
 from penstock._engine.operators.side_outputs import SideOutputs
 from penstock._engine.operators.timer_times import TimerTimes
 from penstock._engine.operators.user_functions import UserFunctionOperator
@@ -38,6 +39,7 @@ class ProcessOperator(UserFunctionOperator):
         super().__init__()
         self.function = function
         self.calls: list[Callable[..., Any]] = [getattr(function, method) for method in self.methods]
+        self.loops = Loops()
         self.timers: EngineTimerService
 
     def open(self, context: OperatorContext) -> None:
@@ -58,10 +60,8 @@ class ProcessOperator(UserFunctionOperator):
         records, stamps, results = self.iterate(batch.records), batch.stamps(), None
         for start, stop, watermark in batch.segments():
             # Stamps first: at their end no record is taken that belongs behind the watermark.
-            for context.at, value in zip(stamps[start:stop], records, strict=False):
-                results = call(value, context)
-                if results is not None:
-                    out.extend(results, context.at)
+            turns = zip(stamps[start:stop], records, strict=False)
+            results = self.loops.process(call, turns, context, out)
             if watermark is not None:
                 self.timers.watermark = watermark
                 out.watermark(watermark)
@@ -85,6 +85,7 @@ class KeyedProcessOperator(KeyedOperator):
         #: False for the process functions that run a map, a flat map or a filter with keyed state.
         self.parts_tagged = getattr(function, "parts_tagged", True)
         self.calls: list[Callable[..., Any]] = [getattr(function, method) for method in self.methods]
+        self.loops = Loops()
         self.key = KeyContext()
         self.event_timers: Timers
         self.processing_timers: Timers
@@ -137,13 +138,8 @@ class KeyedProcessOperator(KeyedOperator):
         records = batch.records if whole else batch.records[start:stop]
         stamps = self.timers.times.stamps = batch.stamps(start, stop)
         keys, normals = self.keys_of(records, input_index)
-        context, call, key = self.record_context(), self.calls[input_index], self.key
-        triples = zip(self.iterate(records), keys, normals, stamps, strict=True)
-        results: Any = None
-        for value, key.key, key.normal, context.at in triples:
-            results = call(value, context)
-            if results is not None:
-                out.extend(results, context.at)
+        turns = zip(stamps, self.iterate(records), keys, normals, strict=True)
+        results = self.loops.process(self.calls[input_index], turns, self.record_context(), out, self.key)
         self.note_text(self.function, results)
 
     def record_context(self) -> Any:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._engine.operators.columns import ColumnBatch
-from penstock._formats.arrow_types import arrow_array, arrow_type, plain
+from penstock._formats.arrow_types import array_of, arrow_array, arrow_type, plain
 from penstock._formats.batches import as_schema
 from penstock.common.columns import RecordLayout, check_columns, int64_column
 from penstock.common.typeinfo import MapTypeInfo, PickledBytesTypeInfo, RowTypeInfo, TupleTypeInfo
@@ -167,7 +167,7 @@ def _array(name: str, kind: Any, values: Sequence[Any], records: list[Any]) -> A
 
     try:
         given = [plain(value) for value in values] if kind is None or pa.types.is_nested(kind) else values
-        return pa.array(given) if kind is None else arrow_array(given, kind)
+        return array_of(given) if kind is None else arrow_array(given, kind)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         reason = f"the values of {name!r} are no column: {str(error).rstrip('.')}; declare the type of the records"
         raise _misfit((name,), records, reason) from error

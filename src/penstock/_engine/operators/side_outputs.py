@@ -56,24 +56,30 @@ class SideOutputs:
         Raises:
             FunctionResultError: The results are no iterable.
         """
-        main, given = self.main.records, self.given
-        before = len(main)
+        records, stamps = self.main.records, self.main.timestamps if self.stamps_main else None
         try:
             for item in results:
                 kind = type(item)  # pyright: ignore[reportUnknownVariableType]
                 if kind in IMMUTABLE or (kind is tuple and all_immutable(map(type, item))):
-                    main.append(item)
-                elif isinstance(item, tuple) and is_tagged(item) and self.parts_tagged:
-                    side = self.side(item[0].tag_id)
-                    side.records.append(given(item[1]))
-                    side.timestamps.append(timestamp)
+                    records.append(item)
+                    if stamps is not None:
+                        stamps.append(timestamp)
                 else:
-                    main.append(given(item))
+                    self.give(item, timestamp)
         except TypeError:
             refuse_no_records(self.function, results)
             raise
-        if self.stamps_main and len(main) > before:
-            self.main.timestamps.extend([timestamp] * (len(main) - before))
+
+    def give(self, item: Any, timestamp: int) -> None:
+        """Add one result, to a side output if it is a pair of a tag and a value."""
+        if isinstance(item, tuple) and is_tagged(item) and self.parts_tagged:
+            side = self.side(item[0].tag_id)
+            side.records.append(self.given(item[1]))
+            side.timestamps.append(timestamp)
+            return
+        self.main.records.append(self.given(item))
+        if self.stamps_main:
+            self.main.timestamps.append(timestamp)
 
     def side(self, tag_id: str) -> BatchBuilder:
         """Return a side output, to be added to; each of its records needs a timestamp."""

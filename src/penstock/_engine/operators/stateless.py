@@ -50,10 +50,15 @@ class MapOperator(FunctionOperator):
 
     def __init__(self, function: Any) -> None:
         super().__init__(function, "map")
+        self._is_shape_wanted = False
+
+    def open(self, context: OperatorContext) -> None:
+        super().open(context)
+        self._is_shape_wanted = context.feeds_edges
 
     def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         call, cursor = self.call, self.iterate(batch.records)
-        if self._keeps_nothing and batch.shape in NUMBERS_AND_TEXTS:
+        if self._keeps_nothing and batch.shape in NUMBERS_AND_TEXTS and not self._is_shape_wanted:
             # Not map(): it takes a StopIteration that a function lets out for the end of the records.
             records, shape = [call(record) for record in cursor], None
         else:

@@ -8,7 +8,7 @@ the runtime creates the operator again.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._api.functions.checkpointed import (
     CheckpointedFunction,
@@ -28,6 +28,7 @@ from penstock._engine.protocol.state_handle import StateMode
 from penstock._engine.state.kinds.typed import typed_broadcast, typed_list
 from penstock._engine.state.operator_state import OperatorStateBackend
 from penstock.common.short_repr import short_repr
+from penstock.common.types import Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.state_handle import StateHandle
 
 _log = logging.getLogger("penstock")
+#: Iterables that a process function may return in place of a list with one of them, and what each record is then.
+_LIKE_ONE_RECORD: Final = {str: ("text", "characters"), dict: ("dict", "keys"), Row: ("Row", "values")}
 
 
 class UserFunctionOperator(Operator):
@@ -129,14 +132,15 @@ class UserFunctionOperator(Operator):
         return out.outputs()
 
     def note_text(self, function: Any, results: Any) -> None:
-        """Warn once if the results of a process function are a text, each character of which is a record."""
-        if type(results) is str and self.parts_tagged and not self._has_noted_text:
+        """Warn once if the results of a process function are what looks like one record, and is not taken for one."""
+        kind: Any = cast("Any", type(results))
+        if kind in _LIKE_ONE_RECORD and self.parts_tagged and not self._has_noted_text:
             self._has_noted_text = True
+            name, parts = _LIKE_ONE_RECORD[kind]
             _log.warning(
-                "%s returned the text %s: each of its characters is a record, as in PyFlink. Yield a text that is to "
-                "be one record.",
-                called(function),
-                short_repr(results),
+                "%s returned the %s %s: each of its %s is a record, as in PyFlink. "
+                "Yield a %s that is to be one record.",
+                *(called(function), name, short_repr(results), parts, name),
             )
 
     def leave_keys(self) -> None:

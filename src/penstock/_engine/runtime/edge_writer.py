@@ -136,7 +136,9 @@ class EdgeWriter:
         self._router.iterate([])
         try:
             yield
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             has_record, record = self._router.record_in_hand()
             raise OperatorError(self._receiver, has_record=has_record, record=record) from error
 

@@ -160,6 +160,7 @@ class SubtaskRuntime:
             stage=partial(self._state.stage, owner.uid),
             object_reuse=self._object_reuse,
             local_directory=self._local.hold,
+            feeds_edges=bool(self._nodes[position].edges),
         )
 
     # ------------------------------------------------------------------------------------------------------ the epoch
@@ -242,10 +243,9 @@ class SubtaskRuntime:
         """Run the source at the head for its share of the epoch."""
         head = self._nodes[0].operator
         assert isinstance(head, InputHead)
-        dispatch = self._dispatch
+        dispatch, start = self._dispatch, time.perf_counter()
         head.ended = head.ended or dispatch.ends  # a new reader has not been told of the end of its input
         limits = ReadLimits(dispatch.max_records, dispatch.max_bytes, dispatch.max_time_ms)
-        start = time.perf_counter()
         head.takes_batches = wants_columns(self._nodes, 0)
         for _, batch in self._outputs(0, head.read, limits, self._bytes_taken):
             self._records_in += len(batch)
@@ -493,8 +493,8 @@ class SubtaskRuntime:
         self._running = position
         try:
             return run(*arguments)
-        except OperatorError:  # of an edge
+        except (OperatorError, KeyboardInterrupt):  # of an edge; of whoever stops the process
             raise
-        except (Exception, SystemExit) as error:  # Spark would take an exit for a lost worker, and retry
+        except BaseException as error:  # Spark would take an exit for a lost worker, and retry
             has_record, record = self._nodes[position].operator.record_in_hand()
             raise OperatorError(self._owner(position), has_record=has_record, record=record) from error

@@ -129,12 +129,20 @@ def changes(
         for start in range(0, len(rows), _ENCODED):
             some = rows[start : start + _ENCODED]
             values = [hot[address] for address in some]
-            is_plain = not pane.stamps and True not in map(is_, values, repeat(ABSENT))
-            names = _narrow_keys(prefix, some) if is_plain else None
+            names = None if pane.stamps else _narrow_keys(prefix, some)
             if names is not None:
-                yield from zip(names, pickles.dump_each(values), strict=True)
+                yield from _narrow_changes(names, values)
             else:
                 yield from _changes_one_by_one(prefix, pane, some, values)
+
+
+def _narrow_changes(names: list[bytes], values: list[Any]) -> Iterator[tuple[bytes, bytes | None]]:
+    if True not in map(is_, values, repeat(ABSENT)):
+        yield from zip(names, pickles.dump_each(values), strict=True)
+        return
+    raws = iter(pickles.dump_each([value for value in values if value is not ABSENT]))
+    for name, value in zip(names, values, strict=True):
+        yield name, None if value is ABSENT else next(raws)
 
 
 def _narrow_keys(prefix: bytes, rows: list[Address]) -> list[bytes] | None:

@@ -426,6 +426,8 @@ class LocalVersion:
             yield DeletedRange(record, locate_owner(record.pane_id, owner, self._max_parallelism))
         # Almost the order of the stored keys: neighbours share pages. Sorting the stored keys takes four times as long.
         pending = _sorted(pane.pending)
+        if not record.entries and self.above is None:  # nothing is stored that could be deleted
+            pending = [address for address in pending if pane.hot[address] is not ABSENT]
         yield from parts_of_rows(record, changes(record.pane_id, pane, pending, self._max_parallelism))
 
     def _timer_changes(self, record: PaneMeta, domain: Timers) -> Iterator[tuple[bytes, bytes | None]]:

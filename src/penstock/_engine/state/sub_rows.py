@@ -43,31 +43,19 @@ class SubRows:
     def note(self, address: Composite) -> None:
         """Add a row in memory to the index."""
         owner = address[0], address[1]
-        found = self._under.get(owner)
+        found: Any = self._under.get(owner)
         if found is None:
             self._under[owner] = address
         elif type(found) is set:
-            found.add(address)
+            found.add(address)  # pyright: ignore[reportUnknownMemberType]
         elif found != address:
-            self._under[owner] = {cast("Composite", found), address}
+            self._under[owner] = {found, address}  # pyright: ignore[reportUnknownArgumentType]
         if self._ordered and (ordered := self._ordered.get(owner)) is not None:
-            sub = cast("int", address[2])
+            sub: Any = address[2]
             if not ordered or sub > ordered[-1]:  # the usual case
                 ordered.append(sub)
             elif ordered[bisect_left(ordered, sub)] != sub:
                 insort(ordered, sub)
-
-    def discard(self, address: Composite) -> bool:
-        """Delete a row that no checkpoint has, without a trace; return False where a trace has to be left."""
-        pane = self._pane
-        if pane.stored or address in pane.pending:
-            return False
-        self.take_out(address)
-        pane.hot.pop(address, None)
-        pane.dirty.discard(address)
-        pane.originals.pop(address, None)
-        pane.stamps.pop(address, None)
-        return True
 
     def take_out(self, address: Composite) -> None:
         """Remove a row that is in memory no more from the index."""
@@ -80,7 +68,7 @@ class SubRows:
         elif found == address:
             del self._under[owner]
         if self._ordered and (ordered := self._ordered.get(owner)) is not None:
-            sub = cast("int", address[2])
+            sub: Any = address[2]
             at = bisect_left(ordered, sub)
             if at < len(ordered) and ordered[at] == sub:
                 del ordered[at]
@@ -92,19 +80,20 @@ class SubRows:
 
         What is stored and not in memory is read for this range alone. A value that a caller changes has to be written.
         """
-        pane, known = self._pane, self._under.get(owner)
+        pane = self._pane
+        known: Any = self._under.get(owner)  # without casts below, which would be calls
         is_below = pane.stored != 0 and not pane.whole and owner not in self.cleared
-        near: Collection[Composite]
+        near: Collection[Any]
         if known is None:
             if not is_below:
                 return []
             near = ()
         elif type(known) is not set:
-            near = (cast("Composite", known),) if first <= cast("tuple[Any, Any, int]", known)[2] <= last else ()
-        elif len(known) <= _FEW:
-            near = [address for address in known if first <= cast("int", address[2]) <= last]
+            near = (known,) if first <= known[2] <= last else ()
+        elif len(known) <= _FEW:  # pyright: ignore[reportUnknownArgumentType]
+            near = [address for address in known if first <= address[2] <= last]  # pyright: ignore[reportUnknownVariableType]
         else:
-            near = self._ordered_within(owner, known, first, last)
+            near = self._ordered_within(owner, known, first, last)  # pyright: ignore[reportUnknownArgumentType]
         found = pane.numbered(near)
         if is_below:
             rows: Iterator[Any] = self._base.scan_between(pane, owner, (first, last), set(near))
@@ -191,6 +180,7 @@ class SubRows:
         for address in rows:
             del pane.hot[address]
             pane.dirty.discard(address)
+            pane.fresh.discard(address)
             pane.pending.discard(address)
             pane.originals.pop(address, None)
             pane.stamps.pop(address, None)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator
 
     from penstock._engine.protocol.keys import NormalKey
-    from penstock._engine.state.rows import Address, Composite, Namespace, Owner, Row
+    from penstock._engine.state.rows import Address, Namespace, Owner, Row
 
 
 class Absence(Enum):
@@ -115,6 +115,7 @@ class Pane:
         "_base",
         "dirty",
         "drop_unsaved",
+        "fresh",
         "hot",
         "masked",
         "namespace",
@@ -134,6 +135,8 @@ class Pane:
         self.hot: dict[Address, Any] = {}
         #: Rows written in the running epoch.
         self.dirty: set[Address] = set()
+        #: Rows that the running epoch made, as far as it knows: no checkpoint has them, and neither has the disk.
+        self.fresh: set[Address] = set()
         #: Rows whose committed value in `hot` is newer than the stored one.
         self.pending: set[Address] = set()
         #: The user's keys of rows in `hot` whose normal key is bytes, where the table keeps keys.
@@ -196,10 +199,10 @@ class Pane:
         original, stamp = self.originals.get, self.stamps.get
         return [(address, value, original(address), stamp(address)) for address, value in pairs if value is not ABSENT]
 
-    def numbered(self, addresses: Collection[Composite]) -> list[tuple[int, Any]]:
+    def numbered(self, addresses: Collection[Any]) -> list[tuple[int, Any]]:
         """Return sub-key and value of the present rows among some in memory whose sub-keys are numbers."""
         hot = self.hot
-        return [(cast("int", address[2]), value) for address in addresses if (value := hot[address]) is not ABSENT]
+        return [(address[2], value) for address in addresses if (value := hot[address]) is not ABSENT]
 
     def full_rows(self) -> Iterator[FullRow]:
         """Iterate all present rows with the user's keys and sub-keys; meanwhile rows may be written."""
@@ -292,6 +295,19 @@ class Pane:
         if stamp is not None:
             self.stamps[address] = stamp
 
+    def discard(self, address: Address) -> bool:
+        """Delete a row that no checkpoint has, without a trace; return False where a trace has to be left."""
+        if address in self.pending or (self.stored and address not in self.fresh):
+            return False
+        if self.subs is not None and type(address) is tuple:
+            self.subs.take_out(address)
+        self.hot.pop(address, None)
+        for rows in (self.dirty, self.fresh):
+            rows.discard(address)
+        for column in (self.originals, self.stamps):
+            column.pop(address, None)
+        return True
+
     def has_changes(self) -> bool:
         """Return whether the running epoch has changed anything."""
         return bool(self.dirty) or self.drop_unsaved or (self.subs is not None and True in self.subs.cleared.values())
@@ -300,6 +316,7 @@ class Pane:
         """Count the changes of the running epoch as committed."""
         self.pending |= self.dirty
         self.dirty.clear()
+        self.fresh.clear()
         self.drop_unsaved = False
         if self.subs is not None:
             self.subs.cleared = dict.fromkeys(self.subs.cleared, False)
@@ -322,7 +339,7 @@ class Pane:
         if self.stored or self.pending or (self.subs is not None and self.subs.cleared):
             self.masked = self.drop_unsaved = True
         self.stored, self.whole = 0, True
-        for rows in (self.hot, self.dirty, self.pending, self.originals, self.stamps):
+        for rows in (self.hot, self.dirty, self.fresh, self.pending, self.originals, self.stamps):
             rows.clear()
         if self.subs is not None:
             self.subs.forget()

@@ -6,10 +6,10 @@ import io
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock._shelf import show
-from penstock.common._row_formats.avro_schema import AvroSchema, plain, record_by_position
+from penstock.common._row_formats.avro_schema import AvroSchema
 from penstock.common._row_formats.avro_values import of_avro, type_of
+from penstock.common._row_formats.avro_written import to_avro
 from penstock.common.serialization import DeserializationSchema, SerializationSchema
-from penstock.common.types import Row, field_names
 from penstock.errors import MessageFormatError, UnsupportedOperationError
 
 if TYPE_CHECKING:
@@ -93,6 +93,7 @@ class AvroRowSerializationSchema(SerializationSchema):
 
     def __init__(self, record_class: str | None = None, avro_schema_string: str | None = None) -> None:
         self._schema = _schema("AvroRowSerializationSchema", record_class, avro_schema_string)
+        self._convert = to_avro(self._schema.definition)
 
     def serialize(self, element: Any) -> bytes:
         """Return the message.
@@ -104,10 +105,7 @@ class AvroRowSerializationSchema(SerializationSchema):
 
         written = io.BytesIO()
         try:
-            by_position = isinstance(element, tuple) or _has_names_of_its_type(element, self._schema.definition)
-            record = plain(list(element) if by_position else element)  # pyright: ignore[reportUnknownArgumentType]
-            if isinstance(record, list):
-                record = record_by_position(record, self._schema.definition)  # pyright: ignore[reportUnknownArgumentType]
+            record = self._convert(element)
             write = cast("Any", fastavro).schemaless_writer
             write(written, self._schema.parsed, record, strict_allow_default=True)
         except Exception as error:  # a value may raise any exception in the encoder
@@ -116,14 +114,6 @@ class AvroRowSerializationSchema(SerializationSchema):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return AvroRowSerializationSchema, (None, str(self._schema))
-
-
-def _has_names_of_its_type(element: Any, definition: Any) -> bool:
-    """Tell whether a row has the names f0, f1 and so on that a type gives it, and the schema has others."""
-    names = field_names(element) if isinstance(element, Row) else None
-    if names is None or list(names) != [f"f{number}" for number in range(len(names))]:
-        return False
-    return not {field["name"] for field in definition["fields"]}.issuperset(names)
 
 
 def _schema(name: str, record_class: str | None, text: str | None) -> AvroSchema:

@@ -111,18 +111,6 @@ def plain(value: Any) -> Any:
     return value
 
 
-def record_by_position(values: list[Any], schema: Any) -> dict[str, Any]:
-    """Return the record of values in the order of a schema's fields.
-
-    Raises:
-        ValueError: There are more or fewer.
-    """
-    fields = [field["name"] for field in schema["fields"]]
-    if len(values) != len(fields):
-        raise ValueError(f"it has {len(values)} fields, and the schema has {len(fields)}")
-    return dict(zip(fields, values, strict=True))
-
-
 def without_zone(value: Any) -> Any:
     """Return a value with its timestamps in UTC and without a zone."""
     if isinstance(value, datetime.datetime) and value.tzinfo is not None:

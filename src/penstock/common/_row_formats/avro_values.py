@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from penstock.common.typeinfo import TypeInformation
 
+    #: The named types of a schema so far.
     Names = dict[str, Any]
 
 _SINGLE: Final[dict[str, Callable[[], TypeInformation]]] = {
@@ -41,17 +42,17 @@ _LOGICAL: Final[dict[str, Callable[[], TypeInformation]]] = {
 def type_of(definition: Any, names: Names | None = None) -> TypeInformation:
     """Return the type of the values of a schema; the pickled type if several types are possible."""
     names = {} if names is None else names
-    definition, kind = _resolved(definition, names)
+    definition, kind = resolved(definition, names)
     if kind == "union":
-        left = _without_null(definition)
+        left = without_null(definition)
         return type_of(left[0], names) if len(left) == 1 else Types.PICKLED_BYTE_ARRAY()
     if kind == "record":
         if definition.get("open"):  # within itself
             return Types.PICKLED_BYTE_ARRAY()
-        _note(definition, {**definition, "open": True}, names)
+        note(definition, {**definition, "open": True}, names)
         fields = definition["fields"]
         types = [type_of(one["type"], names) for one in fields]
-        _note(definition, definition, names)
+        note(definition, definition, names)
         return Types.ROW_NAMED([one["name"] for one in fields], types)
     if kind == "array":
         return Types.LIST(type_of(definition["items"], names))
@@ -64,9 +65,9 @@ def type_of(definition: Any, names: Names | None = None) -> TypeInformation:
 def of_avro(definition: Any, names: Names | None = None) -> Callable[[Any], Any]:
     """Return the converter from a value that was read by a schema to ours."""
     names = {} if names is None else names
-    definition, kind = _resolved(definition, names)
+    definition, kind = resolved(definition, names)
     if kind == "union":
-        left = _without_null(definition)
+        left = without_null(definition)
         if len(left) != 1:
             return without_zone
         convert = of_avro(left[0], names)
@@ -90,12 +91,12 @@ def _record(definition: dict[str, Any], names: Names) -> Callable[[Any], Any]:
         values = [read(value[name]) for name, read in zip(fields, converters, strict=True)]
         return make_row(fields, values, RowKind.INSERT)
 
-    _note(definition, {**definition, "ready": convert}, names)  # it may have records of its own kind in it
+    note(definition, {**definition, "ready": convert}, names)  # it may have records of its own kind in it
     converters.extend(of_avro(one["type"], names) for one in definition["fields"])
     return convert
 
 
-def _note(definition: dict[str, Any], known: dict[str, Any], names: Names) -> None:
+def note(definition: dict[str, Any], known: dict[str, Any], names: Names) -> None:
     """Note a named type, to which later parts of a schema may refer."""
     name = str(definition.get("name"))
     names[name] = known
@@ -107,7 +108,7 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _resolved(definition: Any, names: Names) -> tuple[Any, str]:
+def resolved(definition: Any, names: Names) -> tuple[Any, str]:
     """Return a schema with its kind, where it may be a name or a list."""
     if isinstance(definition, list):
         return cast("list[Any]", definition), "union"
@@ -116,13 +117,14 @@ def _resolved(definition: Any, names: Names) -> tuple[Any, str]:
     found = cast("dict[str, Any]", definition)
     kind = found["type"]
     if isinstance(kind, (dict, list)):
-        return _resolved(kind, names)
+        return resolved(kind, names)
     if kind in names:
         return names[kind], str(names[kind]["type"])
     if kind in ("enum", "fixed") and "name" in found:
-        _note(found, found, names)
+        note(found, found, names)
     return found, str(kind)
 
 
-def _without_null(definition: list[Any]) -> list[Any]:
+def without_null(definition: list[Any]) -> list[Any]:
+    """Return the schemas of a union beside null."""
     return [one for one in definition if one != "null"]

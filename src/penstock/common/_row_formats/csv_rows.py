@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 import csv
-import datetime
 import io
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from penstock._shelf import show
-from penstock.common._row_formats.json_values import of_json
-from penstock.common._row_formats.times import without_zeros
+from penstock.common._row_formats.json_values import UNFIT, decimal, of_json, to_json, truth
+from penstock.common._row_formats.row_values import elements_of, values_of
+from penstock.common._row_formats.times import in_utc, of_rfc_timestamp, time_of_day, without_zeros
 from penstock.common.serialization import DeserializationSchema, SerializationSchema
 from penstock.common.typeinfo import (
     BasicArrayTypeInfo,
@@ -26,7 +25,7 @@ from penstock.common.types import RowKind, make_row
 from penstock.errors import MessageFormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from penstock.common.typeinfo import TypeInformation
 
@@ -108,14 +107,17 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         try:
             values = self._values(message)
             converted = [self._convert(read, text) for read, text in zip(self._fields, values, strict=True)]
-        except (ValueError, csv.Error) as error:
+        except (*UNFIT, csv.Error) as error:
             if self._lenient:
                 return None
             raise MessageFormatError("CSV", f"{message[:200]!r}", str(self._row_type), str(error)) from error
         return make_row(self._names, converted, RowKind.INSERT)
 
-    def _values(self, message: bytes) -> list[str]:
+    def _values(self, message: bytes) -> list[str | None]:
+        """Return the texts of the fields; None for those that a line lacks where errors are to be ignored."""
         signs = self._signs
+        if len(message) > csv.field_size_limit():  # the only limit is that of the whole process
+            csv.field_size_limit(len(message))
         lines = csv.reader(
             io.StringIO(message.decode(), newline=""),
             delimiter=signs.field_delimiter,
@@ -124,18 +126,18 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             quoting=csv.QUOTE_NONE if signs.quote is None else csv.QUOTE_MINIMAL,
             strict=True,
         )
-        values = next(lines, [""])
+        values: list[str | None] = [*next(lines, [""])]
         wanted = len(self._names)
         if len(values) < wanted and self._lenient:
-            values += [""] * (wanted - len(values))
+            values += [None] * (wanted - len(values))
         if len(values) != wanted:
             raise ValueError(f"it has {len(values)} fields, and the type has {wanted}")
         return values
 
-    def _convert(self, read: Callable[[str], Any], text: str) -> Any:
+    def _convert(self, read: Callable[[str], Any], text: str | None) -> Any:
         try:
-            return read(text)
-        except ValueError:
+            return None if text is None else read(text)
+        except UNFIT:
             if self._lenient:
                 return None
             raise
@@ -190,7 +192,8 @@ class CsvRowSerializationSchema(SerializationSchema):
     r"""Makes a line of CSV of a Row; ``CsvRowSerializationSchema.Builder(type)`` begins one.
 
     Text is quoted where Flink's library quotes it: with more than 24 characters, and with one that does not come after
-    the delimiter, the quote and the line feed in ASCII, such as a space; almost all text with ``|`` as delimiter.
+    the delimiter, the quote and the line feed in ASCII, such as a space; almost all text with ``|`` as delimiter. Dicts
+    are read by names, and so are Rows with the names of the type in another order; all others by position.
 
     Source: org.apache.flink.formats.csv.CsvRowSerializationSchema.
 
@@ -204,6 +207,7 @@ class CsvRowSerializationSchema(SerializationSchema):
 
     def __init__(self, row_type: RowTypeInfo, signs: CsvSigns) -> None:
         self._row_type, self._signs = row_type, signs
+        self._names = list(row_type.get_field_names())
         self._fields = [_writer(one, signs) for one in row_type.get_field_types()]
         special = (signs.field_delimiter, signs.quote or "", "\r", "\n")
         self._safe = max(ord(sign) for sign in special if sign)
@@ -215,15 +219,11 @@ class CsvRowSerializationSchema(SerializationSchema):
             MessageFormatError: The row has another number of fields, or one does not fit its type.
         """
         try:
-            texts = self._texts(list(cast("Iterable[Any]", element)))
-        except (ValueError, TypeError, AttributeError) as error:
+            values = values_of(element, self._names)
+            texts = [self._field(write, value) for write, value in zip(self._fields, values, strict=True)]
+            return f"{self._signs.field_delimiter.join(texts)}{self._signs.line_delimiter}".encode()
+        except UNFIT as error:
             raise MessageFormatError("CSV", f"{element!r:.200}", str(self._row_type), str(error)) from error
-        return f"{self._signs.field_delimiter.join(texts)}{self._signs.line_delimiter}".encode()
-
-    def _texts(self, values: list[Any]) -> list[str]:
-        if len(values) != len(self._fields):
-            raise ValueError(f"it has {len(values)} fields, and the type has {len(self._fields)}")
-        return [self._field(write, value) for write, value in zip(self._fields, values, strict=True)]
 
     def _field(self, write: tuple[Callable[[Any], str], bool], value: Any) -> str:
         convert, is_text = write
@@ -325,7 +325,7 @@ def _of_text(type_info: TypeInformation, signs: CsvSigns) -> Callable[[str], Any
         read = _reader(type_info.elem_type, signs)
         return lambda text: [read(one) for one in text.split(signs.array_delimiter)]
     if type_info == Types.SQL_TIMESTAMP():
-        return datetime.datetime.fromisoformat
+        return of_rfc_timestamp
     return of_json(type_info, strict=False, lenient=False)
 
 
@@ -335,26 +335,33 @@ _ARRAYS = (ListTypeInfo, ObjectArrayTypeInfo, BasicArrayTypeInfo, PrimitiveArray
 def _writer(type_info: TypeInformation, signs: CsvSigns) -> tuple[Callable[[Any], str], bool]:
     """Return the converter from a value to its text, and whether the text may need quotes."""
     if isinstance(type_info, RowTypeInfo):
-        parts = [_writer(one, signs)[0] for one in type_info.get_field_types()]
-        return partial(_joined, signs, parts), True
+        names, parts = list(type_info.get_field_names()), type_info.get_field_types()
+        return partial(_joined, signs, names, [_writer(one, signs)[0] for one in parts]), True
     if isinstance(type_info, _ARRAYS) and type_info != _BYTES:
         write = _writer(type_info.elem_type, signs)[0]
-        return lambda value: signs.array_delimiter.join(map(partial(_element, signs, write), value)), True
-    if type_info == _BYTES:
-        return lambda value: base64.b64encode(bytes(value)).decode(), True
-    if type_info == Types.BOOLEAN():
-        return lambda value: "true" if value else "false", False
-    if type_info in (Types.SQL_TIME(), Types.SQL_TIMESTAMP()):
-        return lambda value: without_zeros(str(value)), True
-    return str, type_info in _TEXTS
+        return lambda value: signs.array_delimiter.join(_element(signs, write, one) for one in elements_of(value)), True
+    if type_info in _WRITERS:
+        return _WRITERS[type_info], type_info in (Types.SQL_TIME(), Types.SQL_TIMESTAMP())
+    plain = to_json(type_info)
+    return lambda value: str(plain(value)), type_info in _TEXTS or type_info == _BYTES
+
+
+#: What CSV has in another form than JSON.
+_WRITERS: Final[dict[TypeInformation, Callable[[Any], str]]] = {
+    Types.SQL_TIMESTAMP(): lambda value: without_zeros(str(in_utc(value))),
+    Types.SQL_TIME(): lambda value: without_zeros(str(time_of_day(value))),
+    Types.BOOLEAN(): lambda value: str(truth(value)).lower(),
+    Types.BIG_DEC(): lambda value: str(decimal(value)),
+}
 
 
 def _element(signs: CsvSigns, write: Callable[[Any], str], value: Any) -> str:
     return signs.null or "" if value is None else write(value)
 
 
-def _joined(signs: CsvSigns, parts: list[Callable[[Any], str]], value: Iterable[Any]) -> str:
-    return signs.array_delimiter.join(_element(signs, write, one) for write, one in zip(parts, value, strict=True))
+def _joined(signs: CsvSigns, names: list[str], parts: list[Callable[[Any], str]], value: Any) -> str:
+    values = zip(parts, values_of(value, names), strict=True)
+    return signs.array_delimiter.join(_element(signs, write, one) for write, one in values)
 
 
 show("penstock.datastream.formats.csv", CsvRowDeserializationSchema, CsvRowSerializationSchema)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from penstock._shelf import show
 from penstock.common._row_formats.json_types import type_of_json_schema
-from penstock.common._row_formats.json_values import of_json, to_json
+from penstock.common._row_formats.json_values import UNFIT, encoded, has_decimals, of_json, parsed, to_json
 from penstock.common.serialization import DeserializationSchema, SerializationSchema
 from penstock.common.typeinfo import RowTypeInfo
 from penstock.errors import MessageFormatError
@@ -37,6 +36,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
         self._row_type = row_type
         self._strict, self._lenient = fail_on_missing_field, ignore_parse_errors
         self._convert = of_json(row_type, strict=fail_on_missing_field, lenient=ignore_parse_errors)
+        self._exact = has_decimals(row_type)
 
     @staticmethod
     def builder() -> JsonRowDeserializationSchema.Builder:
@@ -52,8 +52,8 @@ class JsonRowDeserializationSchema(DeserializationSchema):
         if message is None:  # pyright: ignore[reportUnnecessaryComparison] - a connector has none where a record has none
             return None
         try:
-            return self._convert(json.loads(message))
-        except ValueError as error:
+            return self._convert(parsed(message, exact=self._exact))
+        except UNFIT as error:
             if self._lenient:
                 return None
             raise MessageFormatError("JSON", f"{message[:200]!r}", str(self._row_type), str(error)) from error
@@ -117,6 +117,9 @@ class JsonRowDeserializationSchema(DeserializationSchema):
 class JsonRowSerializationSchema(SerializationSchema):
     r"""Makes a JSON object of a Row; ``builder()`` begins one.
 
+    Dicts are read by names, and so are Rows with the names of the type in another order; all other Rows and tuples by
+    position. Decimals keep their digits. A number that is not finite becomes the text NaN, Infinity or -Infinity.
+
     Source: org.apache.flink.formats.json.JsonRowSerializationSchema.
 
     Example:
@@ -143,10 +146,9 @@ class JsonRowSerializationSchema(SerializationSchema):
             MessageFormatError: The row has another number of fields, or one does not fit its type.
         """
         try:
-            found = self._convert(element)
-        except (ValueError, TypeError, AttributeError) as error:
+            return encoded(self._convert(element))
+        except UNFIT as error:
             raise MessageFormatError("JSON", f"{element!r:.200}", str(self._row_type), str(error)) from error
-        return json.dumps(found, separators=(",", ":"), ensure_ascii=False).encode()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return JsonRowSerializationSchema, (self._row_type,)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import base64
 import datetime
-from decimal import Decimal
-from functools import partial
+import json
+import math
+from decimal import MAX_PREC, Context, Decimal
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from penstock.common._row_formats.times import of_rfc_time, of_rfc_timestamp, to_rfc_time, to_rfc_timestamp
+from penstock.common._row_formats.row_values import elements_of, octets_of, values_of
+from penstock.common._row_formats.times import date_text, of_rfc_time, of_rfc_timestamp, to_rfc_time, to_rfc_timestamp
 from penstock.common.typeinfo import (
     BasicArrayTypeInfo,
     BasicType,
@@ -21,7 +24,7 @@ from penstock.common.typeinfo import (
     RowTypeInfo,
     Types,
 )
-from penstock.common.types import RowKind, make_row
+from penstock.common.types import Row, RowKind, field_names, make_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -32,6 +35,11 @@ if TYPE_CHECKING:
 
 _BYTES: Final = Types.PRIMITIVE_ARRAY(Types.BYTE())
 _TRUTH: Final = {"true": True, "false": False}
+_EXACT: Final = Context(prec=MAX_PREC)
+#: Greater whole decimals are written with an exponent.
+_MOST_DIGITS: Final = 40
+#: What the converters raise for a value that does not fit.
+UNFIT: Final = (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError)
 
 
 def _text(value: Any) -> str:
@@ -39,13 +47,16 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, (dict, list)):
-        import json
-
-        return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+        return encoded(_any(value)).decode()
     return str(value)
 
 
-def _truth(value: Any) -> bool:
+def truth(value: Any) -> bool:
+    """Return a truth value, which may be a text.
+
+    Raises:
+        ValueError: It is none.
+    """
     if isinstance(value, bool):
         return value
     found = _TRUTH.get(str(value).strip().lower())
@@ -55,17 +66,33 @@ def _truth(value: Any) -> bool:
 
 
 def _whole(low: int, high: int, value: Any) -> int:
-    number = value if isinstance(value, int) and not isinstance(value, bool) else int(str(value).strip())
+    number = value if isinstance(value, int) and not isinstance(value, bool) else int(_digits(value))
     if not low <= number <= high:
         raise ValueError(f"{number} is not between {low} and {high}")
     return number
 
 
-def _decimal(value: Any) -> Decimal:
+def _digits(value: Any) -> str:
+    """Return a number's text; Python's numbers may have underscores, and no others."""
+    text = str(value).strip()
+    if "_" in text:
+        raise ValueError(f"{value!r} is no number")
+    return text
+
+
+def decimal(value: Any) -> Decimal:
+    """Return a decimal of a number or its text.
+
+    Raises:
+        ValueError: It is none, or not finite.
+    """
     try:
-        return Decimal(str(value).strip())
+        number = Decimal(_digits(value))
     except ArithmeticError:
-        raise ValueError(f"{value!r} is no number") from None
+        number = Decimal("NaN")
+    if not number.is_finite():
+        raise ValueError(f"{value!r} is no decimal number")
+    return number
 
 
 def _range(bits: int) -> Converter:
@@ -75,15 +102,15 @@ def _range(bits: int) -> Converter:
 _SINGLE: Final[dict[BasicType, Converter]] = {
     BasicType.STRING: _text,
     BasicType.CHAR: _text,
-    BasicType.BOOLEAN: _truth,
+    BasicType.BOOLEAN: truth,
     BasicType.BYTE: _range(8),
     BasicType.SHORT: _range(16),
     BasicType.INT: _range(32),
     BasicType.LONG: _range(64),
-    BasicType.FLOAT: lambda value: float(str(value).strip()),
-    BasicType.DOUBLE: lambda value: float(str(value).strip()),
-    BasicType.BIG_INT: lambda value: int(str(value).strip()),
-    BasicType.BIG_DEC: _decimal,
+    BasicType.FLOAT: lambda value: float(_digits(value)),
+    BasicType.DOUBLE: lambda value: float(_digits(value)),
+    BasicType.BIG_INT: lambda value: int(_digits(value)),
+    BasicType.BIG_DEC: decimal,
 }
 _OF_TEXT: Final[dict[TypeInformation, Converter]] = {
     Types.SQL_DATE(): lambda value: datetime.date.fromisoformat(str(value)),
@@ -92,10 +119,10 @@ _OF_TEXT: Final[dict[TypeInformation, Converter]] = {
     _BYTES: lambda value: base64.b64decode(str(value), validate=True),
 }
 _TO_TEXT: Final[dict[TypeInformation, Converter]] = {
-    Types.SQL_DATE(): lambda value: value.isoformat(),
+    Types.SQL_DATE(): date_text,
     Types.SQL_TIME(): to_rfc_time,
     Types.SQL_TIMESTAMP(): to_rfc_timestamp,
-    _BYTES: lambda value: base64.b64encode(bytes(value)).decode(),
+    _BYTES: lambda value: base64.b64encode(octets_of(value)).decode(),
 }
 
 
@@ -117,7 +144,8 @@ def of_json(type_info: TypeInformation, *, strict: bool, lenient: bool) -> Conve
         return _row_of_json(type_info, strict=strict, lenient=lenient)
     if isinstance(type_info, MapTypeInfo):
         convert = partial(_of_value, of_json(type_info.value_type, strict=strict, lenient=lenient), lenient)
-        return lambda value: {key: convert(inner) for key, inner in _object(value).items()}
+        key_of = partial(_of_value, of_json(type_info.key_type, strict=strict, lenient=lenient), lenient)
+        return lambda value: {key_of(key): convert(inner) for key, inner in _object(value).items()}
     if (elements := _elements(type_info)) is not None:
         convert = partial(_of_value, of_json(elements, strict=strict, lenient=lenient), lenient)
         return lambda value: [convert(inner) for inner in _array(value)]
@@ -149,7 +177,7 @@ def _of_value(convert: Converter, lenient: bool, value: Any) -> Any:
         return None
     try:
         return convert(value)
-    except (ValueError, TypeError):
+    except UNFIT:
         if lenient:
             return None
         raise
@@ -171,7 +199,7 @@ def _array(value: Any) -> list[Any]:
 
 
 def to_json(type_info: TypeInformation) -> Converter:
-    """Return the converter from values of a type to objects for `json.dumps`; None stays None.
+    """Return the converter from values of a type to objects for `encoded`; None stays None.
 
     Raises:
         ValueError: The type has no JSON.
@@ -183,10 +211,10 @@ def to_json(type_info: TypeInformation) -> Converter:
         return lambda value: None if value is None else {_text(key): convert(inner) for key, inner in value.items()}
     if (elements := _elements(type_info)) is not None:
         convert = to_json(elements)
-        return lambda value: None if value is None else [convert(inner) for inner in value]
-    if isinstance(type_info, BasicTypeInfo) and type_info.basic_type is BasicType.BIG_DEC:
-        return lambda value: None if value is None else _number(value)
-    write = _single(type_info, _TO_TEXT)
+        return lambda value: None if value is None else [convert(inner) for inner in elements_of(value)]
+    if isinstance(type_info, PickledBytesTypeInfo):
+        return _any
+    write = _written(type_info, _single(type_info, _TO_TEXT))
     return lambda value: None if value is None else write(value)
 
 
@@ -197,21 +225,82 @@ def _row_to_json(type_info: RowTypeInfo) -> Converter:
     def convert(value: Any) -> Any:
         if value is None:
             return None
-        if isinstance(value, dict):
-            values = [cast("dict[str, Any]", value).get(name) for name in names]
-        else:
-            values = list(cast("Iterable[Any]", value))
-        if len(values) != len(names):
-            raise ValueError(f"it has {len(values)} fields, and the type has {len(names)}")
+        values = values_of(value, names)
         return {name: write(one) for name, write, one in zip(names, writers, values, strict=True)}
 
     return convert
 
 
-def _number(value: Any) -> int | float:
-    """Return a decimal as a number of JSON, exactly where Python's numbers can."""
-    number = Decimal(value)
-    return int(number) if number == number.to_integral_value() and number.as_tuple().exponent == 0 else float(number)
+def _written(type_info: TypeInformation, convert: Converter) -> Converter:
+    """Return the converter to what JSON can hold: it has no number that is not finite, so that is text, as in Flink."""
+    if type_info in (Types.FLOAT(), Types.DOUBLE()):
+        return lambda value: _finite(convert(value))
+    if type_info == Types.BIG_DEC():
+        return lambda value: _number(convert(value))
+    return convert
+
+
+def _finite(value: float) -> float | str:
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _number(value: Decimal) -> int | Decimal:
+    """Return a decimal without the zeros at its end, as Flink's library writes it."""
+    plain = _EXACT.normalize(value)
+    return int(plain) if plain == plain.to_integral_value() and plain.adjusted() < _MOST_DIGITS else plain
+
+
+def _any(value: Any) -> Any:
+    """Return a value without a type as JSON has it."""
+    if isinstance(value, Row):
+        value = value.as_dict() if field_names(value) is not None else list(value)
+    if isinstance(value, dict):
+        return {_text(key): _any(inner) for key, inner in cast("dict[Any, Any]", value).items()}
+    if isinstance(value, (list, tuple)):
+        return [_any(inner) for inner in cast("Iterable[Any]", value)]
+    return _finite(value) if isinstance(value, float) else value
+
+
+def encoded(found: Any) -> bytes:
+    """Return what the converters have made as JSON in UTF-8.
+
+    Raises:
+        ValueError: A text is no Unicode.
+        TypeError: A value without a type has no JSON.
+    """
+    return _encoder().encode(found)
+
+
+@cache
+def _encoder() -> Any:
+    import msgspec
+
+    return msgspec.json.Encoder(decimal_format="number")
+
+
+def parsed(message: bytes, *, exact: bool) -> Any:
+    """Return JSON as Python has it.
+
+    Args:
+        message: The JSON.
+        exact: Whether fractions are decimals, which have all their digits.
+
+    Raises:
+        ValueError: It is none.
+    """
+    return json.loads(message, parse_float=Decimal if exact else None)
+
+
+def has_decimals(type_info: TypeInformation) -> bool:
+    """Tell whether a type has decimals in it."""
+    if isinstance(type_info, RowTypeInfo):
+        return any(map(has_decimals, type_info.get_field_types()))
+    if isinstance(type_info, MapTypeInfo):
+        return has_decimals(type_info.value_type)
+    elements = _elements(type_info)
+    return has_decimals(elements) if elements is not None else type_info == Types.BIG_DEC()
 
 
 def _elements(type_info: TypeInformation) -> TypeInformation | None:

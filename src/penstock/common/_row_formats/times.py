@@ -12,7 +12,7 @@ def of_rfc_time(text: str) -> datetime.time:
         >>> of_rfc_time("12:30:05.25Z")
         datetime.time(12, 30, 5, 250000)
     """
-    return datetime.time.fromisoformat(text.removesuffix("Z"))
+    return time_of_day(datetime.time.fromisoformat(text))
 
 
 def of_rfc_timestamp(text: str) -> datetime.datetime:
@@ -22,8 +22,7 @@ def of_rfc_timestamp(text: str) -> datetime.datetime:
         >>> of_rfc_timestamp("2026-01-02T03:04:05Z")
         datetime.datetime(2026, 1, 2, 3, 4, 5)
     """
-    found = datetime.datetime.fromisoformat(text)
-    return found if found.tzinfo is None else found.astimezone(datetime.UTC).replace(tzinfo=None)
+    return in_utc(datetime.datetime.fromisoformat(text))
 
 
 def to_rfc_time(value: datetime.time) -> str:
@@ -33,7 +32,7 @@ def to_rfc_time(value: datetime.time) -> str:
         >>> to_rfc_time(datetime.time(12, 30))
         '12:30:00Z'
     """
-    return f"{without_zeros(value.isoformat())}Z"
+    return f"{without_zeros(time_of_day(value).isoformat())}Z"
 
 
 def to_rfc_timestamp(value: datetime.datetime) -> str:
@@ -43,8 +42,34 @@ def to_rfc_timestamp(value: datetime.datetime) -> str:
         >>> to_rfc_timestamp(datetime.datetime(2026, 1, 2, 3, 4, 5, 500000))
         '2026-01-02T03:04:05.5Z'
     """
-    plain = value if value.tzinfo is None else value.astimezone(datetime.UTC).replace(tzinfo=None)
-    return f"{without_zeros(plain.isoformat())}Z"
+    return f"{without_zeros(in_utc(value).isoformat())}Z"
+
+
+def in_utc(value: datetime.datetime) -> datetime.datetime:
+    """Return a timestamp in UTC, without a zone.
+
+    Raises:
+        OverflowError: It has no year there.
+    """
+    return value if value.tzinfo is None else value.astimezone(datetime.UTC).replace(tzinfo=None)
+
+
+def date_text(value: datetime.date) -> str:
+    """Return a date; a timestamp has one."""
+    return (value.date() if isinstance(value, datetime.datetime) else value).isoformat()
+
+
+def time_of_day(value: datetime.time | datetime.datetime) -> datetime.time:
+    """Return a time of day in UTC; a timestamp has one.
+
+    Raises:
+        ValueError: It is in another zone.
+    """
+    if isinstance(value, datetime.datetime):
+        return in_utc(value).time()
+    if value.tzinfo is not None and value.utcoffset() != datetime.timedelta(0):
+        raise ValueError(f"{value} is a time of day in a zone other than UTC")
+    return value.replace(tzinfo=None)
 
 
 def without_zeros(text: str) -> str:

@@ -186,16 +186,21 @@ class JobRecovery:
         self._stale = set(self._sources.values())
         self._snapshot_ms = None
 
-    def state(self, fresh: JobSnapshot) -> JobSnapshot:
-        """Return the state of the job after what has been recovered."""
+    @property
+    def idle(self) -> list[SubtaskAck]:
+        """The acks of subtasks that did not run, of vertices that have finished with fewer."""
         graph, job = self._graph, self.job
-        acks = [done.acks[-1] for _, done in sorted(job.finished.items())]
-        acks += [
+        return [
             idle_ack((vertex.id, subtask), 0)
             for vertex in graph.vertices
             if vertex.id in job.initialized and job.has_finished(vertex.id, graph)
             for subtask in range(job.parallelism(vertex.id, graph), vertex.parallelism)
         ]
+
+    def state(self, fresh: JobSnapshot) -> JobSnapshot:
+        """Return the state of the job after what has been recovered."""
+        acks = [done.acks[-1] for _, done in sorted(self.job.finished.items())]
+        acks += self.idle
         enumerators = {
             uid: self._enumerator(vertex, self._snapshots[vertex])
             for uid, vertex in self._sources.items()

@@ -200,7 +200,8 @@ class StageScheduler(SourceScheduler):
             self._state.completed(
                 PendingCheckpoint(acks, 0), replace(snapshot, operators=operators), self._context.chain.next_id
             )
-            self._publish(acks, begins=True)
+            assert self._recovery is not None
+            self._publish((*acks, *self._recovery.idle), begins=True)
         super()._open()
 
     # --------------------------------------------------------------------------------------------------- between stages

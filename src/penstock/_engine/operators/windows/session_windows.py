@@ -100,8 +100,11 @@ class SessionWindowOperator(KeyedWindowOperator):
             address = normal, stands, None
             self._set_timers(window, normal, key)
             self._hold(normal, (*held, (window, stands)))
-            # A session that there was not has no contents: the disk need not be asked for them.
-            self.contents.pane.hot.setdefault(address, ABSENT)
+            contents = self.contents.pane
+            if address not in contents.hot:
+                # A session that there was not has no contents: the disk need not be asked for them.
+                contents.hot[address] = ABSENT
+                contents.fresh.add(address)
         else:
             before, stands = held[touched]
             window = min(before[0], time), max(before[1], end)
@@ -161,8 +164,9 @@ class SessionWindowOperator(KeyedWindowOperator):
             if timestamp == last and (value := contents.row(address)) is not ABSENT:
                 results.emit_one((normal, key, value if ends else own(value)), out, last)
             if ends:
-                hot[address] = ABSENT
-                dirty.add(address)
+                if not contents.pane.discard(address):
+                    hot[address] = ABSENT
+                    dirty.add(address)
                 if results.clears:
                     results.clear([(normal, key, None)])
                 self._hold(normal, tuple(pair for pair in held if pair[0] != namespace) if len(held) > 1 else ())

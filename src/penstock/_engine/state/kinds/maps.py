@@ -41,7 +41,7 @@ class StoredMapState(MapState[Any, Any]):
         scope: The table, the current key and the namespace.
     """
 
-    __slots__ = ("_dirty", "_hot", "_keep_keys", "_key", "_load", "_originals", "_subs")
+    __slots__ = ("_dirty", "_discard", "_hot", "_keep_keys", "_key", "_load", "_originals", "_subs")
 
     def __init__(self, scope: StateScope) -> None:
         pane = scope.table.pane(scope.namespace)
@@ -51,25 +51,36 @@ class StoredMapState(MapState[Any, Any]):
         self._hot = pane.hot
         self._dirty = pane.dirty
         self._load = pane.load
+        self._discard = pane.discard
         self._originals = pane.originals
         self._subs = pane.sub_rows()
 
     # --------------------------------------------------------------------------------------------------------- entries
 
+    # There may be several of these for each record: where key and map key are str or int, they need few calls.
+
     def get(self, key: Any) -> Any:
-        value = self._value(key)
+        normal = self._key.normal
+        is_usual = (type(key) is str or type(key) is int) and (type(normal) is str or type(normal) is int)
+        address: Composite = (normal, (), key) if is_usual else self._at(key)
+        try:
+            value = self._hot[address]
+        except KeyError:
+            value = self._load(address)
         return None if value is ABSENT else value
 
     def contains(self, key: Any) -> bool:
         return self._value(key) is not ABSENT
 
-    def _value(self, key: Any) -> Any:
-        address = self._at(key)
-        value = self._hot.get(address, MISSING)
-        return self._load(address) if value is MISSING else value
-
     def put(self, key: Any, value: Any) -> None:
-        address = self._at(key)
+        normal = self._key.normal
+        if (type(key) is str or type(key) is int) and (type(normal) is str or type(normal) is int):
+            self._write((normal, (), key), value)
+        else:
+            self._put_any(self._at(key), key, value)
+
+    def _put_any(self, address: Composite, key: Any, value: Any) -> None:
+        """Put an entry, with its keys where the normal keys do not tell them."""
         self._write(address, value)
         is_kept = self._keep_keys and type(address[0]) is bytes
         if is_kept or type(address[2]) is bytes:
@@ -83,9 +94,14 @@ class StoredMapState(MapState[Any, Any]):
 
     def remove(self, key: Any) -> None:
         address = self._at(key)
-        if not self._subs.discard(address):
+        if not self._discard(address):
             self._write(address, ABSENT)
             self._originals.pop(address, None)
+
+    def _value(self, key: Any) -> Any:
+        address = self._at(key)
+        value = self._hot.get(address, MISSING)
+        return self._load(address) if value is MISSING else value
 
     def _write(self, address: Composite, value: Any) -> None:
         hot = self._hot
@@ -135,6 +151,10 @@ class ExpiringMapState(StoredMapState):
     def __init__(self, scope: StateScope) -> None:
         super().__init__(scope)
         self._lives = RowLives(scope.table.pane(scope.namespace))
+
+    def get(self, key: Any) -> Any:
+        value = self._value(key)
+        return None if value is ABSENT else value
 
     def _value(self, key: Any) -> Any:
         value = super()._value(key)

@@ -1,0 +1,62 @@
+"""The parts of a value in the order in which formats write them; what is no row, array or bytes is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from penstock.common.types import Row, field_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+def values_of(row: Any, names: Sequence[str]) -> list[Any]:
+    """Return the values of a row in the order of the fields of a type.
+
+    A dict is read by its names, in which a missing field is None; and so is a Row that has the names of the type in
+    another order. All others are read by position, as in Flink, whatever names they have.
+
+    Raises:
+        ValueError: It is no row, has more or fewer fields, or has one of another name.
+
+    Example:
+        >>> values_of(Row(b=2, a=1), ["a", "b"]), values_of({"b": 2}, ["a", "b"]), values_of((1, 2), ["a", "b"])
+        ([1, 2], [None, 2], [1, 2])
+    """
+    if isinstance(row, dict):
+        given = cast("dict[str, Any]", row)
+        unknown = next((name for name in given if name not in names), None)
+        if unknown is not None:
+            raise ValueError(f"it has a field {unknown!r}, and the type has {', '.join(names)}")
+        return [given.get(name) for name in names]
+    if isinstance(row, (str, bytes)):
+        raise ValueError(f"{row!r:.80} is no row")  # noqa: TRY004 - of the value, as all that does not fit
+    own = field_names(row) if isinstance(row, Row) else None
+    if own is not None and len(own) == len(names) and own != list(names) and set(own) == set(names):
+        return [row[name] for name in names]
+    values = list(cast("Iterable[Any]", row))
+    if len(values) != len(names):
+        raise ValueError(f"it has {len(values)} fields, and the type has {len(names)}")
+    return values
+
+
+def elements_of(array: Any) -> Iterable[Any]:
+    """Return the elements of an array.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if isinstance(array, (str, bytes, dict)) or not hasattr(array, "__iter__"):
+        raise ValueError(f"{array!r:.80} is no array")
+    return cast("Iterable[Any]", array)
+
+
+def octets_of(value: Any) -> bytes:
+    """Return bytes, or an array of them, as bytes.
+
+    Raises:
+        ValueError: It is neither.
+    """
+    if isinstance(value, (str, int)):  # of an int bytes() would make so many zeros
+        raise ValueError(f"{value!r:.80} has no bytes")  # noqa: TRY004 - of the value, as all that does not fit
+    return bytes(value)
