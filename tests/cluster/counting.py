@@ -4,8 +4,9 @@ Usage: counting.py CHECKPOINTS OUT NOTES [TOTAL]
 
 Each record of the output is ``key,count``: a lost record or a repeated one leaves a gap or a double. NOTES is a
 directory that all hosts share; tasks leave a file there for each slot that they run in, and for each thousand numbers.
-Until it has a file ``go``, the job is slow, and slower towards its end; a file ``die`` kills one Python worker. When it
-ends, the job leaves ``result.json``: what its driver saw.
+Until it has a file ``go``, the job is slow, and slower towards its end. While it has a file ``hold``, the last fifth of
+the numbers is not read, so the job goes on. A file ``die`` kills one Python worker. When it ends, the job leaves
+``result.json``: what its driver saw.
 """
 
 import contextlib
@@ -15,16 +16,20 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pyspark import TaskContext
 
+from penstock._connectors.number_sequence import NumberSequenceReader, NumberSequenceSplit
 from penstock.common import Configuration, WatermarkStrategy
 from penstock.common.serialization import Encoder
 from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream.connectors.base import InputStatus, SourceOutput, SourceReaderContext
 from penstock.datastream.connectors.file_system import BucketAssigner, FileSink
 from penstock.datastream.connectors.number_seq import NumberSequenceSource
+from penstock.datastream.connectors.reader_base import SplitCursor
 from penstock.datastream.functions import KeyedProcessFunction, RuntimeContext
 from penstock.datastream.state import ValueStateDescriptor
 
@@ -44,10 +49,56 @@ class Count(KeyedProcessFunction[int, int, str]):
         yield f"{value % KEYS},{count}"
 
 
-def slot() -> int:
+def note_slot(notes: Path) -> None:
     context = TaskContext.get()
     assert context is not None
-    return context.partitionId()
+    (notes / f"slot-{context.partitionId()}").touch()
+
+
+class Held(SplitCursor[int, NumberSequenceSplit]):
+    """Reads the numbers of a split by tens, and may be held before its last ones.
+
+    Args:
+        split: The split.
+        last: The number of those numbers.
+        notes: The directory of the notes.
+    """
+
+    def __init__(self, split: NumberSequenceSplit, last: int, notes: Path) -> None:
+        self._split, self._next, self._last, self._notes = split, split.next, last, notes
+
+    def poll_next(self, output: SourceOutput[int]) -> InputStatus:
+        if self._next > self._split.end - self._last and (self._notes / "hold").exists():
+            note_slot(self._notes)
+            time.sleep(0.05)
+            return InputStatus.MORE_AVAILABLE
+        behind = min(self._next + min(10, output.wanted), self._split.end + 1)
+        output.collect_all(list(range(self._next, behind)))
+        self._next = behind
+        return InputStatus.END_OF_INPUT if behind > self._split.end else InputStatus.MORE_AVAILABLE
+
+    def snapshot(self) -> NumberSequenceSplit:
+        return replace(self._split, next=self._next)
+
+
+class HeldReader(NumberSequenceReader):
+    def __init__(self, context: SourceReaderContext, last: int, notes: Path) -> None:
+        super().__init__(context)
+        self._last, self._notes = last, notes
+
+    def open_split(self, split: NumberSequenceSplit) -> Held:
+        return Held(split, self._last, self._notes)
+
+
+class HeldSource(NumberSequenceSource):
+    """The numbers below a total, in one part for each reader."""
+
+    def __init__(self, total: int, notes: Path) -> None:
+        super().__init__(0, total - 1)
+        self._last, self._notes = total // PARALLELISM // 5, notes
+
+    def create_reader(self, reader_context: SourceReaderContext) -> HeldReader:
+        return HeldReader(reader_context, self._last, self._notes)
 
 
 def main(checkpoints: str, out: str, notes: Path, total: int) -> dict[str, Any]:
@@ -58,7 +109,7 @@ def main(checkpoints: str, out: str, notes: Path, total: int) -> dict[str, Any]:
         if (number % 10 == 0 or is_late) and not (notes / "go").exists():
             time.sleep(0.05)
         if number % 100 == 0:
-            (notes / f"slot-{slot()}").touch()
+            note_slot(notes)
             with contextlib.suppress(FileNotFoundError):
                 (notes / "die").unlink()
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -74,7 +125,7 @@ def main(checkpoints: str, out: str, notes: Path, total: int) -> dict[str, Any]:
     }
     env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(settings))
     env.set_parallelism(PARALLELISM)
-    numbers = env.from_source(NumberSequenceSource(0, total - 1), WatermarkStrategy.no_watermarks(), "numbers")
+    numbers = env.from_source(HeldSource(total, notes), WatermarkStrategy.no_watermarks(), "numbers")
     counted = numbers.map(note).key_by(lambda number: number % KEYS).process(Count())
     sink = FileSink.for_row_format(out, Encoder.simple_string_encoder())
     counted.sink_to(sink.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner()).build())

@@ -68,6 +68,7 @@ def test_job_is_exact_though_a_host_is_lost_with_its_disk_and_takes_the_slots_of
     bucket = server.make_bucket("life")
     notes = cluster.shared / "notes"
     notes.mkdir()
+    (notes / "hold").touch()
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(
             *(driver.run_script, COUNTING, f"{bucket}/checkpoints", f"{bucket}/out", notes, TOTAL),
@@ -79,6 +80,7 @@ def test_job_is_exact_though_a_host_is_lost_with_its_disk_and_takes_the_slots_of
         cluster.add_host(cores=2)
         await_note(notes / "slot-2", running)
         (notes / "go").touch()
+        (notes / "hold").unlink()
         ended = running.result(PATIENCE_S)
     assert ended.error == "", ended.text
     assert counts_of(lines_in(server.bucket("life"), "out")) == expected_counts(TOTAL)
