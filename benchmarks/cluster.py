@@ -32,7 +32,7 @@ from figures import Figures  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
 from tests.cluster.standalone import Standalone  # noqa: E402
 
-from penstock._engine.spark.executors import executors_of, slots_of  # noqa: E402
+from penstock._engine.spark.executors import executors_of, listed, slots_of  # noqa: E402
 from penstock._engine.spark.session import get_session  # noqa: E402
 from penstock.common import Configuration, WatermarkStrategy  # noqa: E402
 from penstock.datastream import KeyedProcessFunction, StreamExecutionEnvironment  # noqa: E402
@@ -49,7 +49,7 @@ PARTS = ("epoch", "keyed", "state")
 KEYS = 16_384
 #: Changes of an epoch.
 CHANGES = 2_048
-SIZES_MB = (10, 1_000)
+LITTLE_MB, MUCH_MB = 10, 1_000
 #: Beyond the epochs that write the payloads: those up to the first snapshot.
 WARM_UP = 20
 MEASURED = 40
@@ -115,16 +115,16 @@ def remembering(directory: Path, size: int) -> StreamExecutionEnvironment:
 def state(figures: Figures, cluster: Standalone) -> None:
     """Measure epochs with little and with much state, then the loss of a host."""
     found: dict[int, list[int]] = {}
-    for megabytes in SIZES_MB:
-        env = remembering(cluster.shared / f"state-{megabytes}", megabytes * 1_000_000 // KEYS)
-        job = Watched(env.execute_async(f"state-{megabytes}"))
+    for turn, megabytes in enumerate((LITTLE_MB, MUCH_MB, LITTLE_MB)):  # what changes meanwhile is in both
+        env = remembering(cluster.shared / f"state-{turn}", megabytes * 1_000_000 // KEYS)
+        job = Watched(env.execute_async(f"state-{turn}"))
         before = KEYS // CHANGES + WARM_UP
         job.await_epochs(before + MEASURED)
-        found[megabytes] = job.epochs[before:]
-        if megabytes == SIZES_MB[-1]:
+        found.setdefault(megabytes, []).extend(job.epochs[before:])
+        if megabytes == MUCH_MB:
             recover(figures, cluster, job, megabytes)
         job.client.cancel().result()
-    little, much = (found[megabytes] for megabytes in SIZES_MB)
+    little, much = found[LITTLE_MB], found[MUCH_MB]
     for name, of in (("median", median), ("mean", mean)):
         ratio = of(much) / of(little)
         value = f"{ratio:.2f} × ({of(much):.0f} beside {of(little):.0f} ms)"  # noqa: RUF001
@@ -143,6 +143,9 @@ def recover(figures: Figures, cluster: Standalone, job: Watched, megabytes: int)
             sys.exit("the job did not go on")
         time.sleep(0.05)
     seconds, restored = time.monotonic() - lost, job.view.restored_bytes - read
+    spark = get_session(PARALLELISM)
+    while len(listed(spark.session.sparkContext)) < PARALLELISM:  # the next job is to have both hosts
+        time.sleep(0.5)
     most = megabytes / 2 / 100 + 30
     value = f"{seconds:.0f} s until a second epoch had counted; {restored / 1e6:.0f} MB read from checkpoints"
     figures.add("A host with half of 1 GB is lost", value, f"≤ {most:.0f} s", met=seconds <= most)
@@ -211,7 +214,9 @@ def main() -> int:
             os.environ.update(cluster.environment())
             os.environ.update(PYSPARK_PYTHON=sys.executable, TMPDIR=str(cluster.shared))
             tempfile.tempdir = None  # what is in TMPDIR now counts
-            session = SparkSession.builder.master(cluster.url).getOrCreate()
+            builder = SparkSession.builder.master(cluster.url)
+            # The functions of the bare job are in a module beside this one.
+            session = builder.config("spark.executorEnv.PYTHONPATH", str(Path(__file__).parent)).getOrCreate()
             if "epoch" in wanted:
                 epochs(figures, arguments.epochs)
             if "state" in wanted:

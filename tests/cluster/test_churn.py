@@ -26,7 +26,11 @@ TOTAL = 8_000
 #: For how long the driver is cut off.
 SILENCE_S = 60
 #: Executors are given up when nothing was heard of them for this time.
-IMPATIENT = {"spark.network.timeout": "8s", "spark.executor.heartbeatInterval": "1s"}
+IMPATIENT = {
+    "spark.network.timeout": "20s",
+    "spark.network.timeoutInterval": "5s",
+    "spark.executor.heartbeatInterval": "2s",
+}
 SPECULATING = {
     "spark.speculation": "true",
     "spark.speculation.interval": "100ms",
@@ -43,9 +47,11 @@ MIGRATING = {
 
 
 @pytest.fixture(scope="module")
-def churning() -> Iterator[Standalone]:
-    """A cluster whose workers can be decommissioned."""
-    with Standalone(settings=MIGRATING) as cluster:
+def churning(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    """A cluster whose workers can be decommissioned, and whose master remembers applications."""
+    notes = str(tmp_path_factory.mktemp("master"))
+    recovery = {"spark.deploy.recoveryMode": "FILESYSTEM", "spark.deploy.recoveryDirectory": notes}
+    with Standalone(settings=MIGRATING | recovery) as cluster:
         yield cluster
 
 

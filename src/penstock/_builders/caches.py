@@ -19,6 +19,7 @@ from penstock._engine.kept.place import kept_place
 from penstock._engine.kept.streams import CacheSource, StreamSink
 from penstock._engine.storage.opening import storage_options
 from penstock.common import option_table
+from penstock.common.batch_options import HA_STORAGE, JOB_RECOVERY
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.errors import CheckpointStorageError
 
@@ -138,6 +139,12 @@ class Caches:
                 *(graph.job_name, ", ".join(str(stream.node) for stream in computed), option_table.RUNTIME_MODE.key),
             )
             computed = []
+        if computed and _recovers(configuration):
+            _log.warning(
+                "cache() keeps nothing in job %s, for which %s is set: no later job of its program could read it",
+                *(graph.job_name, JOB_RECOVERY.key),
+            )
+            computed = []
         if not computed:
             return _nothing
         place = kept_place(configuration.get(option_table.CHECKPOINT_DIRECTORY), storage_options(configuration))
@@ -147,6 +154,12 @@ class Caches:
         """Delete all that is kept."""
         for stream in self._streams.values():
             stream.invalidate()
+
+
+def _recovers(configuration: Configuration) -> bool:
+    """Tell whether a batch job outlives its driver: then it is the only one of its program."""
+    directory = configuration.get(HA_STORAGE) or configuration.get(option_table.CHECKPOINT_DIRECTORY)
+    return configuration.get(JOB_RECOVERY) and directory is not None
 
 
 def _nothing(job: JobView | None) -> None:

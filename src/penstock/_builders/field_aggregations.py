@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from penstock._builders.aggregations import Max, MaxBy, Min, MinBy, Sum
+from penstock._builders.declared_fields import check_field
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +75,5 @@ class FieldAggregations(Generic[T]):
     def _aggregate(
         self, name: str, function: Callable[[int | str], ReduceFunction[Any]], position: int | str
     ) -> DataStream[T]:
-        if not isinstance(position, (int, str)):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"The field of {name} must be an index or a name, not {position!r}."
-            raise TypeError(msg)
+        check_field(name, position, cast("DataStream[T]", self)._declared_type())
         return self._reduce(name, function(position))

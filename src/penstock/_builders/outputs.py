@@ -150,10 +150,14 @@ class StreamOutputs(StreamSettings, Generic[T]):
             list.
 
         Raises:
+            ValueError: The limit is no number of records.
             JobGraphError: The job cannot be run.
             JobExecutionError: The job failed, or what it collected cannot be read back; without a limit, the iterator
                 raises it.
         """
+        if limit is not None and (not isinstance(limit, int) or limit < 0):  # pyright: ignore[reportUnnecessaryIsInstance]
+            msg = f"limit must be a number of records, 0 or more, not {limit!r}."
+            raise ValueError(msg)
         members = {"type_info": self._declared_type(), "as_text": False, "prefix": None}
         node = self._add(OperatorKind.COLLECT, "Collect", members, keep_size=True)
         records, client = self._environment._run_and_collect(node, job_execution_name)

@@ -21,6 +21,7 @@ from penstock._builders.checkpoint_functions import CheckpointFunctions
 from penstock._builders.checks import check_function, check_type, check_watermark_strategy, checked_key_selector
 from penstock._builders.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
 from penstock._builders.dataframes import FrameOutput
+from penstock._builders.declared_fields import projected_types
 from penstock._builders.field_aggregations import FieldAggregations
 from penstock._builders.interval_join import IntervalJoining
 from penstock._builders.keyed_functions import KeyedFilter, KeyedFlatMap, KeyedMap
@@ -33,7 +34,7 @@ from penstock._engine.graph.pickling import dumps_members
 from penstock._engine.graph.stream_graph import Partitioning, StreamEdge, StreamNode
 from penstock._shelf import show
 from penstock.common.config_check import say_without_effect
-from penstock.common.typeinfo import TupleTypeInfo, TypeInformation, Types
+from penstock.common.typeinfo import TypeInformation, Types
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
@@ -148,14 +149,11 @@ class DataStream(
         """Keep some fields of each tuple, in the given order.
 
         Raises:
-            TypeError: The stream was not declared to hold tuples.
+            TypeError: The stream was not declared to hold tuples, or a field is no index.
+            ValueError: There is no field.
             IndexError: The tuples have no such field.
         """
-        if not isinstance(self._type_info, TupleTypeInfo):
-            msg = f"Only a stream declared as tuples (output_type) can be projected; this one is {self._type_info!r}."
-            raise TypeError(msg)
-        types = self._type_info.get_field_types()
-        output_type = Types.TUPLE([types[index] for index in field_indexes])
+        output_type = Types.TUPLE(projected_types(self._type_info, field_indexes))
         members = {"function": Projection(field_indexes)}
         return self._transform(OperatorKind.MAP, "Projection", members, output_type, conform=False)
 

@@ -161,7 +161,7 @@ def _exact_array(values: Sequence[Any], arrow_type: Any) -> Any:
     types: Any = pa.types
     if types.is_timestamp(arrow_type) or types.is_time(arrow_type):
         _check_zones(values, has_zone=types.is_timestamp(arrow_type) and arrow_type.tz is not None)
-    found = array_of(values)
+    found = _inferred(values)
     if found.type == arrow_type:
         return found
     numbers = types.is_integer(found.type) or types.is_floating(found.type) or types.is_decimal(found.type)
@@ -180,8 +180,19 @@ def array_of(values: Sequence[Any]) -> Any:
     """Return values as an array of the type that they have, without changing any.
 
     Raises:
-        ArrowException: They have no type in common.
+        ArrowException: They have no type in common, or some of them are times with a zone and others are not.
     """
+    import pyarrow as pa
+
+    types: Any = pa.types
+    made = _inferred(values)
+    if types.is_timestamp(made.type) or types.is_time(made.type):
+        _check_zones(values, has_zone=types.is_timestamp(made.type) and made.type.tz is not None)
+    return made
+
+
+def _inferred(values: Sequence[Any]) -> Any:
+    """Return values as an array of the type that they have; times may have lost or got a zone."""
     import pyarrow as pa
 
     try:

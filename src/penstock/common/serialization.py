@@ -86,8 +86,17 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
         self._charset = codecs.lookup(charset).name
 
     def serialize(self, element: str) -> bytes:
-        """Return the text's bytes."""
-        return element.encode(self._charset)
+        """Return the text's bytes.
+
+        Raises:
+            TypeError: It is no text.
+            UnicodeEncodeError: The charset does not have one of its characters.
+        """
+        try:
+            return element.encode(self._charset)
+        except AttributeError:
+            msg = f"SimpleStringSchema writes texts, not {element!r:.200}; make a text of it in a map() before."
+            raise TypeError(msg) from None
 
     def deserialize(self, message: bytes) -> str:
         """Return the text of the bytes; invalid bytes become the replacement character."""

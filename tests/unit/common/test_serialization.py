@@ -33,6 +33,12 @@ def test_strings_go_through_their_charset() -> None:
     assert schema.get_produced_type() == Types.STRING()
 
 
+@pytest.mark.parametrize("value", [None, 5, b"bytes"])
+def test_what_is_no_text_is_refused_with_what_it_is(value: Any) -> None:
+    with pytest.raises(TypeError, match=r"writes texts, not (None|5|b'bytes'); make a text of it"):
+        SimpleStringSchema().serialize(value)
+
+
 def test_bytes_that_are_no_text_do_not_fail_the_job() -> None:
     assert SimpleStringSchema().deserialize(b"a\xff") == "a\ufffd"
 

@@ -152,6 +152,7 @@ def test_a_stream_knows_its_environment(env: StreamExecutionEnvironment, numbers
         (lambda s: s.get_side_output("tag"), "output_tag must be an OutputTag"),
         (lambda s: s.assign_timestamps_and_watermarks(None), "watermark_strategy must be a WatermarkStrategy"),
         (lambda s: s.project(0), "Only a stream declared as tuples"),
+        (lambda s: s.map(lambda n: ("a", n), output_type=PAIR).project("a"), "are indexes, not 'a'"),
         (lambda s: s.key_by(abs).reduce(1), "func must be a ReduceFunction"),
         (lambda s: s.key_by(abs).process(Pass()), "func must be a KeyedProcessFunction"),
         (lambda s: s.key_by(abs).sum(1.5), "field of Sum must be an index or a name"),
@@ -283,3 +284,12 @@ def test_a_sink_is_told_the_type(env: StreamExecutionEnvironment, numbers: DataS
 def test_projection_picks_fields(env: StreamExecutionEnvironment, numbers: DataStream) -> None:
     numbers.map(lambda n: ("a", n), output_type=PAIR).project(1, 0)
     assert members(env, "Projection")["function"](("a", 1)) == (1, "a")
+
+
+def test_a_projection_takes_fields_that_the_tuples_have(env: StreamExecutionEnvironment) -> None:
+    pairs = env.from_collection([], PAIR)
+    for field in (2, -1):
+        with pytest.raises(IndexError, match=f"of the field {field}: the tuples have 2 fields, counted from 0"):
+            pairs.project(0, field)
+    with pytest.raises(ValueError, match="one field or more"):
+        pairs.project()

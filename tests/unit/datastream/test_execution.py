@@ -196,6 +196,15 @@ def test_collect_with_a_limit_above_the_number_cancels_nothing(
     assert not launch.handles[0].client.cancelled
 
 
+@pytest.mark.parametrize("limit", [-1, 1.5, "2"])
+def test_collect_with_a_limit_that_is_no_number_starts_no_job(
+    env: StreamExecutionEnvironment, launch: FakeLaunch, limit: object
+) -> None:
+    with pytest.raises(ValueError, match="limit must be a number of records, 0 or more"):
+        env.from_collection([1]).execute_and_collect(limit=limit)  # type: ignore[call-overload]
+    assert not launch.handles
+
+
 def test_closing_early_cancels_the_job_and_ends_the_records(
     env: StreamExecutionEnvironment, launch: FakeLaunch
 ) -> None:

@@ -213,6 +213,27 @@ def test_aggregations(aggregate: Any, position: int | str, values: list[Any], ex
     assert pickle.dumps(values) == before
 
 
+@pytest.mark.parametrize("call", ["sum", "min", "max", "min_by", "max_by"])
+@pytest.mark.parametrize(
+    ("declared", "there", "missing"),
+    [
+        (Types.TUPLE([Types.STRING(), Types.INT()]), [1, -2], [2, -3, "f1"]),
+        (Types.ROW_NAMED(["k", "n"], [Types.STRING(), Types.INT()]), [1, "n"], [2, "m"]),
+        (Types.INT(), [0], [1, -1, "n"]),
+    ],
+)
+def test_a_field_that_the_declared_type_lacks_is_refused_at_the_call(
+    env: StreamExecutionEnvironment, call: str, declared: Any, there: list[Any], missing: list[Any]
+) -> None:
+    """Else a key with one record goes through as it is, and the job runs for a while."""
+    keyed = env.from_collection([], declared).key_by(lambda record: 1)
+    for field in there:
+        getattr(keyed, call)(field)
+    for field in missing:
+        with pytest.raises(UnsupportedOperationError, match="which has no such field"):
+            getattr(keyed, call)(field)
+
+
 def test_a_named_tuple_stays_one() -> None:
     assert repr(Sum(1).reduce(Reading("a", 1), Reading("b", 2))) == "Reading(name='a', value=3)"
 

@@ -16,6 +16,7 @@ from tests.unit.driver.test_batch_jobs import Killed, published
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.assembly import RuntimeEnvironment, assemble, recovers_from_lost_drivers
+from penstock._engine.driver.stages.program import program_of
 from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.graph.combining import with_combiners
 from penstock._engine.graph.job_graph import JobType
@@ -337,6 +338,20 @@ def test_another_program_is_refused_by_name_and_leaves_everything_as_it_is(tmp_p
     assert "the max parallelism of operator 'Source: left' (uid 'left') is 16, and was 128" in str(error)
     run(tmp_path, changed="true", **{"penstock.batch.accept-changed-functions": "true"})
     assert published(tmp_path, "sums") == SUMS
+
+
+def test_a_cached_stream_is_the_same_program_in_each_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def program() -> Any:
+        _, configuration = graph_of(tmp_path)
+        env = StreamExecutionEnvironment.get_execution_environment(configuration)
+        env.from_collection([1]).map(str).cache().print()
+        graph = env._stream_graph("cached")
+        env._caches.write(graph, configuration)
+        return program_of(build_job_graph(graph))
+
+    first, second = program(), program()
+    assert second.difference(first, accept_changed_functions=False) == ""
+    assert "cache() keeps nothing in job cached" in caplog.text
 
 
 WEEK_MS, HOUR_MS = 7 * 86_400_000, 3_600_000

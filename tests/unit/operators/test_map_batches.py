@@ -104,6 +104,21 @@ def test_columns_that_were_rows_in_between_have_all_their_digits(column: Any, de
     assert out.columns.column("v").equals(column)
 
 
+NAIVE = datetime.datetime(2026, 1, 1)  # noqa: DTZ001 - the one without a zone
+AWARE = NAIVE.replace(tzinfo=datetime.UTC)
+
+
+@pytest.mark.parametrize(
+    "times", [[NAIVE, AWARE], [AWARE, None, NAIVE], [AWARE.timetz()], [NAIVE.time(), AWARE.timetz()]]
+)
+def test_times_of_a_column_keep_their_zones_or_are_refused(times: list[Any]) -> None:
+    """Arrow would drop a zone, or take a time without one for UTC."""
+    with pytest.raises(BatchColumnsError, match="time zone"):
+        outputs(same, RowBatch([{"at": time} for time in times]))
+    for kept in ([NAIVE, None], [AWARE, None], [NAIVE.time()]):
+        assert records(outputs(same, RowBatch([{"at": time} for time in kept]))) == [{"at": time} for time in kept]
+
+
 @pytest.mark.parametrize("stamped", [False, True])
 @pytest.mark.parametrize(
     "returns",

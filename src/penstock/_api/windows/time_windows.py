@@ -80,7 +80,9 @@ class _ProcessingTimeWindows(AlignedWindows):
 class _TumblingWindows(AlignedWindows):
     def __init__(self, size: int, offset: int) -> None:
         if abs(offset) >= size:
-            msg = f"The offset of tumbling windows must be smaller than their size, but it is {offset} of {size} ms."
+            msg = (
+                f"Tumbling windows need a size above 0 and an offset smaller than it, but it is {offset} of {size} ms."
+            )
             raise ValueError(msg)
         super().__init__(size, size, offset)
 

@@ -26,7 +26,7 @@ class KeyContext:
     def __getattr__(self, name: str) -> NoReturn:  # runs for an empty slot
         operation = "Keyed state or a timer without a current key"
         reason = (
-            "records and timers have a key; open(), snapshot_state(), finish() and end_input() have none; in "
+            "records and timers have a key; open(), snapshot_state(), finish(), end_input() and close() have none; in "
             "process_broadcast_element, use the context's apply_to_keyed_state, which reaches the state of all keys"
         )
         raise UnsupportedOperationError(operation, reason)
