@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -196,20 +197,22 @@ def test_no_state_of_a_key_is_left_after_it(cluster: Cluster, monkeypatch: pytes
 @pytest.mark.behaviour(61)
 @pytest.mark.behaviour(158)
 def test_checkpoints_savepoints_and_a_stop_are_refused_by_name(cluster: Cluster, tmp_path: Path) -> None:
-    env = environment(1)
-    env.from_collection([1]).map(slowly).print()
+    env, asked = environment(1), tmp_path / "asked"
+    env.from_collection([1]).map(lambda value: held(value, asked)).print()
     client = env.execute_async()
     with pytest.raises(SavepointError, match=r"job [0-9a-f]{32} is not a streaming job"):
         client.stop_with_savepoint(False, str(tmp_path / "savepoints")).result()
     with pytest.raises(SavepointError, match="is not a streaming job"):
         client.trigger_savepoint(str(tmp_path / "savepoints")).result()
+    asked.touch()
     client.get_job_execution_result().result()
 
 
-def slowly(value: Any) -> Any:
-    import time
-
-    time.sleep(0.3)
+def held(value: Any, note: Path) -> Any:
+    """Return a value once there is a note, which is soon, or never if the test has failed."""
+    deadline = time.monotonic() + 60
+    while not note.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
     return value
 
 
