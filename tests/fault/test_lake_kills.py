@@ -21,9 +21,9 @@ from tests.fault.support import PATIENCE_S, ROOT
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: Right behind what makes a checkpoint visible in a table, before anything knows of it; early, because a life on a slow
-#: machine has few checkpoints.
-TELLING = ("version-2-after", "catalog-2-after")
+#: Right behind what makes a checkpoint visible in a table, before anything knows of it; the first that a life makes
+#: visible, because a slow committer gets several checkpoints together.
+TELLING = ("version-1-after", "catalog-1-after")
 KILLS = int(os.environ.get("PENSTOCK_TEST_KILLS", "0"))
 
 
