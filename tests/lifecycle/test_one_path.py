@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 #: The additional steps of a stop: the savepoint, its name, and the answer to the request.
 OF_STOPS = ["WriteSavepoint", "CompleteSavepoint", "AnswerSavepoint"]
-#: A sink commits where something was written: a suspend writes nothing in its epoch.
-OF_RECORDS = ["Commit"]
+#: A sink commits where something was written, and an alarm watches the commit: a suspend writes nothing in its epoch.
+OF_RECORDS = ["Commit", "SetAlarm"]
 
 
 def last_epoch(place: Path, monkeypatch: pytest.MonkeyPatch, ending: Ending) -> tuple[list[str], list[set[str]]]:

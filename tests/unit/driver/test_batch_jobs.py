@@ -354,7 +354,7 @@ class Opened(MapFunction):
 # ------------------------------------------------------------------------------------------- drivers that are killed
 
 
-class Killed(BaseException):
+class Killed(KeyboardInterrupt):
     """The process is gone."""
 
 

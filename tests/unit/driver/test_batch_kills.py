@@ -43,7 +43,7 @@ COMMITS: dict[str, tuple[Any, str, int]] = {
 }
 
 
-class Lost(BaseException):
+class Lost(KeyboardInterrupt):
     """The worker's process is gone."""
 
 

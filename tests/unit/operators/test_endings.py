@@ -287,7 +287,7 @@ class Setting(KeyedProcess):
 def test_no_key_is_at_hand_in_finish(function: Any) -> None:
     with OperatorHarness.for_keyed_process(function, itself) as harness:
         harness.process_element("a", 1)
-        with pytest.raises(UnsupportedOperationError, match=r"finish\(\) and end_input\(\) have none"):
+        with pytest.raises(UnsupportedOperationError, match=r"finish\(\), end_input\(\) and close\(\) have none"):
             harness.end_input()
 
 
