@@ -105,7 +105,7 @@ def main(checkpoints: str, out: str, notes: Path, total: int) -> dict[str, Any]:
     share = -(-total // PARALLELISM)
 
     def note(number: int) -> int:
-        is_late = number % share > 4 * share // 5  # so the job does not end while a test waits for a new host
+        is_late = number % share > 4 * share // 5  # so that a life is not over before its kills
         if (number % 10 == 0 or is_late) and not (notes / "go").exists():
             time.sleep(0.05)
         if number % 100 == 0:

@@ -17,9 +17,9 @@ from penstock._engine.graph.pickling import dumps_members
 from penstock._engine.kept.files import take_noted
 from penstock._engine.kept.place import kept_place
 from penstock._engine.kept.streams import CacheSource, StreamSink
-from penstock._engine.storage.opening import storage_options
+from penstock._engine.storage.opening import checkpoint_directory, storage_options
 from penstock.common import option_table
-from penstock.common.batch_options import HA_STORAGE, JOB_RECOVERY
+from penstock.common.batch_options import JOB_RECOVERY
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.errors import CheckpointStorageError
 
@@ -158,8 +158,7 @@ class Caches:
 
 def _recovers(configuration: Configuration) -> bool:
     """Tell whether a batch job outlives its driver: then it is the only one of its program."""
-    directory = configuration.get(HA_STORAGE) or configuration.get(option_table.CHECKPOINT_DIRECTORY)
-    return configuration.get(JOB_RECOVERY) and directory is not None
+    return configuration.get(JOB_RECOVERY) and checkpoint_directory(configuration, recovers=True) is not None
 
 
 def _nothing(job: JobView | None) -> None:

@@ -43,7 +43,7 @@ from penstock._engine.protocol.paths import (
     staged_directory,
 )
 from penstock._engine.storage.local_state import LocalStateDirectory
-from penstock._engine.storage.opening import open_storage, options_for_tasks, storage_options
+from penstock._engine.storage.opening import checkpoint_directory, open_storage, options_for_tasks, storage_options
 from penstock._engine.storage.run_files import RunFiles
 from penstock._engine.storage.scratch import ScratchDirectory
 from penstock._engine.storage.temporary import TemporaryStorage
@@ -249,12 +249,6 @@ def recovers_from_lost_drivers(graph: JobGraph, configuration: Configuration) ->
         *(graph.name, batch_options.JOB_RECOVERY.key, keys),
     )
     return False
-
-
-def checkpoint_directory(configuration: Configuration, *, recovers: bool) -> str | None:
-    """Return the checkpoint directory of a job: for a batch job with recovery, perhaps that of its events."""
-    own = configuration.get(option_table.CHECKPOINT_DIRECTORY)
-    return own if own or not recovers else configuration.get(batch_options.HA_STORAGE)
 
 
 def _name_those_without_uid(graph: JobGraph) -> None:

@@ -65,7 +65,7 @@ class ProcessOperator(UserFunctionOperator):
             if watermark is not None:
                 self.timers.watermark = watermark
                 out.watermark(watermark)
-        self.note_text(self.function, results)
+        self.note_like_one_record(self.function, results)
         return out.outputs()
 
     def record_context(self, input_index: int) -> Any:
@@ -140,7 +140,7 @@ class KeyedProcessOperator(KeyedOperator):
         keys, normals = self.keys_of(records, input_index)
         turns = zip(stamps, self.iterate(records), keys, normals, strict=True)
         results = self.loops.process(self.calls[input_index], turns, self.record_context(), out, self.key)
-        self.note_text(self.function, results)
+        self.note_like_one_record(self.function, results)
 
     def record_context(self) -> Any:
         """Return the context for records and timers, with their key."""

@@ -57,7 +57,7 @@ class UserFunctionOperator(Operator):
         self._checkpointed: list[CheckpointedFunction] = []
         self._listeners: list[CheckpointListener] = []
         self._has_begun = False
-        self._has_noted_text = False
+        self._has_noted_it = False
         #: The functions whose `finish` and `end_input` may yield.
         self._yielding: list[Any] = []
 
@@ -131,11 +131,11 @@ class UserFunctionOperator(Operator):
                 out.extend(results, NO_TIMESTAMP)
         return out.outputs()
 
-    def note_text(self, function: Any, results: Any) -> None:
+    def note_like_one_record(self, function: Any, results: Any) -> None:
         """Warn once if the results of a process function are what looks like one record, and is not taken for one."""
         kind: Any = cast("Any", type(results))
-        if kind in _LIKE_ONE_RECORD and self.parts_tagged and not self._has_noted_text:
-            self._has_noted_text = True
+        if kind in _LIKE_ONE_RECORD and self.parts_tagged and not self._has_noted_it:
+            self._has_noted_it = True
             name, parts = _LIKE_ONE_RECORD[kind]
             _log.warning(
                 "%s returned the %s %s: each of its %s is a record, as in PyFlink. "

@@ -172,20 +172,18 @@ class Draft:
         Raises:
             SavepointChangeError: It is a sink that has yet to publish something.
         """
-        pending = sum(len(commit.committables) for commit in self._outstanding if commit.uid == uid)
-        if pending:
-            reason = (
-                f"operator {uid!r} has {pending} committables that are not published yet. Start the job from it and "
-                "stop it again, then drop the operator"
-            )
-            raise SavepointChangeError(self._path, reason)
-        left = sum(len(commit.committables) for commit in self._committed if commit.uid == uid)
-        if left:
-            reason = (
-                f"operator {uid!r} has {left} committables that it has not passed on yet to the operators behind their "
-                "committer. Start the job from it and stop it again, or drain it, then drop the operator"
-            )
-            raise SavepointChangeError(self._path, reason)
+        for commits, what, way_out in (
+            (self._outstanding, "that are not published yet", "stop it again"),
+            (
+                self._committed,
+                "that it has not passed on yet to the operators behind their committer",
+                "stop it again, or drain it",
+            ),
+        ):
+            left = sum(len(commit.committables) for commit in commits if commit.uid == uid)
+            if left:
+                reason = f"operator {uid!r} has {left} committables {what}. Start the job from it and {way_out}, then"
+                raise SavepointChangeError(self._path, f"{reason} drop the operator")
         del self.operators[uid]
         self._replace_in_vertices(uid, ())
 

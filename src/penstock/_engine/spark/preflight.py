@@ -25,9 +25,8 @@ from penstock._engine.spark.executors import core_count, listed
 from penstock._engine.spark.probe import CLOUD_VARIABLES, SHARED, Answer, Question
 from penstock._engine.spark.shared_places import marked, places_of
 from penstock._engine.spark.shipping import in_workers_of
-from penstock._engine.storage.opening import options_for_tasks, storage_options
+from penstock._engine.storage.opening import checkpoint_directory, options_for_tasks, storage_options
 from penstock.common import option_table
-from penstock.common.batch_options import HA_STORAGE
 from penstock.common.task_options import EXECUTORS, EXECUTORS_TIMEOUT
 from penstock.errors import UnsuitableClusterError
 
@@ -90,7 +89,7 @@ def check_cluster(
         UnsuitableClusterError: A host lacks what the job needs, or no executor has come.
     """
     master = spark.session.sparkContext.master or ""
-    kept = configuration.get(option_table.CHECKPOINT_DIRECTORY) or configuration.get(HA_STORAGE)
+    kept = checkpoint_directory(configuration, recovers=True)
     if graph is not None and kept is None and _is_spread(master):
         key = option_table.CHECKPOINT_DIRECTORY.key
         problem = f"{key} is not set: set it to a place that all hosts share, such as s3://bucket/checkpoints"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from penstock._engine.protocol.signing import SigningKeys
 from penstock._engine.storage.local import LocalStorage
 from penstock.common import option_table
+from penstock.common.batch_options import HA_STORAGE
 from penstock.common.configuration import Configuration
 from penstock.common.paths import absolute_path, plain_path, real_path, scheme_of
 from penstock.common.s3 import is_s3_setting
@@ -54,6 +55,12 @@ def _as_storage_error() -> Generator[None]:
         yield
     except PathError as error:
         raise CheckpointStorageError(error.path, error.reason) from None
+
+
+def checkpoint_directory(configuration: Configuration, *, recovers: bool) -> str | None:
+    """Return the checkpoint directory of a job: for a batch job with recovery, perhaps that of its events."""
+    own = configuration.get(option_table.CHECKPOINT_DIRECTORY)
+    return own if own or not recovers else configuration.get(HA_STORAGE)
 
 
 def storage_options(configuration: Configuration) -> dict[str, str]:

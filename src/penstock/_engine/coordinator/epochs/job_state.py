@@ -163,7 +163,7 @@ class JobState:
 
         result = self.notifications(completed_checkpoint, going_on=True)
         ending, visible = self._ending(), visible_states(self.snapshot)
-        group_marks = group_watermarks(self._alignment)
+        group_marks, ending_fed = group_watermarks(self._alignment), self.committed.ending
         for subtask in unfinished(self.snapshot):
             if only is not None and subtask[0] not in only:
                 continue
@@ -186,7 +186,7 @@ class JobState:
                     ends=subtask in ending,
                     group_watermark=group_marks.get(subtask, MAX_WATERMARK),
                 )
-            if subtask[0] in self.committed.ending:
+            if subtask[0] in ending_fed:
                 part = replace(part, ends=True)
             part = replace(part, full_snapshot=True, write_all=True) if self._write_all else part
             result[subtask] = replace(part, for_savepoint=True) if for_savepoint else part
@@ -346,7 +346,7 @@ class JobState:
     @property
     def awaits_commits(self) -> bool:
         """Whether all sources have ended, and the next epoch has work once more is committed."""
-        return self._reads_no_more and not self.committed.has_work(self.ledger.outstanding, self.snapshot)
+        return self._reads_no_more and not self.is_fed
 
     @property
     def is_fed(self) -> bool:
