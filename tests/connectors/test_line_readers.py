@@ -275,8 +275,10 @@ def test_an_error_of_the_disk_is_no_damage_of_an_archive(suffix: str) -> None:
 @pytest.mark.parametrize("charset", ["utf-8", "utf-16"])
 @cells(
     "damage",
-    ["cut in the header", "cut", "last byte cut", "second one cut", "other bytes", "none of it", "something behind"]
-    + ["second one without its header"],
+    [
+        *("cut in the header", "cut", "last byte cut", "second one cut", "other bytes", "none of it"),
+        *("something behind", "second one without its header"),
+    ],
 )
 def test_an_archive_that_is_damaged_is_an_error_that_names_it(
     tmp_path: Path, suffix: str, charset: str, damage: str
