@@ -79,6 +79,18 @@ class UnsuitableClusterError(SparkSetupError):
 
 
 @declared
+class UnsuitableHostError(UnsuitableClusterError):
+    """A host that joined the cluster of a running job lacks what the job needs; the epoch that ran there is void."""
+
+    def __str__(self) -> str:
+        return (
+            "An epoch does not count, because it ran on a host that nobody had looked at when the job began: "
+            f"{'; '.join(self.problems)}. Correct this, or take the host out of the cluster; the job goes on from its "
+            "last checkpoint."
+        )
+
+
+@declared
 class WorkerPythonError(SparkSetupError):
     """The Python processes of the program's Spark session cannot run tasks of a job."""
 

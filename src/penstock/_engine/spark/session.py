@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import shutil
 import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pyspark import __version__ as pyspark_version
 from pyspark.core.context import SparkContext
@@ -25,7 +26,13 @@ from penstock._engine.spark.java import find_java
 from penstock._engine.spark.jvm import Jvm, launch_environment
 from penstock.common.process import at_exit, available_cores
 from penstock.common.task_options import LOCAL_SLOTS
-from penstock.errors import InternalError, PenstockError, UnsupportedOperationError, WorkerPythonError
+from penstock.errors import (
+    EpochInfrastructureError,
+    InternalError,
+    PenstockError,
+    UnsupportedOperationError,
+    WorkerPythonError,
+)
 
 if TYPE_CHECKING:
     from pyspark.errors import PythonException
@@ -83,6 +90,9 @@ _TASK_ATTEMPTS = 4
 
 #: The longest wait for the end of the accumulators' thread.
 _ACCUMULATORS_END_S = 2
+
+#: How a traceback ends with an error of ours.
+_OURS: Final = re.compile(r"^penstock\.[\w.]+\.(?P<kind>\w+Error): (?P<said>.+)$", re.MULTILINE)
 
 _lock = threading.Lock()
 
@@ -343,6 +353,14 @@ def _is_ours(python: str) -> bool:
     return found is not None and Path(found).parent == Path(sys.executable).parent
 
 
+def has_stopped(context: SparkContext) -> bool:
+    """Return whether a context has ended while its JVM may live: by the program, or by the cluster that dropped it."""
+    try:
+        return context._jsc is None or bool(cast("Any", context)._jsc.sc().isStopped())
+    except Exception:  # noqa: BLE001 - py4j raises many types
+        return False
+
+
 def worker_error(error: PythonException, python: str) -> PenstockError:
     """Return the error of a job for one of Spark's Python processes, outside of the user's functions.
 
@@ -353,6 +371,8 @@ def worker_error(error: PythonException, python: str) -> PenstockError:
     said = str(error)
     if "No module named 'penstock'" in said or "PYTHON_VERSION_MISMATCH" in said:
         return WorkerPythonError(python, sys.executable)
+    if (ours := _OURS.search(said)) is not None and ours["kind"] != InternalError.__name__:
+        return EpochInfrastructureError(f"a task could not begin: {ours['kind']}: {ours['said']}")
     return InternalError(said)
 
 
