@@ -25,10 +25,10 @@ from penstock._engine.spark.epoch import (
     check_version,
     checked_dispatches,
     collect,
-    words_of_spark,
     writes_events,
 )
-from penstock._engine.spark.session import SparkHandle, worker_error
+from penstock._engine.spark.session import SparkHandle
+from penstock._engine.spark.words import words_of_spark, worker_error
 from penstock.errors import (
     EpochCancelledError,
     EpochInfrastructureError,

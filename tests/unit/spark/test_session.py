@@ -8,6 +8,7 @@ import pytest
 from pyspark.errors import PythonException
 
 from penstock._engine.spark import jvm, session
+from penstock._engine.spark.words import worker_error
 from penstock.errors import (
     InternalError,
     LocalDirectoryError,
@@ -75,11 +76,11 @@ def test_python_of_a_program_session_is_looked_up_and_its_error_says_what_to_set
     (problem,) = session.unsuitable({"spark.authenticate": "true"}, "local[2,4]", "python3")
     assert problem.startswith("runs its tasks with python3, not")
     for said in ("ModuleNotFoundError: No module named 'penstock'", "[PYTHON_VERSION_MISMATCH] Python in worker"):
-        error = session.worker_error(PythonException(said), "python3")
+        error = worker_error(PythonException(said), "python3")
         assert isinstance(error, WorkerPythonError)
         assert "PYSPARK_PYTHON to that one, or to its like" in str(error)
         assert sys.executable in str(error)
-    assert isinstance(session.worker_error(PythonException("a bug"), "python3"), InternalError)
+    assert isinstance(worker_error(PythonException("a bug"), "python3"), InternalError)
 
 
 @pytest.mark.parametrize("variable", ["SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"])

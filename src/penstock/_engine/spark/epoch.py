@@ -28,8 +28,9 @@ from penstock._engine.plan.homes import ANYWHERE
 from penstock._engine.protocol.control import encode
 from penstock._engine.spark.places import first_level, next_level, numbers, towards
 from penstock._engine.spark.retries import retries_of
-from penstock._engine.spark.session import has_stopped, worker_error
+from penstock._engine.spark.session import has_stopped
 from penstock._engine.spark.shipping import in_workers_of, is_local
+from penstock._engine.spark.words import words_of_spark, worker_error
 from penstock._engine.spark.workers import close_at_exit, closing_tasks, patience, spare_modules, with_others
 from penstock.errors import (
     EpochCancelledError,
@@ -339,13 +340,6 @@ def _loss(error: Exception, context: Any) -> EpochInfrastructureError | SparkGon
     if has_stopped(context):
         return SparkStoppedError(words_of_spark(said))
     return EpochInfrastructureError(words_of_spark(said))
-
-
-def words_of_spark(text: str) -> str:
-    """Return Spark's text of an error, without the JVM's stack and py4j's first line."""
-    said, _, _ = text.partition("\n\tat ")
-    first, line, rest = said.partition("\n: ")
-    return (rest if line and first.startswith("An error occurred while calling") else said).strip()
 
 
 def _progress(context: Any, group: str, plan: EpochPlan) -> EpochProgress:

@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Final
 from penstock import __version__
 from penstock._engine.graph.named_modules import modules_of
 from penstock._engine.protocol.clocks import now_ms
-from penstock._engine.spark.epoch import ANSWERS, collect, other_penstock, words_of_spark
+from penstock._engine.spark.epoch import ANSWERS, collect, other_penstock
 from penstock._engine.spark.executors import core_count, listed
 from penstock._engine.spark.probe import CLOUD_VARIABLES, SHARED, Answer, Question
 from penstock._engine.spark.shared_places import marked, places_of
 from penstock._engine.spark.shipping import in_workers_of
+from penstock._engine.spark.words import words_of_spark
 from penstock._engine.storage.opening import checkpoint_directory, options_for_tasks, storage_options
 from penstock.common import option_table
 from penstock.common.task_options import EXECUTORS, EXECUTORS_TIMEOUT

@@ -9,13 +9,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import re
 import shutil
 import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, cast
 
 from pyspark import __version__ as pyspark_version
 from pyspark.core.context import SparkContext
@@ -24,18 +23,13 @@ from pyspark.sql import SparkSession
 from penstock._engine.spark import installation
 from penstock._engine.spark.java import find_java
 from penstock._engine.spark.jvm import Jvm, launch_environment
+from penstock._engine.spark.words import words_of_spark
 from penstock.common.process import at_exit, available_cores
 from penstock.common.task_options import LOCAL_SLOTS
 from penstock.errors import (
-    EpochInfrastructureError,
-    InternalError,
-    PenstockError,
+    UnsuitableClusterError,
     UnsupportedOperationError,
-    WorkerPythonError,
 )
-
-if TYPE_CHECKING:
-    from pyspark.errors import PythonException
 
 log = logging.getLogger(__name__)
 
@@ -90,9 +84,6 @@ _TASK_ATTEMPTS = 4
 
 #: The longest wait for the end of the accumulators' thread.
 _ACCUMULATORS_END_S = 2
-
-#: How a traceback ends with an error of ours.
-_OURS: Final = re.compile(r"^penstock\.[\w.]+\.(?P<kind>\w+Error): (?P<said>.+)$", re.MULTILINE)
 
 _lock = threading.Lock()
 
@@ -205,6 +196,9 @@ def join_cluster(master: str, python: str | None = None) -> SparkSession:
     Args:
         master: The cluster.
         python: The interpreter of the tasks; by default what PYSPARK_PYTHON says, else the driver's.
+
+    Raises:
+        UnsuitableClusterError: Spark does not get there.
     """
     java = find_java(pyspark_version)
     variables = {
@@ -216,7 +210,14 @@ def join_cluster(master: str, python: str | None = None) -> SparkSession:
     builder = SparkSession.builder.master(master)
     for key, value in (_CLUSTER_CONF | SESSION_CONF).items():
         builder.config(key, value)
-    return builder.getOrCreate()
+    try:
+        session = builder.getOrCreate()
+        if not has_stopped(session.sparkContext):  # as it has by itself where no master answers
+            return session
+        reason = "its master does not answer, or has refused the application"
+    except Exception as error:  # noqa: BLE001 - py4j and PySpark raise many types
+        reason = words_of_spark(str(error)).partition("\n")[0]
+    raise UnsuitableClusterError(master, (f"Spark could not join it: {reason}",))
 
 
 def users_session() -> SparkSession:
@@ -359,21 +360,6 @@ def has_stopped(context: SparkContext) -> bool:
         return context._jsc is None or bool(cast("Any", context)._jsc.sc().isStopped())
     except Exception:  # noqa: BLE001 - py4j raises many types
         return False
-
-
-def worker_error(error: PythonException, python: str) -> PenstockError:
-    """Return the error of a job for one of Spark's Python processes, outside of the user's functions.
-
-    Args:
-        error: What Spark says.
-        python: The interpreter that they run.
-    """
-    said = str(error)
-    if "No module named 'penstock'" in said or "PYTHON_VERSION_MISMATCH" in said:
-        return WorkerPythonError(python, sys.executable)
-    if (ours := _OURS.search(said)) is not None and ours["kind"] != InternalError.__name__:
-        return EpochInfrastructureError(f"a task could not begin: {ours['kind']}: {ours['said']}")
-    return InternalError(said)
 
 
 def _total_memory() -> int:
