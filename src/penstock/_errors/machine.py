@@ -84,9 +84,9 @@ class UnsuitableHostError(UnsuitableClusterError):
 
     def __str__(self) -> str:
         return (
-            "An epoch does not count, because it ran on a host that nobody had looked at when the job began: "
-            f"{'; '.join(self.problems)}. Correct this, or take the host out of the cluster; the job goes on from its "
-            "last checkpoint."
+            f"An epoch does not count, because it ran on a host of {self.master or 'the cluster'} that nobody had looked "
+            f"at when the job began: {'; '.join(self.problems)}. Correct this, or take the host out of the cluster; the "
+            "job goes on from its last checkpoint."
         )
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import sys
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +14,7 @@ from penstock.errors import (
     InternalError,
     LocalDirectoryError,
     SparkLaunchError,
+    UnsuitableClusterError,
     UnsupportedOperationError,
     WorkerPythonError,
 )
@@ -111,3 +113,39 @@ def test_local_dirs_of_the_environment_are_where_files_go(tmp_path: Path, monkey
     monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path / 'full'},/other")
     with pytest.raises(LocalDirectoryError, match=str(tmp_path / "full")):
         jvm.Jvm({}, "WARN", None, archived=False)
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (
+            "java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.\nThis one",
+            "does not answer",
+        ),
+        (
+            "An error occurred while calling o1.x.\n: java.lang.Error: Could not parse Master URL\n\tat",
+            "parse",
+        ),
+    ],
+)
+def test_cluster_that_cannot_be_joined_is_told_with_its_master_and_no_stack(
+    monkeypatch: pytest.MonkeyPatch, said: str, words: str
+) -> None:
+    class Builder:
+        def master(self, _: str) -> Builder:
+            return self
+
+        def config(self, *_: str) -> None:
+            pass
+
+        def getOrCreate(self) -> None:
+            raise RuntimeError(said)
+
+    for name in ("JAVA_HOME", "PYSPARK_PYTHON"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setattr(session, "find_java", lambda _: SimpleNamespace(home="/java"))
+    monkeypatch.setattr(session.SparkSession, "builder", Builder())
+    with pytest.raises(UnsuitableClusterError, match=words) as caught:
+        session.join_cluster("spark://away:7077")
+    assert caught.value.master == "spark://away:7077"
+    assert "\tat" not in str(caught.value)

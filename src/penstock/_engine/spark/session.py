@@ -85,6 +85,9 @@ _TASK_ATTEMPTS = 4
 #: The longest wait for the end of the accumulators' thread.
 _ACCUMULATORS_END_S = 2
 
+#: What Spark says of a session that has ended while it was made.
+_STOPPED: Final = "stopped SparkContext"
+
 _lock = threading.Lock()
 
 
@@ -210,13 +213,14 @@ def join_cluster(master: str, python: str | None = None) -> SparkSession:
     builder = SparkSession.builder.master(master)
     for key, value in (_CLUSTER_CONF | SESSION_CONF).items():
         builder.config(key, value)
+    reason = "its master does not answer, or has refused the application (the log of Spark has more)"
     try:
         session = builder.getOrCreate()
         if not has_stopped(session.sparkContext):  # as it has by itself where no master answers
             return session
-        reason = "its master does not answer, or has refused the application"
     except Exception as error:  # noqa: BLE001 - py4j and PySpark raise many types
-        reason = words_of_spark(str(error)).partition("\n")[0]
+        said = words_of_spark(str(error)).partition("\n")[0]
+        reason = reason if _STOPPED in said else said.removesuffix(".")
     raise UnsuitableClusterError(master, (f"Spark could not join it: {reason}",))
 
 
