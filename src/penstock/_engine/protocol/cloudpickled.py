@@ -30,7 +30,7 @@ def dumps(value: object) -> bytes:
     """
     load_shown()
     with io.BytesIO() as file:
-        _Pickler(file).dump(value)
+        _Pickler(file).dump(value)  # pyright: ignore[reportUnknownMemberType]
         return file.getvalue()
 
 
