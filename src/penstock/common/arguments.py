@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 from operator import index
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from penstock.common.short_repr import short_repr
 
@@ -96,13 +96,14 @@ def instance(name: str, value: Any, kind: type[T], otherwise: str = "") -> T:
     if isinstance(value, kind):
         return value
     hint = otherwise and f"; {otherwise}"
+    its_class = cast("type[Any]", type(value))
     if isinstance(value, type):
         given = f"the class {value.__name__}"
         hint = "; an object of it is meant" if issubclass(value, kind) else hint
     elif callable(getattr(value, "build", None)):
-        given, hint = _one(type(value)), "; call its build()"
-    elif type(value).__repr__ is object.__repr__:
-        given = _one(type(value))
+        given, hint = _one(its_class), "; call its build()"
+    elif its_class.__repr__ is object.__repr__:
+        given = _one(its_class)
     else:
         given = short_repr(value)
     if issubclass(kind, Enum):
@@ -111,5 +112,5 @@ def instance(name: str, value: Any, kind: type[T], otherwise: str = "") -> T:
     raise TypeError(msg)
 
 
-def _one(kind: type) -> str:
+def _one(kind: type[Any]) -> str:
     return f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"

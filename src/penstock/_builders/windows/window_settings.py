@@ -41,7 +41,8 @@ class WindowSettings(Generic[T, W]):
 
     def __init__(self, keyed_stream: KeyedStream[T, Any], window_assigner: WindowAssigner[Any, W]) -> None:
         self._keyed_stream = keyed_stream
-        self._window_assigner = instance("window_assigner", window_assigner, WindowAssigner)
+        instance("window_assigner", window_assigner, WindowAssigner)
+        self._window_assigner = window_assigner
         self._allowed_lateness_ms = 0
         self._late_tag: OutputTag | None = None
         self._trigger: Trigger[Any, Any] | None = None
