@@ -60,7 +60,7 @@ _HOPELESS: Final = ("authentication failed", "no pg_hba.conf entry", "does not e
 _IN_THE_WAY: Final = {"40P01", "40001"}
 _INTERRUPTS_S: Final = 0.2
 #: How libpq names an option that it does not know.
-_UNKNOWN_OPTION: Final = re.compile(r'invalid (?:URI query parameter|connection option): "(.*)"')
+_UNKNOWN_OPTION: Final = re.compile(r'invalid (?:URI query parameter:|connection option) "(.*)"')
 
 
 @dataclass(frozen=True, slots=True, repr=False)
