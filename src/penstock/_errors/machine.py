@@ -84,8 +84,8 @@ class UnsuitableHostError(UnsuitableClusterError):
 
     def __str__(self) -> str:
         return (
-            f"An epoch does not count, because it ran on a host of {self.master or 'the cluster'} that nobody had looked "
-            f"at when the job began: {'; '.join(self.problems)}. Correct this, or take the host out of the cluster; the "
+            f"An epoch does not count: it ran on a host of {self.master or 'the cluster'} that nobody had looked at "
+            f"when the job began: {'; '.join(self.problems)}. Correct this, or take the host out of the cluster; the "
             "job goes on from its last checkpoint."
         )
 

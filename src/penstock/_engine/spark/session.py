@@ -14,7 +14,7 @@ import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from pyspark import __version__ as pyspark_version
 from pyspark.core.context import SparkContext
