@@ -54,9 +54,9 @@ LITTLE_MB, MUCH_MB = 10, 1_000
 WARM_UP = 20
 MEASURED = 40
 #: Records of the keyed job, and its keys.
-RECORDS = (400_000, 2_400_000)
+RECORDS = (2_000_000, 10_000_000)
 KEYED_KEYS = 100_000
-PAIRS = 3
+PAIRS = 5
 PATIENCE_S = 900
 
 

@@ -97,3 +97,9 @@ def test_execution_error_without_a_place_names_the_job_alone() -> None:
 def test_configuration_error_names_the_place_of_the_value() -> None:
     error = errors.ConfigurationError("parallelism.default", "x", "it is not a whole number", "/etc/config.yaml")
     assert str(error) == "parallelism.default cannot be 'x' (set in /etc/config.yaml): it is not a whole number."
+
+
+def test_an_error_outside_of_all_operators_names_none() -> None:
+    place = errors.FailureLocation("", "", 3)
+    assert "operator ''" not in str(place)
+    assert "subtask 3" in str(place)

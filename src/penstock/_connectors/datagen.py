@@ -17,6 +17,7 @@ from penstock._api.connectors.reader import InputStatus, SourceReader
 from penstock._api.connectors.source import Boundedness, Source
 from penstock._api.connectors.split import SourceSplit
 from penstock._shelf import show
+from penstock.common.arguments import instance
 from penstock.common.copies import own
 from penstock.common.option_table import OBJECT_REUSE
 
@@ -222,6 +223,7 @@ class DataGeneratorSource(Source[Any, "IndexSplit", "list[IndexSplit]"]):
         type_info: The type of the records; None without one.
 
     Raises:
+        TypeError: The rate is no RateLimiterStrategy.
         ValueError: ``count`` is negative.
 
     Example:
@@ -241,7 +243,9 @@ class DataGeneratorSource(Source[Any, "IndexSplit", "list[IndexSplit]"]):
             msg = f"count cannot be negative: {count}."
             raise ValueError(msg)
         self._function, self._count, self._type_info = generator_function, count, type_info
-        self._strategy = rate_limiter_strategy or RateLimiterStrategy.no_op()
+        strategy = rate_limiter_strategy or RateLimiterStrategy.no_op()
+        otherwise = "RateLimiterStrategy.per_second(500) is one"
+        self._strategy = instance("rate_limiter_strategy", strategy, RateLimiterStrategy, otherwise)
 
     def get_boundedness(self) -> Boundedness:
         """Return BOUNDED if there is a count."""

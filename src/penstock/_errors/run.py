@@ -59,7 +59,7 @@ class JobStoppedError(JobRunError):
 class FailureLocation:
     """Where in a job a user's function failed; what a task knows when it reports the failure."""
 
-    operator_name: str  #: the operator whose function raised
+    operator_name: str  #: the operator whose function raised; empty where the error came outside of them
     operator_uid: str  #: its uid
     subtask_index: int  #: the subtask, counted from 0
     #: the user's file and line, ``"job.py:12"``; None when no line of the user's is in the traceback
@@ -68,7 +68,9 @@ class FailureLocation:
     traceback: str | None = None  #: the traceback of the user's exception as text
 
     def __str__(self) -> str:
-        where = f"  in operator {self.operator_name!r} (uid {self.operator_uid!r}), subtask {self.subtask_index}"
+        where = f"  in subtask {self.subtask_index}, outside of its operators"
+        if self.operator_name:
+            where = f"  in operator {self.operator_name!r} (uid {self.operator_uid!r}), subtask {self.subtask_index}"
         at = "" if self.location is None else f"\n  at {self.location}"
         on = "" if self.record is None else f"\n  on record {self.record}"
         return where + at + on

@@ -292,3 +292,38 @@ def test_classes_travel_by_name_where_the_program_did_not_import_their_public_mo
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "False"
+
+
+def test_classes_that_name_a_wrong_module_of_their_own_travel_by_the_right_one(tmp_path: Path) -> None:
+    script = tmp_path / "job.py"
+    script.write_text(
+        textwrap.dedent("""
+            import pickle, sys
+            from confluent_kafka import Consumer, KafkaException
+            from penstock._engine.graph.pickling import dumps_members, main_classes
+
+            class Lookup:
+                def find(self, key):
+                    try:
+                        raise KafkaException(key)
+                    except KafkaException:
+                        return Consumer
+
+            members = {"function": lambda key: Lookup().find(key)}
+            sys.stdout.buffer.write(pickle.dumps((dumps_members("Map", members), main_classes())))
+        """)
+    )
+    told = subprocess.run(
+        [sys.executable, script], check=True, capture_output=True, env={**os.environ, "PYTHONPATH": str(SOURCES)}
+    )
+    there = """
+        import pickle, sys
+        members, classes = pickle.load(sys.stdin.buffer)
+        function = pickle.loads(members)["function"]
+        found = [function("a"), pickle.loads(classes)["Lookup"]().find("b")]
+        from confluent_kafka import Consumer, KafkaException
+        assert found == [Consumer, Consumer], found
+    """
+    code = [sys.executable, "-c", textwrap.dedent(there)]
+    ended = subprocess.run(code, input=told.stdout, check=False, capture_output=True)
+    assert ended.returncode == 0, ended.stderr.decode()

@@ -126,7 +126,7 @@ def copying(source: Path, out: Path) -> JobGraph:
     env = StreamExecutionEnvironment.get_execution_environment()
     files = FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(source)).build()
     lines = env.from_source(files, WatermarkStrategy.no_watermarks(), "lines")
-    lines.sink_to(FileSink.for_row_format(str(out), Encoder.simple_string_encoder()).build())
+    lines.sink_to(FileSink.for_row_format(str(out), Encoder.simple_string_encoder()).build()).uid("copies")
     return build_job_graph(env._stream_graph("copy"))
 
 
@@ -156,6 +156,8 @@ def test_all_places_that_one_host_lacks_are_named_at_once(tmp_path: Path) -> Non
     ]
     assert all("all hosts share" in problem for problem in found)
     assert "of execution.checkpointing.dir as the driver has it" in found[0]
+    assert "of source 'lines', which" in found[1]
+    assert "(uid 'copies') as" in found[2]
     assert list(out.iterdir()) == list(checkpoints.iterdir()) == []
 
 

@@ -16,24 +16,18 @@ from typing import TYPE_CHECKING, Any, cast
 
 import cloudpickle
 
-from penstock._shelf import load_shown
+from penstock._engine.protocol import cloudpickled
 from penstock.errors import UnpicklableFunctionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from types import TracebackType
 
-_cloudpickled = cast("Callable[[object], bytes]", cloudpickle.dumps)  # pyright: ignore[reportUnknownMemberType]
 _MAX_DEPTH = 8
 _LIBRARY_FOLDERS = {"site-packages", "dist-packages"}
 #: Each host has these, though they may be imported from a folder.
 _NOT_THE_USERS = {"__main__", "penstock", "py4j", "pyspark"}
 _GLOBAL_INSTRUCTIONS = ("LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL")
-
-
-def _dumps(value: object) -> bytes:
-    load_shown()
-    return _cloudpickled(value)
 
 
 def dumps_members(operator: str, members: Mapping[str, object]) -> bytes:
@@ -47,7 +41,7 @@ def dumps_members(operator: str, members: Mapping[str, object]) -> bytes:
         UnpicklableFunctionError: One of them cannot be pickled; the error names the variable or attribute at fault.
     """
     try:
-        return _dumps(dict(members))
+        return cloudpickled.dumps(dict(members))
     except Exception as error:  # noqa: BLE001 - raised below, out of the way of the error that says more
         failed = error
     for member in members.values():
@@ -66,7 +60,7 @@ def dumps_value(what: str, value: object) -> bytes:
         UnpicklableFunctionError: It cannot be pickled; the error names the variable or attribute at fault.
     """
     try:
-        return _dumps(value)
+        return cloudpickled.dumps(value)
     except Exception as error:  # noqa: BLE001 - pickling runs code of the user's classes, which may raise anything
         path, reason = _culprit(value)
         raise UnpicklableFunctionError(what, path, reason) from error.with_traceback(_beyond_pickling(error))
@@ -75,7 +69,11 @@ def dumps_value(what: str, value: object) -> bytes:
 def _beyond_pickling(error: Exception) -> TracebackType | None:
     """Return the traceback from the user's first line on, for example in a ``__reduce__``; None if no user code ran."""
     line = error.__traceback__
-    while line is not None and line.tb_frame.f_code.co_filename in (__file__, cloudpickle.cloudpickle.__file__):
+    while line is not None and line.tb_frame.f_code.co_filename in (
+        __file__,
+        cloudpickled.__file__,
+        cloudpickle.cloudpickle.__file__,
+    ):
         line = line.tb_next
     return line
 
@@ -98,7 +96,7 @@ def describe(function: object) -> str:
 def _failure(value: object) -> str | None:
     """Return the error of pickling a value as text; None if it pickles."""
     try:
-        _dumps(value)
+        cloudpickled.dumps(value)
     except Exception as error:  # noqa: BLE001 - pickling runs code of the user's classes, which may raise anything
         return str(error).rstrip(".") or type(error).__name__
     return None
@@ -194,7 +192,7 @@ def main_classes() -> bytes | None:
         name: value for name, value in main.items() if isinstance(value, type) and value.__module__ == "__main__"
     }
     travelling = {name: value for name, value in classes.items() if _failure(value) is None}
-    return _dumps(travelling) if travelling else None
+    return cloudpickled.dumps(travelling) if travelling else None
 
 
 def script_directory() -> Path | None:

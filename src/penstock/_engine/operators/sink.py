@@ -6,8 +6,6 @@ import logging
 import pickle
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-import cloudpickle  # pyright: ignore[reportMissingTypeStubs]
-
 from penstock._api.connectors.committer import HasCommittables
 from penstock._api.connectors.sink import (
     CommittingSinkWriter,
@@ -19,9 +17,9 @@ from penstock._api.connectors.sink import (
 from penstock._api.connectors.topology import CommittableWithLineage
 from penstock._engine.operators.base import NOTHING, EpochContext, Operator, OperatorContext, Output
 from penstock._engine.operators.batch import RowBatch
+from penstock._engine.protocol import cloudpickled
 from penstock._engine.protocol.control import OperatorAck, decode, encode
 from penstock._engine.protocol.versioned import pack, unpack
-from penstock._shelf import load_shown
 from penstock.common.columns import RecordLayout
 from penstock.common.record_text import record_text
 from penstock.common.redaction import hiding
@@ -292,8 +290,7 @@ class CollectOperator(Operator):
                 lines = [before + record_text(record, self.type_info) for record in cursor]
                 self.blocks.append(pickle.dumps(lines))
             else:
-                load_shown()
-                self.blocks.append(cloudpickle.dumps(batch.records))  # pyright: ignore[reportUnknownMemberType]
+                self.blocks.append(cloudpickled.dumps(batch.records))
         return NOTHING
 
     def _before_text(self) -> str:

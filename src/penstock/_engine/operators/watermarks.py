@@ -6,11 +6,10 @@ import pickle
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import cloudpickle  # pyright: ignore[reportMissingTypeStubs]
-
 from penstock._engine.operators.base import EpochContext, Operator, OperatorContext, Output
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.columns import greatest, time_column
+from penstock._engine.protocol import cloudpickled
 from penstock._engine.protocol.control import OperatorAck
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
 from penstock._engine.protocol.times import checked_time, checked_timestamps
@@ -194,7 +193,7 @@ class TimestampsAndWatermarks:
     def state(self) -> bytes:
         """Return the state from which a new object continues; times are durations, which are valid in any process."""
         try:
-            generator = cloudpickle.dumps(self._generator)  # pyright: ignore[reportUnknownMemberType]
+            generator = cloudpickled.dumps(self._generator)
         except Exception:  # noqa: BLE001 - a generator that does not pickle starts again: watermarks never go back
             generator = b""
         return pickle.dumps((self._greatest, self._output.top, (self._quiet_ms, self._output.idle), generator))

@@ -12,13 +12,12 @@ import pickle
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-import cloudpickle  # pyright: ignore[reportMissingTypeStubs]
 import msgspec
 
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.columns import ColumnBatch
+from penstock._engine.protocol import cloudpickled
 from penstock._engine.protocol.rows import MAX_PAYLOAD_BYTES
-from penstock._shelf import load_shown
 from penstock.common.columns import RecordLayout
 from penstock.errors import DamagedBlockError
 
@@ -93,8 +92,7 @@ def _encode_rows(batch: RowBatch) -> bytes:
         return _PICKLED + pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
     except (pickle.PicklingError, AttributeError, TypeError):
         # A class that pickle cannot name, such as one made inside a function.
-        load_shown()
-        return _PICKLED + cloudpickle.dumps(content)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        return _PICKLED + cloudpickled.dumps(content)
 
 
 def _decode_pickled(payload: bytes) -> RowBatch:

@@ -11,10 +11,9 @@ import sysconfig
 import traceback
 from typing import TYPE_CHECKING, Any, Final
 
-import cloudpickle  # pyright: ignore[reportMissingTypeStubs]
-
 from penstock._engine.graph.job_graph import JobType
 from penstock._engine.operators.factory import create_operator
+from penstock._engine.protocol import cloudpickled
 from penstock._engine.protocol.control import TaskFailure
 from penstock._engine.protocol.non_recoverable import is_non_recoverable
 from penstock._engine.protocol.tracebacks import SerializedThrowable, linked, own_lines
@@ -75,11 +74,11 @@ def _location(frames: list[traceback.FrameSummary], node: OperatorNode | None) -
 
 def _pickled(error: SerializedThrowable | BaseException) -> bytes | None:
     try:
-        pickled: bytes = cloudpickle.dumps(error)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        pickle.loads(pickled)  # some exceptions pickle and then do not load  # pyright: ignore[reportUnknownArgumentType]
+        pickled = cloudpickled.dumps(error)
+        pickle.loads(pickled)  # some exceptions pickle and then do not load
     except Exception:  # noqa: BLE001 - the driver then gets the text alone
         return None
-    return pickled  # pyright: ignore[reportUnknownVariableType]
+    return pickled
 
 
 def create_in_task(node: OperatorNode, job_type: JobType = JobType.STREAMING) -> Operator:

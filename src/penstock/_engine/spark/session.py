@@ -292,16 +292,17 @@ def _beside_program_session() -> SparkHandle:
 
 
 def _warn(context: SparkContext) -> None:
-    """Log what is wrong with the program's session."""
-    problems = unsuitable(dict(context.getConf().getAll()), context.master or "", context.pythonExec)
+    """Log what is wrong with the program's session, or with the one that was made for it on a cluster."""
+    master = context.master or ""
+    problems = unsuitable(dict(context.getConf().getAll()), master, context.pythonExec)
     if _shares_process_group(context):
         problems.append(
             "runs in the program's process group: a signal to that group (a closed terminal, `timeout`, many "
-            "supervisors) ends Spark before a job can stop with a savepoint. Signal the program alone, or leave the "
-            "session to Penstock."
+            "supervisors) ends Spark before a job can stop with a savepoint. Signal the program alone"
+            f"{', or leave the session to Penstock' if master.startswith('local') else ''}."
         )
     for problem in problems:
-        log.warning("The program's Spark session %s", problem)
+        log.warning("The Spark session on %s %s", master, problem)
 
 
 def _shares_process_group(context: SparkContext) -> bool:

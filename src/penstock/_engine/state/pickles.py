@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import pickle
 import sys
-from typing import Any, cast
+from typing import Any
 
 import cloudpickle.cloudpickle
+
+from penstock._engine.protocol import cloudpickled
 
 PROTOCOL = 5
 
@@ -27,7 +29,7 @@ def dump(value: Any) -> bytes:
     try:
         return pickle.dumps(value, PROTOCOL)
     except (pickle.PicklingError, AttributeError, TypeError):
-        return cast("bytes", _cloudpickle.dumps(value, PROTOCOL))
+        return cloudpickled.dumps(value)
 
 
 def dump_each(values: list[Any]) -> list[bytes]:
