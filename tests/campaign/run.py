@@ -63,6 +63,8 @@ RESTORED_JOBS_ON_SPARK = 100
 #: Lives of a job on two isolated hosts, each half a minute to a minute.
 CLUSTER_LIVES = 20
 CLUSTER_LIMIT_S = 2 * 3600
+#: For how long the network of a host is cut.
+CUT_S = 60
 CASE_LIMIT_S = 1800
 #: A mutant takes its tests seconds to a minute; one that they let live takes the time of the whole suite.
 MUTANTS_LIMIT_S = 6 * 3600
@@ -168,6 +170,13 @@ def cases(seed: int) -> list[Case]:
         [*pytest, "tests/cluster/test_churn.py"],
         {"PENSTOCK_TEST_CHURN": "1"},
         CLUSTER_LIMIT_S,
+    )
+    cut = Case(
+        "cluster-cut",
+        f"hosts in network namespaces of their own; packets of the driver's host, and then of a worker's, are lost for "
+        f"{CUT_S} s each: exact, goes on by itself, and tells of it",
+        [*pytest, "tests/cluster/test_cut.py"],
+        {"PENSTOCK_TEST_CUT": str(CUT_S)},
     )
     submitted = Case(
         "cluster-demo",
@@ -350,6 +359,7 @@ def cases(seed: int) -> list[Case]:
         spark,
         cluster,
         churn,
+        cut,
         submitted,
         batch_tasks,
         matrix,
