@@ -114,8 +114,9 @@ class IntervalJoinOperator(KeyedProcessOperator):
             if last >= watermark:
                 pane = opened[stamp // width]
                 item = stamp, given(value) if changes else value, changes
-                items = pane.hot.get(normal, MISSING)
-                if type(items) is list and len(items) < FEW and items[-1][0] <= stamp:  # the usual case
+                items: Any = pane.hot.get(normal, MISSING)
+                kind: object = type(items)
+                if kind is list and len(items) < FEW and items[-1][0] <= stamp:  # the usual case
                     items.append(item)
                     pane.dirty.add(normal)
                 else:
@@ -125,7 +126,8 @@ class IntervalJoinOperator(KeyedProcessOperator):
                 if pane is None:
                     continue
                 items = pane.hot.get(normal, MISSING)
-                if type(items) is not list or len(items) > FEW:
+                kind = type(items)
+                if kind is not list or len(items) > FEW:
                     items = others.read(pane, items, first, last)
                 for other_stamp, other, other_changes in items:
                     if first <= other_stamp <= last:

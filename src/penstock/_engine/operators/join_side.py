@@ -90,11 +90,12 @@ class JoinSide:
         items: Any = pane.hot.get(normal, MISSING)
         if items is MISSING:
             items = pane.load(normal)
+        kind: object = type(items)
         if items is ABSENT:
             pane.hot[normal] = [item]
             pane.remember(normal, self._key.key)
-        elif type(items) is list and len(items) < FEW:  # pyright: ignore[reportUnknownArgumentType]
-            items.insert(bisect_right(items, item[0], key=_TIME), item)  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+        elif kind is list and len(items) < FEW:
+            items.insert(bisect_right(items, item[0], key=_TIME), item)
         else:
             self._list(pane.namespace).add_all([item])
         pane.dirty.add(normal)
