@@ -115,7 +115,7 @@ class IntervalJoinOperator(KeyedProcessOperator):
                 pane = opened[stamp // width]
                 item = stamp, given(value) if changes else value, changes
                 items: Any = pane.hot.get(normal, MISSING)
-                kind: object = type(items)
+                kind = type(items)  # pyright: ignore[reportUnknownVariableType]
                 if kind is list and len(items) < FEW and items[-1][0] <= stamp:  # the usual case
                     items.append(item)
                     pane.dirty.add(normal)
@@ -126,7 +126,7 @@ class IntervalJoinOperator(KeyedProcessOperator):
                 if pane is None:
                     continue
                 items = pane.hot.get(normal, MISSING)
-                kind = type(items)
+                kind = type(items)  # pyright: ignore[reportUnknownVariableType]
                 if kind is not list or len(items) > FEW:
                     items = others.read(pane, items, first, last)
                 for other_stamp, other, other_changes in items:

@@ -90,7 +90,7 @@ class JoinSide:
         items: Any = pane.hot.get(normal, MISSING)
         if items is MISSING:
             items = pane.load(normal)
-        kind: object = type(items)
+        kind = type(items)  # pyright: ignore[reportUnknownVariableType]
         if items is ABSENT:
             pane.hot[normal] = [item]
             pane.remember(normal, self._key.key)
