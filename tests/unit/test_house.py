@@ -58,13 +58,10 @@ ALIKE = {
     ("_api/state/ttl.py", "_engine/operators/context.py"): "methods that give a field",
     ("_api/windows/triggers.py",): "as in Flink, there is a trigger for each kind of time; each sees the other's calls",
     ("_api/windows/triggers.py", "_api/windows/unaligned_windows.py"): "triggers ask each kind of time, as in Flink",
-    ("_builders/environment_settings.py",): "objects of settings, each checked and taken by a method of its own",
-    ("_connectors/files/file_sink.py", "_connectors/kafka/sink.py"): "connectors do not know each other",
     ("_connectors/kafka/serializing.py", "_connectors/kafka/source.py"): "builders with a method for each setting",
     ("_connectors/files/local.py", "_engine/storage/local.py"): "a connector does not import the engine",
     ("_api/slot_sharing_group.py", "_connectors/postgres/jdbc.py"): "methods that give a field, as in PyFlink",
     ("_connectors/postgres/jdbc.py",): "builders with a method for each setting, as in PyFlink",
-    ("_connectors/postgres/jdbc.py", "_engine/operators/interval_join.py"): "methods that give a field",
     (
         "_connectors/postgres/change_source.py",
         "_connectors/postgres/source.py",

@@ -10,6 +10,7 @@ from penstock._builders.checks import check_function
 from penstock._builders.stream import DataStream
 from penstock._engine.graph.job_graph import OperatorKind
 from penstock._shelf import show
+from penstock.common.arguments import instance
 
 if TYPE_CHECKING:
     from penstock.common.time import Duration, Time
@@ -119,9 +120,7 @@ def _described(
 def _add(
     data_stream: DataStream[Any], descriptor: AsyncFunctionDescriptor, output_type: TypeInformation | None
 ) -> DataStream[Any]:
-    if not isinstance(data_stream, DataStream):  # pyright: ignore[reportUnnecessaryIsInstance]
-        msg = f"data_stream must be a DataStream, not {data_stream!r}."
-        raise TypeError(msg)
+    instance("data_stream", data_stream, DataStream)
     members = {
         "function": descriptor.async_function,
         "timeout_ms": descriptor.timeout_ms,

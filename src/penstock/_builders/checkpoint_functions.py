@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from penstock._api.connectors.topology import CheckpointFunction
 from penstock._engine.graph.job_graph import OperatorKind
+from penstock.common.arguments import instance
 
 if TYPE_CHECKING:
     from penstock._builders.stream import DataStream
@@ -33,9 +34,7 @@ class CheckpointFunctions(Generic[T]):
             TypeError: The function is no CheckpointFunction.
             UnpicklableFunctionError: The function captured something that cannot be pickled.
         """
-        if not isinstance(func, CheckpointFunction):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"func must be a CheckpointFunction, not {func!r}."
-            raise TypeError(msg)
+        instance("func", func, CheckpointFunction)
         return cast("DataStream[T]", self)._transform(
             OperatorKind.CHECKPOINT_PROCESS, "Checkpoint", {"function": func}, output_type
         )

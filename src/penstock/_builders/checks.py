@@ -10,6 +10,7 @@ from penstock._api.functions.field_key import FieldKey
 from penstock._api.state.descriptors import MapStateDescriptor
 from penstock._api.state.refusals import refuse_time_to_live
 from penstock._builders.signatures import check_calls
+from penstock.common.arguments import instance
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.errors import UnsupportedOperationError
@@ -81,6 +82,4 @@ def check_broadcast_descriptors(descriptors: tuple[object, ...]) -> None:
 
 def check_watermark_strategy(strategy: object) -> None:
     """Raise TypeError unless the value is a watermark strategy."""
-    if not isinstance(strategy, WatermarkStrategy):
-        msg = f"watermark_strategy must be a WatermarkStrategy, not {strategy!r}."
-        raise TypeError(msg)
+    instance("watermark_strategy", strategy, WatermarkStrategy)

@@ -29,7 +29,7 @@ from penstock._formats.file_format import StreamFormat
 from penstock._formats.input_format import InputFormat
 from penstock._shelf import show
 from penstock.common import option_table
-from penstock.common.arguments import text
+from penstock.common.arguments import instance, text
 from penstock.common.batch_options import BATCH_COMBINE, JOB_RECOVERY
 from penstock.common.config_loading import effective_configuration
 from penstock.common.configuration import Configuration
@@ -160,10 +160,8 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
             TypeError: The source is no Source, or the strategy no WatermarkStrategy.
             UnpicklableFunctionError: The source or the strategy holds something that cannot be pickled.
         """
-        if not isinstance(source, Source):  # pyright: ignore[reportUnnecessaryIsInstance]
-            ways = "from_collection() reads a list, and a FunctionSource what a function yields"
-            msg = f"source must be a Source, not {source!r:.200}; {ways}."
-            raise TypeError(msg)
+        ways = "from_collection() reads a list, and a FunctionSource what a function yields"
+        instance("source", source, Source, ways)
         check_watermark_strategy(watermark_strategy)
         conform = type_info is not None or not source.holds_produced_type
         type_info = source.get_produced_type() if type_info is None else type_info

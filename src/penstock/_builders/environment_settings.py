@@ -9,6 +9,7 @@ from penstock._api.execution_mode import RuntimeExecutionMode
 from penstock._api.slot_sharing_group import SLOTS_ARE_TASKS
 from penstock._api.state_backend import StateBackend
 from penstock.common import option_table
+from penstock.common.arguments import instance
 from penstock.common.config_check import say_if_without_effect, say_without_effect
 from penstock.common.config_loading import effective_configuration
 from penstock.common.execution_config import ExecutionConfig
@@ -178,10 +179,7 @@ class EnvironmentSettings:
         Raises:
             TypeError: It is no StateBackend.
         """
-        if not isinstance(state_backend, StateBackend):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"state_backend must be a StateBackend, not {state_backend!r}."
-            raise TypeError(msg)
-        self._backend = state_backend
+        self._backend = instance("state_backend", state_backend, StateBackend)
         return self._take(state_backend.to_configuration())
 
     def get_state_backend(self) -> StateBackend | None:

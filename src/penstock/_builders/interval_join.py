@@ -10,6 +10,7 @@ from penstock._builders.checks import check_function
 from penstock._builders.connected import add_two_input_operator
 from penstock._engine.graph.job_graph import OperatorKind
 from penstock._shelf import show
+from penstock.common.arguments import instance
 from penstock.common.time import millis_of_time
 from penstock.errors import KeyRequiredError, UnsupportedOperationError
 
@@ -198,10 +199,7 @@ class IntervalJoined(Generic[IN1, IN2]):
         return lower_ms, upper_ms
 
     def _side_output(self, side: int, output_tag: OutputTag) -> Self:
-        if not isinstance(output_tag, OutputTag):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"output_tag must be an OutputTag, not {output_tag!r}."
-            raise TypeError(msg)
-        self._late[side] = output_tag.tag_id
+        self._late[side] = instance("output_tag", output_tag, OutputTag).tag_id
         return self
 
 

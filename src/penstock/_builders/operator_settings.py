@@ -59,7 +59,7 @@ class OperatorSettings:
                 one of a full window partition, which has as many subtasks as the operator before it.
         """
         operator = self._operator_for("set_parallelism")
-        PARALLELISM.parse(str(parallelism))
+        parallelism = PARALLELISM.parse(str(parallelism))
         _refuse_other_parallelism(operator, f"set_parallelism({parallelism})")
         if operator.non_parallel and parallelism != 1:
             operation = f"set_parallelism({parallelism}) on {operator}"

@@ -16,6 +16,7 @@ from penstock._builders.operator_settings import StreamSettings
 from penstock._builders.results import CloseableIterator
 from penstock._builders.sink import DataStreamSink
 from penstock._engine.graph.job_graph import OperatorKind
+from penstock.common.arguments import instance
 from penstock.common.typeinfo import PickledBytesTypeInfo
 from penstock.errors import UnsupportedOperationError
 
@@ -86,9 +87,7 @@ class StreamOutputs(StreamSettings, Generic[T]):
             TypeError: The sink is no Sink, or one of its topologies returns no stream.
             UnpicklableFunctionError: The sink holds something that cannot be pickled.
         """
-        if not isinstance(sink, Sink):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"sink must be a Sink, not {sink!r:.200}; Sink.from_function() makes one of a function."
-            raise TypeError(msg)
+        instance("sink", sink, Sink, "Sink.from_function() makes one of a function")
         before, stream = self._pipeline.last_id(), self
         transformer = sink.get_transformer() if isinstance(sink, SupportsPreprocessing) else None
         if transformer is not None:

@@ -33,6 +33,7 @@ from penstock._engine.graph.job_graph import OperatorKind, PartitionerKind
 from penstock._engine.graph.pickling import dumps_members
 from penstock._engine.graph.stream_graph import Partitioning, StreamEdge, StreamNode
 from penstock._shelf import show
+from penstock.common.arguments import instance
 from penstock.common.config_check import say_without_effect
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.errors import UnsupportedOperationError
@@ -224,9 +225,7 @@ class DataStream(
             TypeError: The tag is no OutputTag.
             UnsupportedOperationError: This stream is not the direct output of an operator.
         """
-        if not isinstance(output_tag, OutputTag):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"output_tag must be an OutputTag, not {output_tag!r}."
-            raise TypeError(msg)
+        instance("output_tag", output_tag, OutputTag)
         operator = self._operator_for("get_side_output")
         edge = self._pipeline.output(operator, output_tag.type_info, output_tag.tag_id)
         return self._rewired((edge,), output_tag.type_info)

@@ -17,8 +17,10 @@ from penstock._api.connectors.reader import InputStatus, SourceReader
 from penstock._api.connectors.source import Boundedness, Source
 from penstock._api.connectors.split import SourceSplit
 from penstock._shelf import show
+from penstock.common.arguments import instance
 from penstock.common.copies import own
 from penstock.common.option_table import OBJECT_REUSE
+from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -222,6 +224,7 @@ class DataGeneratorSource(Source[Any, "IndexSplit", "list[IndexSplit]"]):
         type_info: The type of the records; None without one.
 
     Raises:
+        TypeError: The rate is no RateLimiterStrategy.
         ValueError: ``count`` is negative.
 
     Example:
@@ -241,7 +244,9 @@ class DataGeneratorSource(Source[Any, "IndexSplit", "list[IndexSplit]"]):
             msg = f"count cannot be negative: {count}."
             raise ValueError(msg)
         self._function, self._count, self._type_info = generator_function, count, type_info
-        self._strategy = rate_limiter_strategy or RateLimiterStrategy.no_op()
+        strategy = rate_limiter_strategy or RateLimiterStrategy.no_op()
+        otherwise = "RateLimiterStrategy.per_second(500) is one"
+        self._strategy = instance("rate_limiter_strategy", strategy, RateLimiterStrategy, otherwise)
 
     def get_boundedness(self) -> Boundedness:
         """Return BOUNDED if there is a count."""
@@ -252,13 +257,22 @@ class DataGeneratorSource(Source[Any, "IndexSplit", "list[IndexSplit]"]):
         return self._type_info
 
     def create_enumerator(self, enum_context: SplitEnumeratorContext[IndexSplit]) -> DataGeneratorEnumerator:
-        """Deal the indices among the readers."""
-        return DataGeneratorEnumerator(enum_context, deal_indices(self._count, enum_context.current_parallelism))
+        """Deal the indices among the readers.
+
+        Raises:
+            ConfigurationError: A rate by checkpoint has not a record for each reader.
+        """
+        splits = deal_indices(self._count, enum_context.current_parallelism)
+        return self.restore_enumerator(enum_context, splits)
 
     def restore_enumerator(
         self, enum_context: SplitEnumeratorContext[IndexSplit], checkpoint: list[IndexSplit]
     ) -> DataGeneratorEnumerator:
         """Continue with the unassigned splits; the readers have kept theirs."""
+        readers, strategy = enum_context.current_parallelism, self._strategy
+        if strategy.unit is RateUnit.CHECKPOINT and strategy.rate < readers:  # some would never make a record
+            reason = f"each of the {readers} subtasks of the source needs a record; lower its parallelism, or raise it"
+            raise ConfigurationError("RateLimiterStrategy.per_checkpoint", str(strategy.rate), reason)
         return DataGeneratorEnumerator(enum_context, checkpoint)
 
     def create_reader(self, reader_context: SourceReaderContext) -> DataGeneratorReader:

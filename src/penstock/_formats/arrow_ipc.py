@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias
 from penstock._formats.arrow_types import arrow_schema
 from penstock._formats.file_format import BulkFormat
 from penstock._formats.parts import FilePart
-from penstock._formats.record_tables import RecordTables, TableWriter
+from penstock._formats.record_tables import RecordTables, TableWriter, checked_schema
 from penstock._shelf import show
 from penstock.common.columns import records_of
 from penstock.common.serialization import BulkWriter, BulkWriterFactory
@@ -144,6 +144,9 @@ class ArrowBulkWriters:
             lenient: As for ``ParquetBulkWriters.for_schema``.
             compression: How buffers are compressed.
 
+        Raises:
+            TypeError: It is no schema of Arrow.
+
         Example:
             >>> from io import BytesIO
             >>> file = BytesIO()
@@ -153,7 +156,7 @@ class ArrowBulkWriters:
             >>> file.getvalue()[:6]
             b'ARROW1'
         """
-        return _ArrowWriterFactory(schema, lenient, compression)
+        return _ArrowWriterFactory(checked_schema(schema), lenient, compression)
 
 
 @dataclass(frozen=True, slots=True)

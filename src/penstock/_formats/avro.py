@@ -12,6 +12,7 @@ from penstock._formats.parquet import ParquetBulkWriters, ParquetFormat
 from penstock._shelf import show
 from penstock.common._row_formats.avro_schema import AvroSchema, GenericRecordAvroTypeInfo, without_zone
 from penstock.common._row_formats.avro_written import to_avro
+from penstock.common.arguments import instance
 from penstock.common.serialization import BulkWriter, BulkWriterFactory
 from penstock.errors import RecordValueError, SourceFileError
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["AvroBulkWriters", "AvroFormat", "AvroInputFormat", "AvroParquetReaders", "AvroParquetWriters"]
 
 _BLOCK_RECORDS = 2048
+#: The way out where a schema is given in another form.
+_PARSED = "AvroSchema.parse_string() reads a text, and AvroSchema() takes what JSON makes of it"
 
 
 class AvroFormat(BulkFormat):
@@ -40,7 +43,7 @@ class AvroFormat(BulkFormat):
     emits_new_records = True
 
     def __init__(self, schema: AvroSchema | None = None) -> None:
-        self._schema = schema
+        self._schema = None if schema is None else instance("schema", schema, AvroSchema, _PARSED)
 
     def read(self, file: InputFile, part: FilePart) -> Iterator[tuple[list[Any], int]]:
         """Read the records; the position counts them."""
@@ -106,8 +109,11 @@ class AvroBulkWriters:
 
         Args:
             schema: The schema of the records.
+
+        Raises:
+            TypeError: It is no AvroSchema.
         """
-        return _AvroWriterFactory(schema)
+        return _AvroWriterFactory(instance("schema", schema, AvroSchema, _PARSED))
 
 
 class _AvroWriterFactory(BulkWriterFactory):

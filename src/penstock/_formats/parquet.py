@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from penstock._formats.arrow_types import arrow_schema, is_of_type
 from penstock._formats.file_format import BulkFormat
 from penstock._formats.parts import FilePart
-from penstock._formats.record_tables import RecordTables, TableWriter
+from penstock._formats.record_tables import RecordTables, TableWriter, checked_schema
 from penstock._shelf import show
 from penstock.common.columns import layout_of, records_of
 from penstock.common.serialization import BulkWriter, BulkWriterFactory
@@ -208,10 +208,13 @@ class ParquetBulkWriters:
             lenient: Drop parts of records that the schema cannot hold: fields without a column, fractions in columns of
                 integers, fractions of a second that are too fine, time zones. By default they are errors.
 
+        Raises:
+            TypeError: It is no schema of Arrow.
+
         A field that a dict lacks is null. When records are written, one that is no column raises RecordFieldError, and
         a value that its column cannot hold as it is RecordValueError.
         """
-        return ParquetWriterFactory(schema, lenient)
+        return ParquetWriterFactory(checked_schema(schema), lenient)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from penstock._formats.arrow_types import arrow_array, plain, unknown_field
 from penstock._formats.batches import as_schema
 from penstock._formats.fields import LEFT_OUT, Columns
+from penstock.common.arguments import instance
 from penstock.common.serialization import BulkWriter
 from penstock.common.types import Row
 from penstock.errors import RecordValueError
@@ -29,6 +30,22 @@ _BY_FIRST = (
 
 #: The advice of sinks that write into a table.
 NO_COLUMN = "Add the column to the table and to the sink's schema, or change the records"
+
+
+def needed_schema(schema: Any) -> pa.Schema:
+    """Return the schema that a program gives for columns.
+
+    Raises:
+        TypeError: It is no schema of Arrow.
+    """
+    import pyarrow as pa
+
+    return instance("schema", schema, pa.Schema, 'pa.schema([("id", pa.int64())]) makes one')
+
+
+def checked_schema(schema: Any) -> pa.Schema | None:
+    """Return the schema that a program gives for columns, or None; raises as ``needed_schema`` does."""
+    return None if schema is None else needed_schema(schema)
 
 
 class RecordTables:

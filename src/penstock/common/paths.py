@@ -90,7 +90,7 @@ def absolute_path(given: str | PathLike[str]) -> str:
         >>> absolute_path("/data/./in/"), absolute_path("file:/data/in"), absolute_path("s3a://bucket/in")
         ('/data/in', '/data/in', 's3://bucket/in')
     """
-    text = os.fspath(given)
+    text = os.fspath(given) if isinstance(given, os.PathLike) else given
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - programs are not all checked
         msg = f"A path is a str or a pathlib.Path, not {type(text).__name__} ({text!r})."
         raise TypeError(msg)

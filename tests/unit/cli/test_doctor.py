@@ -51,6 +51,14 @@ def test_missing_checkpoint_directory_is_a_warning(penstock: Command) -> None:
     assert (row["verdict"], "execution.checkpointing.dir" in row["text"]) == ("warning", True)
 
 
+def test_missing_checkpoint_directory_is_told_to_refuse_jobs_on_a_cluster(
+    penstock: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock._engine.cli.doctor_command._cluster", lambda *_: [])
+    row = findings(penstock, "--master", "spark://master:7077")["Checkpoints"]
+    assert (row["verdict"], "a job on a cluster is refused" in row["text"]) == ("warning", True)
+
+
 def test_java_that_will_not_do_is_no_trouble_where_a_package_brings_one(
     penstock: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast
@@ -12,6 +13,7 @@ from penstock._api.connectors.reader import InputStatus, SourceReader
 from penstock._api.connectors.source import Boundedness, Source
 from penstock._api.connectors.split import SourceSplit
 from penstock._shelf import show
+from penstock.common.arguments import texts
 from penstock.errors import FunctionResultError
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ class FunctionSource(Source[T, FunctionSplit, "list[FunctionSplit]"], Generic[T]
 
     Raises:
         FunctionResultError: In the job, where the function yields anything else than such a pair.
+        TypeError: The splits are no list of texts.
 
     Example:
         >>> def letters(split, offset):
@@ -78,10 +81,14 @@ class FunctionSource(Source[T, FunctionSplit, "list[FunctionSplit]"], Generic[T]
         boundedness: Boundedness = Boundedness.BOUNDED,
         produced_type: TypeInformation | None = None,
     ) -> None:
+        if isinstance(splits, str) or not isinstance(splits, Collection):  # pyright: ignore[reportUnnecessaryIsInstance]
+            msg = f"splits must be a list of names, such as ['all'], not {splits!r}."
+            raise TypeError(msg)
+        names = texts("splits", tuple(splits))
         if len(set(splits)) != len(splits):
             msg = f"The names of splits have to be different: {', '.join(splits)}."
             raise ValueError(msg)
-        self._read, self._splits = read, tuple(splits)
+        self._read, self._splits = read, names
         self._boundedness, self._type = boundedness, produced_type
 
     @staticmethod

@@ -14,7 +14,7 @@ from penstock._api.windows.window import MergingWindowAssigner, WindowAssigner
 from penstock._builders.checks import check_function
 from penstock._builders.typed_functions import typed_aggregate, typed_reduce
 from penstock._engine.graph.job_graph import OperatorKind
-from penstock.common.arguments import whole_number
+from penstock.common.arguments import instance, whole_number
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
@@ -40,10 +40,8 @@ class WindowSettings(Generic[T, W]):
     """
 
     def __init__(self, keyed_stream: KeyedStream[T, Any], window_assigner: WindowAssigner[Any, W]) -> None:
-        if not isinstance(window_assigner, WindowAssigner):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"window_assigner must be a WindowAssigner, not {window_assigner!r}."
-            raise TypeError(msg)
         self._keyed_stream = keyed_stream
+        instance("window_assigner", window_assigner, WindowAssigner)
         self._window_assigner = window_assigner
         self._allowed_lateness_ms = 0
         self._late_tag: OutputTag | None = None
@@ -80,10 +78,7 @@ class WindowSettings(Generic[T, W]):
         Raises:
             TypeError: It is no Evictor.
         """
-        if not isinstance(evictor, Evictor):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"evictor must be an Evictor, not {evictor!r}."
-            raise TypeError(msg)
-        self._evictor = evictor
+        self._evictor = instance("evictor", evictor, Evictor)
         return self
 
     def allowed_lateness(self, time_ms: int) -> Self:
@@ -112,10 +107,7 @@ class WindowSettings(Generic[T, W]):
         Raises:
             TypeError: The tag is no OutputTag.
         """
-        if not isinstance(output_tag, OutputTag):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"output_tag must be an OutputTag, not {output_tag!r}."
-            raise TypeError(msg)
-        self._late_tag = output_tag
+        self._late_tag = instance("output_tag", output_tag, OutputTag)
         return self
 
     @abstractmethod
@@ -183,9 +175,7 @@ class WindowSettings(Generic[T, W]):
         return self._keyed_stream._transform(OperatorKind.COLUMN_WINDOW, "Window", members, output_type, conform=False)
 
     def _checked_trigger(self, what: str, trigger: Trigger[Any, Any]) -> Trigger[Any, Any]:
-        if not isinstance(trigger, Trigger):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"{what} must be a Trigger, not {trigger!r}."
-            raise TypeError(msg)
+        instance(what, trigger, Trigger)
         if isinstance(self._window_assigner, MergingWindowAssigner) and not trigger.can_merge():
             raise UnsupportedOperationError(
                 f"trigger({trigger!r})", "its can_merge() is False, and these windows merge"

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock._api.connectors.sink import DeliveryGuarantee
+from penstock._connectors.elasticsearch.emitter import ElasticsearchEmitter
 from penstock._connectors.elasticsearch.failures import DeadLetters
 from penstock._connectors.elasticsearch.options import Backoff, FlushBackoffType, address_of
 from penstock._connectors.elasticsearch.sink import ElasticsearchSink, ElasticsearchSinkOptions
 from penstock._shelf import show
+from penstock.common.arguments import instance
 
 if TYPE_CHECKING:
-    from penstock._connectors.elasticsearch.emitter import ElasticsearchEmitter
     from penstock._connectors.elasticsearch.failures import FailureHandler
 
 
@@ -42,8 +43,13 @@ class Elasticsearch7SinkBuilder:
 
         Args:
             emitter: The emitter.
+
+        Raises:
+            TypeError: It is no ElasticsearchEmitter.
         """
-        self._options = replace(self._options, emitter=emitter)
+        otherwise = "ElasticsearchEmitter.from_function() makes one of a function"
+        checked = instance("emitter", emitter, ElasticsearchEmitter, otherwise)
+        self._options = replace(self._options, emitter=checked)
         return self
 
     def set_hosts(self, hosts: str | list[str]) -> Elasticsearch7SinkBuilder:
@@ -67,8 +73,12 @@ class Elasticsearch7SinkBuilder:
         Args:
             delivery_guarantee: NONE and AT_LEAST_ONCE are the same here: a checkpoint waits until all documents are
                 sent or staged. EXACTLY_ONCE refuses documents with ids, which may be sent twice.
+
+        Raises:
+            TypeError: It is no DeliveryGuarantee.
         """
-        self._options = replace(self._options, guarantee=delivery_guarantee)
+        guarantee = instance("delivery_guarantee", delivery_guarantee, DeliveryGuarantee)
+        self._options = replace(self._options, guarantee=guarantee)
         return self
 
     def set_bulk_flush_max_actions(self, num_max_actions: int) -> Elasticsearch7SinkBuilder:
@@ -119,8 +129,10 @@ class Elasticsearch7SinkBuilder:
             delay_millis: The first delay, in milliseconds.
 
         Raises:
+            TypeError: The type is no FlushBackoffType.
             ValueError: A number is negative.
         """
+        instance("flush_backoff_type", flush_backoff_type, FlushBackoffType)
         if min(max_retries, delay_millis) < 0:
             msg = "max_retries and delay_millis must not be negative."
             raise ValueError(msg)

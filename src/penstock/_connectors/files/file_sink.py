@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from penstock._api.connectors.sink import Sink, SupportsCommitter, SupportsWriterState
 from penstock._api.connectors.topology import SupportsPreCommitTopology
-from penstock._connectors.files.compaction import Compaction
+from penstock._connectors.files.compaction import Compaction, FileCompactor, FileCompactStrategy
 from penstock._connectors.files.options import FileSinkOptions
 from penstock._connectors.files.policies import (
     BucketAssigner,
@@ -16,6 +16,7 @@ from penstock._connectors.files.policies import (
     RollingPolicy,
 )
 from penstock._shelf import show
+from penstock.common.arguments import instance
 from penstock.common.paths import absolute_path
 from penstock.common.serialization import BulkWriterFactory, Encoder
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from penstock._api.connectors.committer import CommitterInitContext
     from penstock._api.connectors.sink import WriterInitContext
     from penstock._connectors.files.committer import FileCommitter
-    from penstock._connectors.files.compaction import FileCompactor, FileCompactStrategy
     from penstock._connectors.files.staging import FileCommittable  # noqa: F401 - named among the bases
     from penstock._connectors.files.writer import FileWriter, FileWriterState
     from penstock.common.typeinfo import TypeInformation
@@ -56,8 +56,12 @@ class FileSink(Sink[Any], SupportsWriterState[Any, "FileWriterState"], SupportsC
         Args:
             base_path: The folder, local or in an object store.
             encoder: Writes one record.
+
+        Raises:
+            TypeError: The encoder is none.
         """
-        return FileSink.RowFormatBuilder(base_path, encoder)
+        otherwise = "Encoder.simple_string_encoder() writes str(record) as a line"
+        return FileSink.RowFormatBuilder(base_path, instance("encoder", encoder, Encoder, otherwise))
 
     @staticmethod
     def for_bulk_format(base_path: str, writer_factory: BulkWriterFactory) -> FileSink.BulkFormatBuilder:
@@ -66,8 +70,14 @@ class FileSink(Sink[Any], SupportsWriterState[Any, "FileWriterState"], SupportsC
         Args:
             base_path: The folder, local or in an object store.
             writer_factory: Makes the writer of one file.
+
+        Raises:
+            TypeError: The factory is none.
         """
-        return FileSink.BulkFormatBuilder(base_path, writer_factory)
+        otherwise = "ParquetBulkWriters.for_schema(schema) is one"
+        return FileSink.BulkFormatBuilder(
+            base_path, instance("writer_factory", writer_factory, BulkWriterFactory, otherwise)
+        )
 
     def for_type(self, type_info: TypeInformation | None) -> FileSink:
         """Return the sink whose encoder writes records of a type."""
@@ -112,8 +122,13 @@ class FileSink(Sink[Any], SupportsWriterState[Any, "FileWriterState"], SupportsC
             )
 
         def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> Self:
-            """Set the assigner of a record's folder; by default there is one for each hour."""
-            self._options = replace(self._options, bucket_assigner=bucket_assigner)
+            """Set the assigner of a record's folder; by default there is one for each hour.
+
+            Raises:
+                TypeError: It is no BucketAssigner.
+            """
+            assigner = instance("bucket_assigner", bucket_assigner, BucketAssigner, "subclass it for one of your own")
+            self._options = replace(self._options, bucket_assigner=assigner)
             return self
 
         def with_bucket_check_interval(self, interval: int) -> Self:
@@ -150,13 +165,23 @@ class FileSink(Sink[Any], SupportsWriterState[Any, "FileWriterState"], SupportsC
             return self
 
         def with_output_file_config(self, output_file_config: OutputFileConfig) -> Self:
-            """Set the prefix and suffix of file names."""
-            self._options = replace(self._options, file_config=output_file_config)
+            """Set the prefix and suffix of file names.
+
+            Raises:
+                TypeError: It is no OutputFileConfig.
+            """
+            config = instance("output_file_config", output_file_config, OutputFileConfig)
+            self._options = replace(self._options, file_config=config)
             return self
 
         def with_rolling_policy(self, rolling_policy: RollingPolicy) -> Self:
-            """Set the policy that decides when a file is complete."""
-            self._options = replace(self._options, rolling_policy=rolling_policy)
+            """Set the policy that decides when a file is complete.
+
+            Raises:
+                TypeError: It is no RollingPolicy.
+            """
+            policy = instance("rolling_policy", rolling_policy, RollingPolicy)
+            self._options = replace(self._options, rolling_policy=policy)
             return self
 
         def enable_compact(self, strategy: FileCompactStrategy, compactor: FileCompactor) -> Self:
@@ -168,7 +193,12 @@ class FileSink(Sink[Any], SupportsWriterState[Any, "FileWriterState"], SupportsC
             Args:
                 strategy: When the files of a bucket are merged.
                 compactor: How.
+
+            Raises:
+                TypeError: One is not of its class.
             """
+            instance("strategy", strategy, FileCompactStrategy)
+            instance("compactor", compactor, FileCompactor)
             self._options = replace(self._options, compaction=Compaction(strategy, compactor))
             return self
 
@@ -197,8 +227,10 @@ class FileSink(Sink[Any], SupportsWriterState[Any, "FileWriterState"], SupportsC
             """Set the policy that decides when a file is complete, in addition to each checkpoint.
 
             Raises:
+                TypeError: It is no RollingPolicy.
                 ValueError: The policy leaves files open over a checkpoint, which bulk formats cannot.
             """
+            instance("rolling_policy", rolling_policy, RollingPolicy)
             if not isinstance(rolling_policy, OnCheckpointRollingPolicy):
                 msg = (
                     f"A bulk format needs a rolling policy that rolls on every checkpoint, not "

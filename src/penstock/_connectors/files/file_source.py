@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._api.connectors.source import Boundedness, Source
 from penstock._connectors.files.monitoring import Monitoring
-from penstock._formats.file_format import StreamFormat
+from penstock._formats.file_format import BulkFormat, StreamFormat
 from penstock._shelf import show
+from penstock.common.arguments import instance
 from penstock.common.paths import above_glob, absolute_path
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from penstock._connectors.files.discovery import FileSet
     from penstock._connectors.files.source import FileEnumerator, FileReader, FileSourceSplit
     from penstock._connectors.files.source_state import FileCheckpoint, FileCheckpointSerializer
-    from penstock._formats.file_format import BulkFormat, FileFormat
+    from penstock._formats.file_format import FileFormat
     from penstock.common.time import Duration
     from penstock.common.typeinfo import TypeInformation
 
@@ -94,9 +95,11 @@ class FileSource(Source[Any, "FileSourceSplit", "FileCheckpoint"]):
             *paths: Files, folders and globs.
 
         Raises:
+            TypeError: The format is no StreamFormat.
             ValueError: No path was given.
         """
-        return FileSourceBuilder(paths, stream_format)
+        otherwise = "for_bulk_file_format() takes formats that are read in batches"
+        return FileSourceBuilder(paths, instance("stream_format", stream_format, StreamFormat, otherwise))
 
     @staticmethod
     def for_bulk_file_format(bulk_format: BulkFormat, *paths: str) -> FileSourceBuilder:
@@ -107,9 +110,11 @@ class FileSource(Source[Any, "FileSourceSplit", "FileCheckpoint"]):
             *paths: Files, folders and globs.
 
         Raises:
+            TypeError: The format is no BulkFormat.
             ValueError: No path was given.
         """
-        return FileSourceBuilder(paths, bulk_format)
+        otherwise = "for_record_stream_format() takes formats that are read record by record"
+        return FileSourceBuilder(paths, instance("bulk_format", bulk_format, BulkFormat, otherwise))
 
     def get_boundedness(self) -> Boundedness:
         """Return BOUNDED unless folders are monitored."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from penstock._shelf import show
+from penstock.common.arguments import instance, text
 from penstock.common.serialization import ByteArraySchema, SerializationSchema
 from penstock.common.short_repr import short_repr
 from penstock.errors import KafkaRecordError
@@ -167,8 +168,11 @@ class KafkaRecordSerializationSchemaBuilder:
 
         Args:
             topic: The topic.
+
+        Raises:
+            TypeError: It is no text.
         """
-        return self._with(topic=topic, selector=None)
+        return self._with(topic=text("topic", topic), selector=None)
 
     def set_topic_selector(
         self, topic_selector: Callable[[Any], str] | KafkaTopicSelector
@@ -188,8 +192,11 @@ class KafkaRecordSerializationSchemaBuilder:
 
         Args:
             key_serialization_schema: The schema.
+
+        Raises:
+            TypeError: It is no SerializationSchema.
         """
-        return self._with(key=key_serialization_schema)
+        return self._with(key=_schema("key_serialization_schema", key_serialization_schema))
 
     def set_value_serialization_schema(
         self, value_serialization_schema: SerializationSchema
@@ -198,8 +205,11 @@ class KafkaRecordSerializationSchemaBuilder:
 
         Args:
             value_serialization_schema: The schema.
+
+        Raises:
+            TypeError: It is no SerializationSchema.
         """
-        return self._with(value=value_serialization_schema)
+        return self._with(value=_schema("value_serialization_schema", value_serialization_schema))
 
     def set_partitioner(self, partitioner: Partitioner) -> KafkaRecordSerializationSchemaBuilder:
         """Set the function that chooses partitions; without one the hash of the key does, as in Java.
@@ -237,6 +247,10 @@ class KafkaRecordSerializationSchemaBuilder:
             msg = "The record serializer has no schema of values: call set_value_serialization_schema."
             raise ValueError(msg)
         return KafkaRecordSerializationSchema(parts)
+
+
+def _schema(name: str, schema: object) -> SerializationSchema:
+    return instance(name, schema, SerializationSchema, "SimpleStringSchema() is one")
 
 
 show(

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock._api.connectors.sink import DeliveryGuarantee, Sink, SupportsCommitter
 from penstock._api.connectors.topology import SupportsPreprocessing
 from penstock._connectors.kafka.properties import for_producer, require_servers
+from penstock._connectors.kafka.serializing import KafkaRecordSerializationSchema
 from penstock._shelf import show
+from penstock.common.arguments import instance, text
 from penstock.errors import KafkaPropertyError
 
 if TYPE_CHECKING:
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from penstock._api.connectors.sink import SinkWriter, WriterInitContext
     from penstock._connectors.kafka.blocks import KafkaBlock  # noqa: F401 - named among the bases
     from penstock._connectors.kafka.committer import KafkaCommitter
-    from penstock._connectors.kafka.serializing import KafkaRecordSerializationSchema
     from penstock._connectors.kafka.writer import StagingKafkaWriter
 
 _TIMEOUT: Final = "transaction.timeout.ms"
@@ -119,8 +120,11 @@ class KafkaSinkBuilder:
 
         Args:
             bootstrap_servers: Hosts with ports, with commas between.
+
+        Raises:
+            TypeError: It is no text.
         """
-        return self.set_property("bootstrap.servers", bootstrap_servers)
+        return self.set_property("bootstrap.servers", text("bootstrap_servers", bootstrap_servers))
 
     def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> KafkaSinkBuilder:
         """Set how often each record is written; by default nothing is guaranteed, as in Flink.
@@ -128,8 +132,12 @@ class KafkaSinkBuilder:
         Args:
             delivery_guarantee: NONE sends and does not wait. AT_LEAST_ONCE waits at each checkpoint until all records
                 are delivered. EXACTLY_ONCE publishes the records of a checkpoint in one transaction.
+
+        Raises:
+            TypeError: It is no DeliveryGuarantee.
         """
-        self._options = replace(self._options, guarantee=delivery_guarantee)
+        guarantee = instance("delivery_guarantee", delivery_guarantee, DeliveryGuarantee)
+        self._options = replace(self._options, guarantee=guarantee)
         return self
 
     def set_transactional_id_prefix(self, transactional_id_prefix: str) -> KafkaSinkBuilder:
@@ -152,8 +160,13 @@ class KafkaSinkBuilder:
 
         Args:
             record_serializer: The serializer.
+
+        Raises:
+            TypeError: It is no KafkaRecordSerializationSchema.
         """
-        self._options = replace(self._options, schema=record_serializer)
+        otherwise = "KafkaRecordSerializationSchema.builder() makes one of a topic and a schema of values"
+        schema = instance("record_serializer", record_serializer, KafkaRecordSerializationSchema, otherwise)
+        self._options = replace(self._options, schema=schema)
         return self
 
     def set_property(self, key: str, value: str) -> KafkaSinkBuilder:

@@ -13,6 +13,8 @@ from penstock._connectors.kafka.properties import for_consumer, require_servers
 from penstock._connectors.kafka.reader import EMIT, FAIL, SKIP
 from penstock._connectors.kafka.records import KafkaRecordDeserializationSchema
 from penstock._shelf import show
+from penstock.common.arguments import instance, text, texts
+from penstock.common.serialization import DeserializationSchema
 from penstock.errors import KafkaPropertyError
 
 if TYPE_CHECKING:
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from penstock._api.connectors.source import SplitEnumeratorContext
     from penstock._connectors.kafka.enumerator import KafkaCheckpoint, KafkaEnumerator, KafkaPartitionSplit
     from penstock._connectors.kafka.reader import KafkaReader
-    from penstock.common.serialization import DeserializationSchema
     from penstock.common.typeinfo import TypeInformation
 
 _DISCOVERY: Final = "partition.discovery.interval.ms"
@@ -166,8 +167,11 @@ class KafkaSourceBuilder:
 
         Args:
             bootstrap_servers: Hosts with ports, with commas between.
+
+        Raises:
+            TypeError: It is no text.
         """
-        return self.set_property("bootstrap.servers", bootstrap_servers)
+        return self.set_property("bootstrap.servers", text("bootstrap_servers", bootstrap_servers))
 
     def set_group_id(self, group_id: str) -> KafkaSourceBuilder:
         """Set the consumer group to which positions are committed with checkpoints.
@@ -192,12 +196,13 @@ class KafkaSourceBuilder:
             *topics: The topics.
 
         Raises:
+            TypeError: One is no text.
             ValueError: None was given, or something else was set before.
         """
         if not topics:
             msg = "set_topics needs a topic."
             raise ValueError(msg)
-        return self._subscribe(Subscription(topics=tuple(dict.fromkeys(topics))))
+        return self._subscribe(Subscription(topics=tuple(dict.fromkeys(texts("topics", topics)))))
 
     def set_topic_pattern(self, topic_pattern: str) -> KafkaSourceBuilder:
         """Set the pattern of the topics to read; topics that are made later are found, too.
@@ -235,8 +240,11 @@ class KafkaSourceBuilder:
 
         Args:
             starting_offsets_initializer: Such as ``KafkaOffsetsInitializer.latest()``.
+
+        Raises:
+            TypeError: It is no KafkaOffsetsInitializer.
         """
-        return self._with(starting=starting_offsets_initializer)
+        return self._with(starting=_checked("starting_offsets_initializer", starting_offsets_initializer))
 
     def set_unbounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder:
         """Set where the source ends, which counts as unbounded nevertheless.
@@ -245,23 +253,36 @@ class KafkaSourceBuilder:
 
         Args:
             stopping_offsets_initializer: The first offsets that are not read.
+
+        Raises:
+            TypeError: It is no KafkaOffsetsInitializer.
         """
-        return self._with(stopping=stopping_offsets_initializer, boundedness=Boundedness.CONTINUOUS_UNBOUNDED)
+        stopping = _checked("stopping_offsets_initializer", stopping_offsets_initializer)
+        return self._with(stopping=stopping, boundedness=Boundedness.CONTINUOUS_UNBOUNDED)
 
     def set_bounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder:
         """Set where the source ends, which is bounded by that.
 
         Args:
             stopping_offsets_initializer: The first offsets that are not read.
+
+        Raises:
+            TypeError: It is no KafkaOffsetsInitializer.
         """
-        return self._with(stopping=stopping_offsets_initializer, boundedness=Boundedness.BOUNDED)
+        stopping = _checked("stopping_offsets_initializer", stopping_offsets_initializer)
+        return self._with(stopping=stopping, boundedness=Boundedness.BOUNDED)
 
     def set_value_only_deserializer(self, deserialization_schema: DeserializationSchema) -> KafkaSourceBuilder:
         """Set the deserializer of values; keys and headers are not looked at.
 
         Args:
             deserialization_schema: The deserializer.
+
+        Raises:
+            TypeError: It is no DeserializationSchema.
         """
+        otherwise = "SimpleStringSchema() is one"
+        instance("deserialization_schema", deserialization_schema, DeserializationSchema, otherwise)
         return self.set_deserializer(KafkaRecordDeserializationSchema.value_only(deserialization_schema))
 
     def set_deserializer(self, record_deserializer: KafkaRecordDeserializationSchema) -> KafkaSourceBuilder:
@@ -271,8 +292,13 @@ class KafkaSourceBuilder:
 
         Args:
             record_deserializer: The deserializer.
+
+        Raises:
+            TypeError: It is no KafkaRecordDeserializationSchema.
         """
-        return self._with(schema=record_deserializer)
+        otherwise = "set_value_only_deserializer() takes a schema of values"
+        schema = instance("record_deserializer", record_deserializer, KafkaRecordDeserializationSchema, otherwise)
+        return self._with(schema=schema)
 
     def set_bad_records(self, policy: Literal["fail", "skip", "emit"]) -> KafkaSourceBuilder:
         """Set what becomes of records that the deserializer raises at; not in Flink.
@@ -337,6 +363,10 @@ class KafkaSourceBuilder:
             )
         _check(options.properties)
         return KafkaSource(options)
+
+
+def _checked(name: str, initializer: object) -> KafkaOffsetsInitializer:
+    return instance(name, initializer, KafkaOffsetsInitializer, "KafkaOffsetsInitializer.earliest() is one")
 
 
 def _check(properties: Mapping[str, str]) -> None:

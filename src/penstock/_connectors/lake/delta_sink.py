@@ -16,7 +16,7 @@ from penstock._api.connectors.sink import CommittingSinkWriter, Sink
 from penstock._connectors.lake.delta_table import check_writable, delta_options, deltalake, folder_of
 from penstock._connectors.lake.stores import refused_by_the_store
 from penstock._formats.parquet import ParquetWriterFactory
-from penstock._formats.record_tables import NO_COLUMN
+from penstock._formats.record_tables import NO_COLUMN, needed_schema
 from penstock._shelf import show
 from penstock.common.paths import absolute_path, scheme_of
 from penstock.errors import LostCommittableError
@@ -74,6 +74,7 @@ class DeltaSink(Sink[Any], SupportsGlobalCommitter[DataFile]):
 
     Raises:
         MissingExtraError: deltalake is not installed.
+        TypeError: The schema is none of Arrow's.
 
     Example:
         >>> import pyarrow as pa
@@ -82,7 +83,7 @@ class DeltaSink(Sink[Any], SupportsGlobalCommitter[DataFile]):
 
     def __init__(self, table_uri: str, schema: pa.Schema, storage_options: Mapping[str, str] | None = None) -> None:
         deltalake()
-        self._uri, self._schema = absolute_path(table_uri), schema
+        self._uri, self._schema = absolute_path(table_uri), needed_schema(schema)
         self._options = dict(storage_options or {})
 
     def storage_paths(self) -> tuple[str, ...]:

@@ -13,9 +13,15 @@ from typing import TYPE_CHECKING, Any, cast
 from penstock._api.connectors.committer import GlobalCommitter, SupportsGlobalCommitter
 from penstock._api.connectors.serializer import SimpleVersionedSerializer
 from penstock._api.connectors.sink import CommittingSinkWriter, Sink
-from penstock._connectors.lake.iceberg_table import Tables, catalog_options, check_library, local_warehouse
+from penstock._connectors.lake.iceberg_table import (
+    Tables,
+    catalog_options,
+    check_library,
+    given_options,
+    local_warehouse,
+)
 from penstock._connectors.lake.stores import refused_by_the_store
-from penstock._formats.record_tables import NO_COLUMN, RecordTables
+from penstock._formats.record_tables import NO_COLUMN, RecordTables, checked_schema
 from penstock._shelf import show
 from penstock.errors import LakeTableError, LostCommittableError, UnsupportedTableError
 
@@ -87,6 +93,7 @@ class IcebergSink(Sink[Any], SupportsGlobalCommitter[StagedDataFile]):
 
     Raises:
         MissingExtraError: pyiceberg is not installed.
+        TypeError: The catalog is no mapping, or the schema none of Arrow's.
 
     Example:
         >>> import pyarrow as pa
@@ -96,7 +103,8 @@ class IcebergSink(Sink[Any], SupportsGlobalCommitter[StagedDataFile]):
 
     def __init__(self, identifier: str, catalog: Mapping[str, str], schema: pa.Schema | None = None) -> None:
         check_library()
-        self._identifier, self._catalog, self._schema = identifier, dict(catalog), schema
+        self._identifier, self._catalog = identifier, given_options(catalog)
+        self._schema = checked_schema(schema)
 
     def storage_paths(self) -> tuple[str, ...]:
         """Return the catalog's warehouse, if it is a local folder and the catalog names it."""

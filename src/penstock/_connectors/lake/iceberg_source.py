@@ -21,7 +21,13 @@ from penstock._connectors.lake.iceberg_scan import (
     scan_of,
     snapshots_after,
 )
-from penstock._connectors.lake.iceberg_table import Tables, catalog_options, check_library, local_warehouse
+from penstock._connectors.lake.iceberg_table import (
+    Tables,
+    catalog_options,
+    check_library,
+    given_options,
+    local_warehouse,
+)
 from penstock._connectors.lake.scans import (
     Piece,
     PinnedScan,
@@ -138,7 +144,7 @@ class IcebergSource(Source[Any, ScanSplit, IcebergCheckpoint]):
         if not isinstance(start, int) and start not in _STARTS:
             msg = f"start is one of {', '.join(_STARTS)}, or a snapshot's id, not {start!r}."
             raise ValueError(msg)
-        self._identifier, self._catalog, self._snapshot_id = identifier, dict(catalog), snapshot_id
+        self._identifier, self._catalog, self._snapshot_id = identifier, given_options(catalog), snapshot_id
         self._start: Start = start
         self._selection = Selection(None if columns is None else tuple(columns), row_filter, skip_changes)
         self._interval_ms = None if follow is None else follow.to_millis()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from penstock.common import option_table
@@ -11,9 +12,6 @@ from penstock.common.configuration import Configuration
 from penstock.common.s3 import is_s3_setting
 from penstock.common.store_options import store_options
 from penstock.errors import LakeTableError, MissingExtraError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def check_library() -> None:
@@ -26,6 +24,18 @@ def check_library() -> None:
         import_module("pyiceberg")
     except ImportError as error:
         raise MissingExtraError("Iceberg", "iceberg", str(error)) from None
+
+
+def given_options(catalog: Any) -> dict[str, str]:
+    """Return the options of a catalog that a program gives.
+
+    Raises:
+        TypeError: It is no mapping.
+    """
+    if not isinstance(catalog, Mapping):
+        msg = 'catalog must be the options of a catalog, such as {"type": "rest", "uri": …}, not a %s.'
+        raise TypeError(msg % type(catalog).__name__)
+    return dict(cast("Mapping[str, str]", catalog))
 
 
 def catalog_options(given: Mapping[str, str]) -> dict[str, str]:

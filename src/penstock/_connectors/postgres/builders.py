@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from penstock._connectors.postgres.client import Address
+from penstock.common.arguments import instance
+from penstock.common.time import Duration
 from penstock.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from penstock.common.time import Duration
 
 
 class PostgresBuilder:
@@ -21,6 +20,7 @@ class PostgresBuilder:
 
     def __init__(self) -> None:
         self._address = Address()
+        self._has_url = False
         self._named: dict[str, str] = {}
 
     def set_url(self, url: str) -> Self:
@@ -33,6 +33,7 @@ class PostgresBuilder:
             ConfigurationError: It is not the URL of a PostgreSQL database.
         """
         self._address = replace(Address.parse(url), patience_ms=self._address.patience_ms)
+        self._has_url = True
         return self
 
     def set_username(self, username: str) -> Self:
@@ -46,11 +47,18 @@ class PostgresBuilder:
         return self
 
     def set_connect_timeout(self, timeout: Duration) -> Self:
-        """Set how long a connection is tried again while the server does not answer; 30 seconds by default."""
-        self._address = replace(self._address, patience_ms=timeout.to_millis())
+        """Set how long a connection is tried again while the server does not answer; 30 seconds by default.
+
+        Raises:
+            TypeError: It is no Duration.
+        """
+        checked = instance("timeout", timeout, Duration, "Duration.of_seconds(30) is one")
+        self._address = replace(self._address, patience_ms=checked.to_millis())
         return self
 
     def _built_address(self) -> Address:
+        if not self._has_url:
+            self._needed("", "set_url")
         return self._address.having(self._named)
 
     def _needed(self, value: str, setter: str) -> str:

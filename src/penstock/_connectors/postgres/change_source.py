@@ -27,6 +27,7 @@ from penstock._connectors.postgres.splits import (
 )
 from penstock._connectors.postgres.tables import named_table
 from penstock._shelf import show
+from penstock.common.arguments import texts
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -277,8 +278,12 @@ class PostgresChangeSourceBuilder(RangesBuilder):
         self._snapshot, self._bounded = True, False
 
     def set_tables(self, *tables: str) -> Self:
-        """Set the tables, as in SQL, each with a primary key."""
-        self._tables = tables
+        """Set the tables, as in SQL, each with a primary key.
+
+        Raises:
+            TypeError: One is no text.
+        """
+        self._tables = texts("tables", tables)
         return self
 
     def set_slot_name(self, slot_name: str) -> Self:

@@ -7,13 +7,15 @@ hidden in texts of others as well.
 from __future__ import annotations
 
 import contextlib
+import difflib
+import re
 import threading
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import psycopg
-from psycopg import conninfo
+from psycopg import conninfo, pq
 
 from penstock.common.redaction import learn_secrets
 from penstock.errors import ConfigurationError, DatabaseConnectionError, DatabaseError
@@ -57,6 +59,8 @@ _HOPELESS: Final = ("authentication failed", "no pg_hba.conf entry", "does not e
 #: A deadlock, and transactions that the server cannot serialize.
 _IN_THE_WAY: Final = {"40P01", "40001"}
 _INTERRUPTS_S: Final = 0.2
+#: How libpq names an option that it does not know.
+_UNKNOWN_OPTION: Final = re.compile(r'invalid (?:URI query parameter:|connection option) "(.*)"')
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -82,9 +86,8 @@ class Address:
         """
         try:
             found = conninfo.conninfo_to_dict(url)
-        except psycopg.Error:
-            reason = "it is neither a URL (postgresql://user@host:5432/name) nor a list such as host=… dbname=…"
-            raise ConfigurationError("The URL of a PostgreSQL database", "******", reason) from None
+        except psycopg.Error as error:
+            raise ConfigurationError("The URL of a PostgreSQL database", "******", _why_not(url, str(error))) from None
         return cls().having({name: str(value) for name, value in found.items() if value is not None})
 
     def having(self, parameters: Mapping[str, str]) -> Address:
@@ -142,6 +145,17 @@ class Address:
             yield
         except psycopg.Error as error:
             raise self.error(what, error) from error
+
+
+def _why_not(url: str, said: str) -> str:
+    """Return what is wrong with a URL, without any text of it: a password may stand at any place of a wrong one."""
+    unknown = _UNKNOWN_OPTION.match(said)
+    if unknown is not None:
+        known = [option.keyword.decode() for option in pq.Conninfo.get_defaults()]
+        near = difflib.get_close_matches(unknown[1], known, 1)
+        return f"it has an option that libpq does not know{f', which reads like {near[0]}' if near else ''}"
+    reason = "it is neither a URL (postgresql://user@host:5432/name) nor a list such as host=… dbname=…"
+    return f"{reason}; leave out jdbc: before it" if url.startswith("jdbc:postgresql:") else reason
 
 
 def _set_up(connection: psycopg.Connection[tuple[Any, ...]]) -> psycopg.Connection[tuple[Any, ...]]:

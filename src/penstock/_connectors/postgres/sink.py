@@ -8,6 +8,7 @@ from penstock._api.connectors.sink import DeliveryGuarantee, Sink, SupportsCommi
 from penstock._connectors.postgres.builders import PostgresBuilder
 from penstock._connectors.postgres.staging import SinkOptions, StagedTable
 from penstock._shelf import show
+from penstock.common.arguments import instance, texts
 
 if TYPE_CHECKING:
     from penstock._api.connectors.committer import CommitterInitContext
@@ -98,8 +99,12 @@ class PostgresSinkBuilder(PostgresBuilder):
         return self
 
     def set_columns(self, *columns: str) -> Self:
-        """Set the columns to write, and their order in tuples; by default all that the server does not compute."""
-        self._columns = columns
+        """Set the columns to write, and their order in tuples; by default all that the server does not compute.
+
+        Raises:
+            TypeError: One is no text.
+        """
+        self._columns = texts("columns", columns)
         return self
 
     def set_key_columns(self, *columns: str) -> Self:
@@ -108,13 +113,20 @@ class PostgresSinkBuilder(PostgresBuilder):
         A Row of kind DELETE deletes that row, one of kind UPDATE_BEFORE is left out. A :class:`PostgresChange` does
         what it says. In one checkpoint the last record of a key counts: let one subtask have all of a key, by
         ``key_by``.
+
+        Raises:
+            TypeError: One is no text.
         """
-        self._key_columns = columns
+        self._key_columns = texts("columns", columns)
         return self
 
     def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> Self:
-        """Set how often a record is written: EXACTLY_ONCE, the default, or at least once and without waiting."""
-        self._guarantee = delivery_guarantee
+        """Set how often a record is written: EXACTLY_ONCE, the default, or at least once and without waiting.
+
+        Raises:
+            TypeError: It is no DeliveryGuarantee.
+        """
+        self._guarantee = instance("delivery_guarantee", delivery_guarantee, DeliveryGuarantee)
         return self
 
     def set_staging_schema(self, schema: str) -> Self:

@@ -18,6 +18,7 @@ from penstock._connectors.postgres.client import Address, Session, SharedSession
 from penstock._connectors.postgres.ranges import KeyRange, KeyText, Page, TableReader, records_of
 from penstock._connectors.postgres.tables import find_table
 from penstock._shelf import show
+from penstock.common.arguments import texts
 
 if TYPE_CHECKING:
     from penstock._api.connectors.reader import SourceOutput, SourceReaderContext
@@ -317,16 +318,23 @@ class PostgresSourceBuilder(RangesBuilder):
         return self
 
     def set_columns(self, *columns: str) -> Self:
-        """Set the columns to read; all of them by default."""
-        self._columns = columns
+        """Set the columns to read; all of them by default.
+
+        Raises:
+            TypeError: One is no text.
+        """
+        self._columns = texts("columns", columns)
         return self
 
     def set_key_columns(self, *columns: str) -> Self:
         """Set the columns of a unique index, none of them nullable, by which the table is cut.
 
         By default that is the primary key, which may have several columns of any types that can be ordered.
+
+        Raises:
+            TypeError: One is no text.
         """
-        self._key_columns = columns
+        self._key_columns = texts("columns", columns)
         return self
 
     def set_fetch_size(self, rows: int) -> Self:

@@ -73,7 +73,7 @@ def doctor(*, script: Path | None, settings: tuple[tuple[str, str], ...], master
     """
     values = configured(script, settings)
     with waiting("Looking at this machine"):
-        findings = list(examine(values, configured_storage(script, settings)))
+        findings = list(examine(values, configured_storage(script, settings), on_cluster=master is not None))
     if master is not None:
         with waiting(f"Looking at {master}"):
             findings += _cluster(master, effective_configuration_of(script, settings))
@@ -85,12 +85,15 @@ def doctor(*, script: Path | None, settings: tuple[tuple[str, str], ...], master
     return ExitCode.FAILED if failed else ExitCode.OK
 
 
-def examine(values: dict[str, str | None], options: dict[str, str]) -> Iterator[CheckResult]:
+def examine(
+    values: dict[str, str | None], options: dict[str, str], *, on_cluster: bool = False
+) -> Iterator[CheckResult]:
     """Run all checks; an exception in one is its result and does not end the others.
 
     Args:
         values: The configuration that a program would have.
         options: The storage options of that program.
+        on_cluster: Whether it is for a program whose tasks run on a cluster.
     """
     checks: dict[str, Callable[[], CheckResult]] = {
         "Penstock": lambda: CheckResult("Penstock", CheckStatus.OK, __version__),
@@ -108,8 +111,17 @@ def examine(values: dict[str, str | None], options: dict[str, str]) -> Iterator[
     if local := os.environ.get("SPARK_LOCAL_DIRS"):
         place = Path(local.split(",")[0])
         checks["Spark's files"] = lambda: _disk("Spark's files", place, "SPARK_LOCAL_DIRS")
-    checkpoints = values[option_table.CHECKPOINT_DIRECTORY.key]
-    checks["Checkpoints"] = lambda: _storage("Checkpoints", checkpoints, option_table.CHECKPOINT_DIRECTORY.key, options)
+    key = option_table.CHECKPOINT_DIRECTORY.key
+    without = (
+        "a job on a cluster is refused unless the program sets it to a place that all hosts share."
+        if on_cluster
+        else "checkpoints go with the job unless the program sets it."
+    )
+    checks["Checkpoints"] = lambda: (
+        CheckResult("Checkpoints", CheckStatus.WARNING, f"{key} is not set: {without}")
+        if (url := values[key]) is None
+        else _storage("Checkpoints", url, key, options)
+    )
     if savepoints := values[option_table.SAVEPOINT_DIRECTORY.key]:
         checks["Savepoints"] = lambda: _storage("Savepoints", savepoints, option_table.SAVEPOINT_DIRECTORY.key, options)
     for subject, check in checks.items():
@@ -248,12 +260,9 @@ def _disk(subject: str, directory: Path, variable: str) -> CheckResult:
     return CheckResult(subject, CheckStatus.OK, f"{text}.")
 
 
-def _storage(subject: str, url: str | None, key: str, options: dict[str, str]) -> CheckResult:
+def _storage(subject: str, url: str, key: str, options: dict[str, str]) -> CheckResult:
     from penstock._engine.storage.opening import open_storage
 
-    if url is None:
-        text = f"{key} is not set: checkpoints go with the job unless the program sets it."
-        return CheckResult(subject, CheckStatus.WARNING, text)
     open_storage(url, options).probe()
     if not scheme_of(url):
         return _disk(subject, Path(url), key)

@@ -23,6 +23,7 @@ from penstock._engine.savepoints.reading import SCRATCH
 from penstock._engine.savepoints.survey import UnclearLeftover
 from penstock._engine.state.environment import is_in_use
 from penstock._engine.storage.executor_directory import executors_of_host
+from penstock._engine.storage.local_state import has_living_executor
 from penstock._engine.storage.ownership import levels_of_user, user_path, why_not_own
 from penstock._engine.storage.scratch import LOCK, is_dead
 
@@ -51,8 +52,8 @@ def is_dead_directory(path: Path) -> bool:
     if why_not_own(path) is not None:
         return False
     if _is_state(path):
-        if (path / LOCK).is_file() and not is_dead(path):
-            return False  # its driver or a worker lives, perhaps between two epochs
+        if (path / LOCK).is_file() and (not is_dead(path) or has_living_executor(path)):
+            return False  # its driver, a worker or its executor lives, perhaps between two epochs
         place = path.resolve()
         return not any(is_in_use(found) for kind in ("version-*", "epoch-*") for found in place.rglob(kind))
     return is_dead(path)

@@ -21,18 +21,25 @@ _BEATEN: Final = "another attempt succeeded"
 _ENDED: Final = ("FAILED", "KILLED")
 
 
-def retries_of(context: Any, group: str, acks: Iterable[SubtaskAck]) -> tuple[TaskRetriedError, ...]:
-    """Return the tasks of an epoch that Spark ran more than once; Spark is asked only where an ack says so.
+def retries_of(
+    context: Any, group: str, acks: Iterable[SubtaskAck], *, may_repeat_stages: bool = False
+) -> tuple[TaskRetriedError, ...]:
+    """Return the tasks of an epoch that Spark ran more than once.
+
+    Spark is asked where an ack says so, and where it may have repeated a stage, of which no ack tells: the tasks of an
+    executor that others did not reach run again as first attempts.
 
     Args:
         context: The session's context.
         group: The job group of the epoch.
         acks: Of its subtasks.
+        may_repeat_stages: Whether the tasks run on several machines.
     """
-    if all(ack.task_attempt is UNSET for ack in acks):
+    is_told = any(ack.task_attempt is not UNSET for ack in acks)
+    if not is_told and not may_repeat_stages:
         return ()
     try:
-        found = _found(context, group)
+        found = _found(context, group, is_told=is_told)
     except Exception:  # py4j raises what the JVM does
         _logger.debug("Spark did not say why it ran tasks again", exc_info=True)
         return ()
@@ -41,19 +48,20 @@ def retries_of(context: Any, group: str, acks: Iterable[SubtaskAck]) -> tuple[Ta
     return found
 
 
-def _found(context: Any, group: str) -> tuple[TaskRetriedError, ...]:
+def _found(context: Any, group: str, *, is_told: bool) -> tuple[TaskRetriedError, ...]:
     tracker, store = context.statusTracker(), context._jsc.sc().statusStore()
     jobs = [info for job in tracker.getJobIdsForGroup(group) if (info := tracker.getJobInfo(job)) is not None]
     errors: list[TaskRetriedError] = []
     for level, stage in enumerate(sorted({stage for job in jobs for stage in job.stageIds})):
         info = tracker.getStageInfo(stage)
-        if info is None:
+        if info is None or not (is_told or info.currentAttemptId):
             continue
-        tasks = store.taskList(stage, info.currentAttemptId, 2**31 - 1)
-        for task in map(tasks.apply, range(tasks.size())):
-            if task.status() in _ENDED:
-                said = str(task.errorMessage().get()) if task.errorMessage().isDefined() else ""
-                errors.append(TaskRetriedError(level, int(task.partitionId()), str(task.host()), _words(said)))
+        for attempt in range(info.currentAttemptId + 1):
+            tasks = store.taskList(stage, attempt, 2**31 - 1)
+            for task in map(tasks.apply, range(tasks.size())):
+                if task.status() in _ENDED:
+                    said = str(task.errorMessage().get()) if task.errorMessage().isDefined() else ""
+                    errors.append(TaskRetriedError(level, int(task.partitionId()), str(task.host()), _words(said)))
     return tuple(errors)
 
 

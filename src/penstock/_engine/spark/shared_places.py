@@ -19,7 +19,7 @@ from penstock.errors import UnsuitableClusterError
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-    from penstock._engine.graph.job_graph import JobGraph
+    from penstock._engine.graph.job_graph import JobGraph, OperatorNode
     from penstock._engine.spark.probe import Question
     from penstock.common.configuration import Configuration
 
@@ -33,10 +33,16 @@ def places_of(graph: JobGraph | None, configuration: Configuration) -> Iterator[
     for node in () if graph is None else graph.operators.values():
         if node.kind is OperatorKind.SINK_WRITER:
             for path in pickle.loads(node.payload)["sink"].storage_paths():
-                yield Place(f"sink {node.name!r}", path, is_written=True)
+                yield Place(_named("sink", node), path, is_written=True)
         elif node.kind is OperatorKind.SOURCE:
             for path in pickle.loads(node.payload)["source"].storage_paths():
-                yield Place(f"source {node.name.removeprefix('Source: ')!r}", path)
+                yield Place(_named("source", node), path)
+
+
+def _named(kind: str, node: OperatorNode) -> str:
+    """Return the name of a source or sink, with the uid that the program gives it: many sinks have no name."""
+    uid = f" (uid {node.uid!r})" if node.explicit_uid else ""
+    return f"{kind} {node.name.removeprefix('Source: ')!r}{uid}"
 
 
 @contextlib.contextmanager

@@ -416,12 +416,6 @@ class MemoryStore:
         """Iterate (key group, row) of the stored timers that are not in memory, by ascending key group."""
         return iter(())
 
-    def scan_between(
-        self, pane: Pane, owner: Owner, bounds: tuple[int, int], known: Container[Address]
-    ) -> Iterator[Row]:
-        """Iterate the stored rows of a key whose sub-keys are within bounds, except for known addresses."""
-        return iter(())
-
     def owners(self, pane: Pane) -> Iterator[Owner]:
         """Iterate the keys and namespaces that have stored rows in a pane."""
         return iter(())

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._formats.arrow_types import arrow_type
 from penstock._formats.csv.records import CsvRecords
-from penstock._formats.csv.schema import CsvSchema
+from penstock._formats.csv.schema import CsvSchema, as_csv_schema
 from penstock._formats.file_format import StreamFormat
 from penstock._formats.json_lines import BadLine
 from penstock._formats.lines import LINE_END, read_lines, read_text
@@ -91,10 +91,10 @@ class CsvReaderFormat(StreamFormat):
                 place, for a side output.
 
         Raises:
+            TypeError: It is no CsvSchema.
             ValueError: A column's type cannot be read from CSV, or bad lines cannot be told from others.
         """
-        of_rows = CsvSchema.for_row_type(schema) if isinstance(schema, RowTypeInfo) else schema
-        return CsvReaderFormat(of_rows, bad_lines)
+        return CsvReaderFormat(as_csv_schema(schema), bad_lines)
 
     def counting(self, skipped: Callable[[int], object]) -> CsvReaderFormat:
         """Return the format for a reader that counts lines that are left out."""

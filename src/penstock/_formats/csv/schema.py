@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from penstock._shelf import show
+from penstock.common.arguments import instance
 from penstock.common.typeinfo import BasicArrayTypeInfo, ListTypeInfo, ObjectArrayTypeInfo, RowTypeInfo, Types
 
 if TYPE_CHECKING:
@@ -90,6 +91,18 @@ class CsvSchema:
         return f"CsvSchema({', '.join(f'{column.name}: {column.type_info}' for column in self.columns)})"
 
     __repr__ = __str__
+
+
+def as_csv_schema(schema: object) -> CsvSchema:
+    """Return what a program gives for the columns of CSV: a schema, or the type of the rows.
+
+    Raises:
+        TypeError: It is neither.
+        ValueError: A column's type cannot be read from CSV.
+    """
+    if isinstance(schema, RowTypeInfo):
+        return CsvSchema.for_row_type(schema)
+    return instance("schema", schema, CsvSchema, "CsvSchema.builder() begins one")
 
 
 class CsvSchemaBuilder:

@@ -8,14 +8,16 @@ import io
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from penstock._formats.csv.checking import check_column
-from penstock._formats.csv.schema import CsvSchema
+from penstock._formats.csv.schema import as_csv_schema
 from penstock._formats.fields import LEFT_OUT, Columns
 from penstock._shelf import show
 from penstock.common.serialization import BulkWriter, BulkWriterFactory, Encoder
-from penstock.common.typeinfo import RowTypeInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from penstock._formats.csv.schema import CsvSchema
+    from penstock.common.typeinfo import RowTypeInfo
 
 
 class CsvEncoder(Encoder):
@@ -39,7 +41,7 @@ class CsvEncoder(Encoder):
     """
 
     def __init__(self, schema: CsvSchema | RowTypeInfo, *, lenient: bool = False) -> None:
-        self._schema = CsvSchema.for_row_type(schema) if isinstance(schema, RowTypeInfo) else schema
+        self._schema = as_csv_schema(schema)
         self._names = [column.name for column in self._schema.columns]
         way_out = f"Add the column to the CsvSchema, or take the field out of the record; {LEFT_OUT}"
         self._columns = Columns(self._names, way_out, lenient=lenient)
@@ -88,8 +90,7 @@ class CsvBulkWriters:
     @staticmethod
     def for_schema(schema: CsvSchema | RowTypeInfo, *, lenient: bool = False) -> BulkWriterFactory:
         """Return the factory for a schema, or for rows of a type; ``lenient`` as for `CsvEncoder`."""
-        whole = CsvSchema.for_row_type(schema) if isinstance(schema, RowTypeInfo) else schema
-        return _CsvWriterFactory(whole, lenient=lenient)
+        return _CsvWriterFactory(as_csv_schema(schema), lenient=lenient)
 
 
 class _CsvWriterFactory(BulkWriterFactory):
