@@ -28,6 +28,8 @@ POSTGRES_KILLS = 20
 CHAOS_SEEDS = 20
 #: Lives with tables, eight kills each.
 LAKE_SEEDS = 2
+#: Lives with operators behind a commit: two kills at each of four telling points and at six random ones.
+TOLD_SEEDS = 2
 #: Five kills each of a batch job with recovery.
 STAGED_SEEDS = 10
 #: Batch jobs on Spark whose workers are killed.
@@ -202,6 +204,15 @@ def cases(seed: int) -> list[Case]:
         )
         for number in range(LAKE_SEEDS)
     ]
+    told = [
+        Case(
+            f"told-kills-{seed + number}",
+            "SIGKILL of the driver between a commit and the operators behind it: each committable is passed on once",
+            [*pytest, "-m", "endurance", "tests/fault/test_told_kills.py"],
+            {"PENSTOCK_TEST_SEED": str(seed + number)},
+        )
+        for number in range(TOLD_SEEDS)
+    ]
     away = Case(
         "staged-s3-away",
         "a batch job with its results and events in S3, which is away for half a minute",
@@ -367,6 +378,7 @@ def cases(seed: int) -> list[Case]:
         *kills,
         *staged,
         *lakes,
+        *told,
         away,
         *chaos,
         hostile,

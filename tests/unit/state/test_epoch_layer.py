@@ -4,7 +4,7 @@ import gc
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.state.checkpoints import ABSENT, Checkpoints, contents, read, unloading, write, write_all
+from tests.unit.state.checkpoints import ABSENT, Checkpoints, as_if_large, contents, read, write, write_all
 
 from penstock._engine.state.versions import new_version
 from penstock.errors import StaleAttemptError
@@ -155,7 +155,7 @@ def test_rows_that_are_dropped_and_cleared_after_they_have_left_memory(
             pane.dirty.add(("a", (), sub))
         store.make_room()
 
-    with unloading():
+    with as_if_large():
         store = checkpoints.keyed_store(directory, 1)
         store.catch_up(())
         put(store, 1, 2)
@@ -186,7 +186,7 @@ def test_store_that_reads_a_clear_where_another_process_has_stored_it(
             store.table("maps").pane().put(("a", (), sub), sub)
             store.table("maps").pane().dirty.add(("a", (), sub))
 
-    with unloading():
+    with as_if_large():
         behind, ahead = checkpoints.keyed_store(directory, 1), checkpoints.keyed_store(directory, 1)
         behind.catch_up(())
         put(behind, *range(8))
