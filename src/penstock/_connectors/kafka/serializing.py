@@ -6,7 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 from penstock._shelf import show
 from penstock.common.arguments import instance, text
@@ -174,7 +174,7 @@ def as_bytes(value: Any, what: str, topic: str) -> bytes | None:
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, bytes | bytearray | memoryview):
-        return bytes(value)
+        return bytes(cast("bytes", value))
     reason = f"its {what} is of type {type(value).__name__}, and Kafka's are bytes; return bytes, or a text"
     raise KafkaRecordError(f"Writing a record into {topic}", reason)
 
