@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.unit.state.checkpoints import ABSENT, Checkpoints, as_if_large, contents, read, write, write_all
 
+from penstock._engine.state.versions import new_version
 from penstock.errors import StaleAttemptError
 
 if TYPE_CHECKING:
@@ -112,6 +113,19 @@ def test_layer_of_a_killed_process_is_removed_and_that_of_a_living_one_is_not(
     del first, second
     gc.collect()
     assert layers(directory) == []
+
+
+def test_directories_that_another_attempt_has_just_made_stay(checkpoints: Checkpoints, directory: Path) -> None:
+    """Two attempts of one subtask on one host: the other one has not opened its environment yet."""
+    store = running(checkpoints, directory)
+    checkpoints.end_epoch(store)
+    made = [directory / f"{kind}-0123456789abcdef" for kind in ("epoch", "version")]
+    for path in made:
+        path.mkdir(mode=0o700)
+    count_up(store, MANY)
+    for _ in range(3):
+        new_version(directory, range(4), 4)
+    assert all(path.is_dir() for path in made)
 
 
 def test_attempt_whose_version_another_process_has_moved_on_is_outdated(
