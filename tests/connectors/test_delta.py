@@ -14,6 +14,7 @@ from tests.connectors.staged import elsewhere
 from tests.kit.driving import Driven, Epochs
 from tests.kit.program import Program
 
+from penstock.common import Row, RowKind
 from penstock.common.job_status import JobStatus
 from penstock.datastream.connectors.delta import DeltaSink
 from penstock.errors import MissingExtraError, RecordFieldError, RecordValueError, UnsupportedTableError
@@ -139,3 +140,16 @@ def test_a_column_whose_values_the_writer_of_a_table_would_compute_or_check_is_r
     DeltaTable.create(str(tmp_path), Schema([column, Field("name", PrimitiveType("string"))]))
     with pytest.raises(UnsupportedTableError, match=told):
         DeltaSink(str(tmp_path), SCHEMA).create_global_committer(TestCommitterContext())
+
+
+@pytest.mark.parametrize("kind", [kind for kind in RowKind if kind is not RowKind.INSERT])
+def test_rows_that_change_others_are_refused_as_a_table_is_only_appended_to(tmp_path: Path, kind: RowKind) -> None:
+    sink = DeltaSink(str(tmp_path / "table"), SCHEMA)
+    run = SinkRun(sink)
+    run.commit(run.epoch([Row(id=0, name="a"), {"id": 1, "name": "b"}]))
+    change = Row(id=1, name="c")
+    change.set_row_kind(kind)
+    with pytest.raises(RecordValueError, match=f"it is of kind {kind.name}, and the table is only appended to"):
+        run.epoch([Row(id=2, name="d"), change])
+    run.close()
+    assert [row["id"] for row in rows_of(tmp_path / "table")] == [0, 1]

@@ -48,7 +48,10 @@ class Context:
         self._attempts = {4: 0, 5: 0 if earlier is None else 1}
         if earlier is not None:
             self._stages[5, 0], self._stages[5, 1] = earlier, self._stages[5, 0]
-        store = SimpleNamespace(taskList=lambda stage, attempt, most: Scala(*self._stages[stage, attempt]))
+        store = SimpleNamespace(
+            taskList=lambda stage, attempt, most: Scala(*self._stages[stage, attempt]),
+            job=lambda job: SimpleNamespace(numFailedStages=lambda: sum(self._attempts.values())),
+        )
         self._jsc = SimpleNamespace(sc=lambda: SimpleNamespace(statusStore=lambda: store))
 
     def statusTracker(self) -> Any:

@@ -25,7 +25,7 @@ from penstock._engine.state.environment import is_in_use
 from penstock._engine.storage.executor_directory import executors_of_host
 from penstock._engine.storage.local_state import has_living_executor
 from penstock._engine.storage.ownership import levels_of_user, user_path, why_not_own
-from penstock._engine.storage.scratch import LOCK, is_dead
+from penstock._engine.storage.scratch import LOCK, MODULES, is_dead
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,7 +75,7 @@ def _candidates(unclear: list[UnclearLeftover]) -> Iterator[tuple[Path, str]]:
     if sys.platform == "win32":
         return  # without flock a dead owner cannot be told from a live one
     temporary = Path(tempfile.gettempdir())
-    for prefix in ("penstock-checkpoints-", TEMPORARY, SCRATCH):
+    for prefix in ("penstock-checkpoints-", TEMPORARY, SCRATCH, MODULES):
         for path in sorted(temporary.glob(f"{prefix}*")):
             if _is_own(path):  # else another user's, or a file
                 yield path, "the process that made it has ended"

@@ -59,7 +59,7 @@ class SparkExecutors:
             is_old = self._looked is None or now - self._looked > _FRESH_S
             if is_old:
                 self._looked = now
-        if is_old:
+        if is_old and not self._looking.locked():  # Spark may be too slow to be asked again
             threading.Thread(target=self.look, name="penstock-executors", daemon=True).start()
         return self._known
 

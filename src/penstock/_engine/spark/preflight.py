@@ -149,6 +149,7 @@ class NewHosts:
         if left and len(replies) >= len(listed(context)):
             reason = f"tasks ran on {', '.join(sorted(left))}, which was gone before it could be looked at"
             raise EpochInfrastructureError(reason)
+        _log.info("Looked at %s, on which tasks of the job ran for the first time.", ", ".join(sorted(new)))
         self._suitable |= new  # one that is busy is left out with a warning, as at the beginning of the job
 
 

@@ -39,7 +39,7 @@ def retries_of(
     if not is_told and not may_repeat_stages:
         return ()
     try:
-        found = _found(context, group, is_told=is_told)
+        found = _found(context, group) if is_told or _has_failed_stages(context, group) else ()
     except Exception:  # py4j raises what the JVM does
         _logger.debug("Spark did not say why it ran tasks again", exc_info=True)
         return ()
@@ -48,13 +48,18 @@ def retries_of(
     return found
 
 
-def _found(context: Any, group: str, *, is_told: bool) -> tuple[TaskRetriedError, ...]:
+def _has_failed_stages(context: Any, group: str) -> bool:
+    store = context._jsc.sc().statusStore()
+    return any(store.job(job).numFailedStages() for job in context.statusTracker().getJobIdsForGroup(group))
+
+
+def _found(context: Any, group: str) -> tuple[TaskRetriedError, ...]:
     tracker, store = context.statusTracker(), context._jsc.sc().statusStore()
     jobs = [info for job in tracker.getJobIdsForGroup(group) if (info := tracker.getJobInfo(job)) is not None]
     errors: list[TaskRetriedError] = []
     for level, stage in enumerate(sorted({stage for job in jobs for stage in job.stageIds})):
         info = tracker.getStageInfo(stage)
-        if info is None or not (is_told or info.currentAttemptId):
+        if info is None:
             continue
         for attempt in range(info.currentAttemptId + 1):
             tasks = store.taskList(stage, attempt, 2**31 - 1)
