@@ -1,10 +1,12 @@
 """The jobs of `programs/penstock_programs.py` in this process without Spark: processor time of a record.
 
-    python benchmarks/micro/programs.py session_windows 200000 400000        one slope
-    PYTHONPATH=OTHER_TREE/src python benchmarks/micro/programs.py …          the same with another version, for a ratio
+    python benchmarks/micro/programs.py session_windows 200000 400000          one slope
+    python benchmarks/micro/programs.py interval_join 200000 400000 2 3000     the same in two workers, epochs of 3 s
+    PYTHONPATH=OTHER_TREE/src python benchmarks/micro/programs.py …            with another version, for a ratio
 
 The real driver runs source, exchange, windows, state, checkpoints and sink at parallelism 2, one subtask after the
-other. The figure is the difference of the two sizes, so it has no start-up in it.
+other. The figure is the difference of the two sizes, so it has no start-up in it. Of several workers, which keep
+what a Python worker of Spark keeps, each task gets one at random, as on Spark.
 """
 
 from __future__ import annotations
@@ -28,15 +30,17 @@ from penstock.datastream.connectors.number_seq import NumberSequenceSource  # no
 from penstock.testing.in_process import InProcessEpochRunner  # noqa: E402
 
 
-def run(workload: str, records: int) -> tuple[float, tuple[int, ...]]:
+def run(workload: str, records: int, workers: int = 1, interval_ms: int = 0) -> tuple[float, tuple[int, ...]]:
     """Return the seconds of processor time of a job, and its result."""
     with tempfile.TemporaryDirectory() as place:
         env: Any = StreamExecutionEnvironment.get_execution_environment(Configuration()).set_parallelism(2)
+        if interval_ms:
+            env.enable_checkpointing(interval_ms)
         numbers = env.from_source(NumberSequenceSource(0, records - 1), WatermarkStrategy.no_watermarks(), "numbers")
         out = Path(place, "out")
         out.mkdir()
         JOBS[workload](numbers, records).sink_to(Tally(str(out)))
-        runner = InProcessEpochRunner(seed=1)
+        runner = InProcessEpochRunner(seed=1, workers=workers)
         graph, environment = build_job_graph(env._stream_graph(workload)), RuntimeEnvironment(runner, 2, Path(place))
         driver, loop = assemble(graph, Configuration(env._configuration), None, environment)
         gc.collect()
@@ -50,9 +54,9 @@ def run(workload: str, records: int) -> tuple[float, tuple[int, ...]]:
 
 
 def main() -> None:
-    workload, small, large = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    one, _ = run(workload, small)
-    other, result = run(workload, large)
+    workload, small, large, *layout = sys.argv[1], *map(int, sys.argv[2:])
+    one, _ = run(workload, small, *layout)
+    other, result = run(workload, large, *layout)
     print(
         f"{workload:16} {(other - one) / (large - small) * 1e6:6.2f} µs a record, {other:.1f} s, {result}", flush=True
     )

@@ -2,6 +2,7 @@
 
 import sqlite3
 from contextlib import closing
+from itertools import pairwise
 
 from penstock.datastream.connectors.base import FunctionSource, TransactionalSink
 
@@ -9,18 +10,18 @@ from penstock.datastream.connectors.base import FunctionSource, TransactionalSin
 def table_source(path, table, parts=4):
     """Read a table's rows as dicts, in parts of its range of row ids; later rows are not read."""
     with closing(sqlite3.connect(path)) as db:
-        last = db.execute(f"SELECT coalesce(max(rowid), 0) FROM {table}").fetchone()[0]
+        first, last = db.execute(f"SELECT min(rowid) - 1, max(rowid) FROM {table}").fetchone()
+    bounds = [] if last is None else [first + (last - first) * part // parts for part in range(parts + 1)]
 
     def read(split, offset):
-        part = int(split)
-        first, end = last * part // parts, last * (part + 1) // parts
+        first, end = map(int, split.split(":"))
         with closing(sqlite3.connect(path)) as db:
             db.row_factory = sqlite3.Row
             rows = f"SELECT rowid AS _id, * FROM {table} WHERE rowid > ? AND rowid <= ? ORDER BY rowid"
             for row in db.execute(rows, (first if offset is None else offset, end)):
                 yield {name: row[name] for name in row.keys()[1:]}, row["_id"]
 
-    return FunctionSource(read, [str(part) for part in range(parts)])
+    return FunctionSource(read, [f"{first}:{end}" for first, end in pairwise(bounds) if first < end])
 
 
 class TableSink(TransactionalSink):

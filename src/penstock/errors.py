@@ -49,6 +49,7 @@
     │   ├── PySparkVersionError             PySpark or Spark has an unsupported version
     │   ├── SparkLaunchError                the JVM ended while it was starting
     │   ├── UnsuitableClusterError          hosts of a cluster lack what the job needs
+    │   │   └── UnsuitableHostError         one that came while the job ran does
     │   ├── UnsupportedJavaError            no Java that this Spark runs on
     │   └── WorkerPythonError               the Python of a session's tasks does not have Penstock
     ├── JobRunError                     look into the run: the job was under way
@@ -101,6 +102,7 @@
     │   ├── SortOrderError                  values of a sorted partition that cannot be compared
     │   ├── SortSpillError                  the local disk has no room for a sort of a batch job
     │   ├── SparkGoneError                  Spark's JVM has ended; only another start helps
+    │   │   └── SparkStoppedError           its cluster has dropped the application
     │   ├── SplitFetchError                 a source's reader could not fetch
     │   ├── StaleAttemptError               a task that outlived its attempt stopped itself
     │   ├── TableError                      a table that cannot be read or written as the program asks
@@ -172,6 +174,7 @@ from penstock._errors.machine import (
     SparkLaunchError,
     SparkSetupError,
     UnsuitableClusterError,
+    UnsuitableHostError,
     UnsupportedJavaError,
     WorkerPythonError,
 )
@@ -226,6 +229,7 @@ from penstock._errors.run import (
     SavepointError,
     SortSpillError,
     SparkGoneError,
+    SparkStoppedError,
     SplitFetchError,
     StaleAttemptError,
     StopIncompleteError,
@@ -355,6 +359,7 @@ __all__ = [
     "SparkGoneError",
     "SparkLaunchError",
     "SparkSetupError",
+    "SparkStoppedError",
     "SplitFetchError",
     "StagedFileError",
     "StaleAttemptError",
@@ -378,6 +383,7 @@ __all__ = [
     "UnreadableOutputError",
     "UnstableKeyError",
     "UnsuitableClusterError",
+    "UnsuitableHostError",
     "UnsupportedFormatError",
     "UnsupportedJavaError",
     "UnsupportedOperationError",

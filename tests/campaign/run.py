@@ -28,6 +28,8 @@ POSTGRES_KILLS = 20
 CHAOS_SEEDS = 20
 #: Lives with tables, eight kills each.
 LAKE_SEEDS = 2
+#: Lives with operators behind a commit: two kills at each of four telling points and at six random ones.
+TOLD_SEEDS = 2
 #: Five kills each of a batch job with recovery.
 STAGED_SEEDS = 10
 #: Batch jobs on Spark whose workers are killed.
@@ -63,6 +65,8 @@ RESTORED_JOBS_ON_SPARK = 100
 #: Lives of a job on two isolated hosts, each half a minute to a minute.
 CLUSTER_LIVES = 20
 CLUSTER_LIMIT_S = 2 * 3600
+#: For how long the network of a host is cut.
+CUT_S = 60
 CASE_LIMIT_S = 1800
 #: A mutant takes its tests seconds to a minute; one that they let live takes the time of the whole suite.
 MUTANTS_LIMIT_S = 6 * 3600
@@ -169,6 +173,13 @@ def cases(seed: int) -> list[Case]:
         {"PENSTOCK_TEST_CHURN": "1"},
         CLUSTER_LIMIT_S,
     )
+    cut = Case(
+        "cluster-cut",
+        f"hosts in network namespaces of their own; packets of the driver's host, and then of a worker's, are lost for "
+        f"{CUT_S} s each: exact, goes on by itself, and tells of it",
+        [*pytest, "tests/cluster/test_cut.py"],
+        {"PENSTOCK_TEST_CUT": str(CUT_S)},
+    )
     submitted = Case(
         "cluster-demo",
         "the demo by spark-submit on these hosts, killed on the way and resumed: the lines of a run in peace",
@@ -192,6 +203,15 @@ def cases(seed: int) -> list[Case]:
             {"PENSTOCK_TEST_SEED": str(seed + number), "PENSTOCK_TEST_KILLS": "8"},
         )
         for number in range(LAKE_SEEDS)
+    ]
+    told = [
+        Case(
+            f"told-kills-{seed + number}",
+            "SIGKILL of the driver between a commit and the operators behind it: each committable is passed on once",
+            [*pytest, "-m", "endurance", "tests/fault/test_told_kills.py"],
+            {"PENSTOCK_TEST_SEED": str(seed + number)},
+        )
+        for number in range(TOLD_SEEDS)
     ]
     away = Case(
         "staged-s3-away",
@@ -350,6 +370,7 @@ def cases(seed: int) -> list[Case]:
         spark,
         cluster,
         churn,
+        cut,
         submitted,
         batch_tasks,
         matrix,
@@ -357,6 +378,7 @@ def cases(seed: int) -> list[Case]:
         *kills,
         *staged,
         *lakes,
+        *told,
         away,
         *chaos,
         hostile,

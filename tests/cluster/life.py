@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 COUNTING = Path(__file__).with_name("counting.py")
 PATIENCE_S = 300
+_ENTRY = re.compile(r"/chk-(\d+)/_metadata$")
 
 
 class Life:
@@ -60,10 +62,12 @@ class Life:
             "PENSTOCK_REST__ENABLED": "false",
             "PENSTOCK_EXECUTION__STATE_RECOVERY__PATH": "latest",
         }
+        around = self.cluster.driver_spot.around
         arguments = [f"{self._bucket}/checkpoints", f"{self._bucket}/out", self.notes, str(self._total)]
         with (self.cluster.shared / f"{self._name}.log").open("ab") as log:
             self.driver = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", sys.executable, COUNTING, *arguments],  # ends with the tests
+                # It ends with the tests.
+                [*around, "setpriv", "--pdeathsig", "KILL", sys.executable, COUNTING, *arguments],
                 env=variables,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -98,6 +102,16 @@ class Life:
         """Let a Python worker die in the middle of a task."""
         (self.notes / "die").touch()
         self.wait_for("the end of a worker", lambda: not (self.notes / "die").exists())
+
+    def checkpoints(self) -> int:
+        """Return how many checkpoints the job has completed."""
+        keys = self._server.keys(self._name)
+        return max((int(found[1]) for key in keys if (found := _ENTRY.search(key)) is not None), default=0)
+
+    def goes_on(self) -> None:
+        """Wait until the job has completed more checkpoints."""
+        before = self.checkpoints()
+        self.wait_for("more checkpoints", lambda: self.checkpoints() > before + 1)
 
     def hurry(self) -> None:
         """Let the job go on without pauses."""

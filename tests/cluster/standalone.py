@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import obstore
 import pyspark
+from tests.cluster.network import Loopback
 from tests.fault.processes import descendants
 from tests.services.cache import ServiceError
 from tests.services.process import free_port
@@ -35,10 +36,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from obstore.store import S3Store
+    from tests.cluster.network import Spot, Spots
 
 #: Longest wait for a process of Spark; a busy machine starts a JVM slowly.
 _PATIENCE_S: Final = 180
-_LOOPBACK: Final = "127.0.0.1"
 #: Runs until the pipe ends. The namespace ends with it, as it is the first process there.
 _HOST: Final = """
 mount -t tmpfs -o mode=700 own "$1" && mkdir "$1/tmp" "$1/work" && cd "$1/work" || exit 1
@@ -55,8 +56,6 @@ KEYS: Final = 97
 #: Of the sessions on the cluster.
 _SETTINGS: Final = {
     "spark.ui.enabled": "false",
-    "spark.driver.host": _LOOPBACK,
-    "spark.driver.bindAddress": _LOOPBACK,
     "spark.driver.memory": "512m",
     "spark.driver.extraJavaOptions": _SHORT_LIVED,
     "spark.executor.memory": "512m",
@@ -132,16 +131,26 @@ class Standalone:
         hosts: The number of hosts.
         cores: Of each host.
         settings: Of workers and sessions, beside those of all clusters.
+        network: Where master, driver and hosts are; by default all on loopback.
     """
 
-    def __init__(self, hosts: int = 2, cores: int = 1, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        hosts: int = 2,
+        cores: int = 1,
+        settings: Mapping[str, str] | None = None,
+        network: Spots | None = None,
+    ) -> None:
         self._place = Path(tempfile.mkdtemp(prefix="penstock-cluster-"))
         self._count, self._cores = hosts, cores
         #: Each host has its own; and one that all have.
         self.own, self.shared = self._place / "own", self._place / "shared"
         for directory in (self.own, self.shared, self.own / "tmp"):
             directory.mkdir()
-        defaults = "".join(f"{key} {value}\n" for key, value in {**_SETTINGS, **(settings or {})}.items())
+        network = network or Loopback()
+        self._spot, self.driver_spot = network.spot, network.spot("driver")
+        at = dict.fromkeys(("spark.driver.host", "spark.driver.bindAddress"), self.driver_spot.address)
+        defaults = "".join(f"{key} {value}\n" for key, value in {**_SETTINGS, **at, **(settings or {})}.items())
         (self._place / "spark-defaults.conf").write_text(defaults)
         self.port, self._page = free_port(), free_port()
         self.hosts: list[Host] = []
@@ -152,7 +161,7 @@ class Standalone:
     @property
     def url(self) -> str:
         """The address of the master."""
-        return f"spark://{_LOOPBACK}:{self.port}"
+        return f"spark://{self._spot('master').address}:{self.port}"
 
     def __enter__(self) -> Self:
         try:
@@ -174,9 +183,10 @@ class Standalone:
 
     def start_master(self) -> None:
         """Start the master, or start it again at its address."""
-        address = ("--host", _LOOPBACK, "--port", str(self.port), "--webui-port", str(self._page))
+        spot = self._spot("master")
+        address = ("--host", spot.address, "--port", str(self.port), "--webui-port", str(self._page))
         master = ("org.apache.spark.deploy.master.Master", *address)
-        self._master = self._start("master", ["sh", "-c", _UNTIL_THE_PIPE_ENDS, "sh"], *master)
+        self._master = self._start("master", spot, ["sh", "-c", _UNTIL_THE_PIPE_ENDS, "sh"], *master)
 
     def lose_master(self) -> None:
         """End the master."""
@@ -193,12 +203,12 @@ class Standalone:
             cores: Of the host, by default as many as the others have.
         """
         self._made += 1
-        # An address of its own: of an executor at its own address, Spark reads the files and asks for no block.
-        name, address = f"host-{self._made}", f"127.0.0.{1 + self._made}"
-        resources = ("--host", address, "--cores", str(cores or self._cores), "--memory", "1g")
+        name = f"host-{self._made}"
+        spot = self._spot(name)
+        resources = ("--host", spot.address, "--cores", str(cores or self._cores), "--memory", "1g")
         worker = ("org.apache.spark.deploy.worker.Worker", *resources, "--work-dir", str(self.own / "work"))
         around = [*self._unsharing, "sh", "-c", _HOST, "sh", str(self.own), name]
-        process = self._start(name, around, *worker, "--webui-port", "0", self.url, address=address)
+        process = self._start(name, spot, around, *worker, "--webui-port", "0", self.url)
         host = Host(name, process, self.own)
         self.hosts.append(host)
         return host
@@ -222,28 +232,28 @@ class Standalone:
     def alive(self) -> int:
         """Return the number of workers that the master knows; 0 where it does not answer."""
         try:
-            with urllib.request.urlopen(f"http://{_LOOPBACK}:{self._page}/json/", timeout=2) as answer:
+            with urllib.request.urlopen(
+                f"http://{self._spot('master').address}:{self._page}/json/", timeout=2
+            ) as answer:
                 state: dict[str, Any] = json.load(answer)
         except OSError:
             return 0
         return int(state["aliveworkers"])
 
-    def _start(
-        self, name: str, around: list[str], *arguments: str, address: str = _LOOPBACK
-    ) -> subprocess.Popen[bytes]:
+    def _start(self, name: str, spot: Spot, around: list[str], *arguments: str) -> subprocess.Popen[bytes]:
         home = Path(pyspark.__file__).parent
         variables = {
             **self.environment(),
             "SPARK_HOME": str(home),
             "SPARK_LOCAL_DIRS": str(self.own / "tmp"),
-            "SPARK_LOCAL_IP": address,
+            "SPARK_LOCAL_IP": spot.address,
             "SPARK_NO_DAEMONIZE": "1",
             "SPARK_DAEMON_MEMORY": "200m",
             "SPARK_DAEMON_JAVA_OPTS": _SHORT_LIVED,
         }
         with (self._place / f"{name}.log").open("ab") as log:
             return subprocess.Popen(
-                [*around, str(home / "bin" / "spark-class"), *arguments],
+                [*spot.around, *around, str(home / "bin" / "spark-class"), *arguments],
                 env=variables,
                 stdin=subprocess.PIPE,
                 stdout=log,
@@ -260,7 +270,7 @@ class Standalone:
             "JAVA_HOME": str(java.home),
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"]),
             "SPARK_CONF_DIR": str(self._place),
-            "SPARK_LOCAL_IP": _LOOPBACK,
+            "SPARK_LOCAL_IP": self.driver_spot.address,
             "TMPDIR": str(self.own / "tmp"),
         }
 

@@ -22,8 +22,13 @@ def lose_staged(folder: Path | str) -> None:
 
 @contextmanager
 def elsewhere(folder: Path) -> Iterator[None]:
-    """Let a folder be on another host meanwhile; what is made in its place is on this one."""
+    """Let a folder be on another host meanwhile; in its place there is one of this host, with a file of somebody else.
+
+    What is made there meanwhile is on this one.
+    """
     away = folder.rename(folder.with_name(f"{folder.name}-elsewhere"))
+    folder.mkdir()
+    (folder / "of-somebody-else.txt").touch()
     try:
         yield
     finally:

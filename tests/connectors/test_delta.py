@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, Field, Schema, write_deltalake
+from deltalake.schema import PrimitiveType
 from tests.connectors.staged import elsewhere
 from tests.kit.driving import Driven, Epochs
 from tests.kit.program import Program
 
+from penstock.common import Row, RowKind
 from penstock.common.job_status import JobStatus
 from penstock.datastream.connectors.delta import DeltaSink
 from penstock.errors import MissingExtraError, RecordFieldError, RecordValueError, UnsupportedTableError
 from penstock.testing.connector_contexts import TestCommitterContext, TestWriterContext
 from penstock.testing.in_process import Chaos
 from penstock.testing.sink_contract import SinkContract, SinkUnderTest
+from penstock.testing.sink_run import SinkRun
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,3 +104,52 @@ def test_a_table_that_the_files_would_not_fit_is_refused_before_anything_is_writ
         DeltaSink(str(tmp_path / "less"), SCHEMA).create_global_committer(TestCommitterContext())
     write_deltalake(str(tmp_path / "more"), pa.table({"id": [1], "name": ["a"], "price": [1.5]}))
     DeltaSink(str(tmp_path / "more"), SCHEMA).create_global_committer(TestCommitterContext())
+
+
+NOT_NULL = pa.schema([pa.field("id", pa.int64(), nullable=False), ("name", pa.string())])
+
+
+def test_a_table_whose_rules_nobody_would_check_is_refused_at_the_start_and_at_a_commit(tmp_path: Path) -> None:
+    place = str(tmp_path / "table")
+    write_deltalake(place, pa.Table.from_pylist([{"id": 1, "name": "a"}], schema=NOT_NULL))
+    sink = DeltaSink(place, NOT_NULL)
+    run = SinkRun(sink)
+    run.commit(run.epoch([{"id": 2, "name": "b"}]))
+    with pytest.raises(UnsupportedTableError, match="'id' must not be null, and the sink's may be; declare"):
+        DeltaSink(place, SCHEMA).create_global_committer(TestCommitterContext())
+    DeltaTable(place).alter.add_constraint({"positive": "id > 0"})
+    with pytest.raises(UnsupportedTableError, match="it has the constraint positive, which are not checked"):
+        sink.create_global_committer(TestCommitterContext())
+    with pytest.raises(UnsupportedTableError, match="positive"):
+        run.commit(run.epoch([{"id": -1, "name": "c"}]))
+    assert [row["id"] for row in rows_of(tmp_path / "table")] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("delta.invariants", "the rule of the column id"),
+        ("delta.generationExpression", "the generated value of the column id"),
+        ("delta.identity.start", "the identity of the column id"),
+    ],
+)
+def test_a_column_whose_values_the_writer_of_a_table_would_compute_or_check_is_refused(
+    tmp_path: Path, key: str, told: str
+) -> None:
+    column = Field("id", PrimitiveType("long"), nullable=True, metadata={key: "1"})
+    DeltaTable.create(str(tmp_path), Schema([column, Field("name", PrimitiveType("string"))]))
+    with pytest.raises(UnsupportedTableError, match=told):
+        DeltaSink(str(tmp_path), SCHEMA).create_global_committer(TestCommitterContext())
+
+
+@pytest.mark.parametrize("kind", [kind for kind in RowKind if kind is not RowKind.INSERT])
+def test_rows_that_change_others_are_refused_as_a_table_is_only_appended_to(tmp_path: Path, kind: RowKind) -> None:
+    sink = DeltaSink(str(tmp_path / "table"), SCHEMA)
+    run = SinkRun(sink)
+    run.commit(run.epoch([Row(id=0, name="a"), {"id": 1, "name": "b"}]))
+    change = Row(id=1, name="c")
+    change.set_row_kind(kind)
+    with pytest.raises(RecordValueError, match=f"it is of kind {kind.name}, and the table is only appended to"):
+        run.epoch([Row(id=2, name="d"), change])
+    run.close()
+    assert [row["id"] for row in rows_of(tmp_path / "table")] == [0, 1]

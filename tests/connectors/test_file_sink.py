@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.connectors.staged import elsewhere
 
-from penstock._connectors.files.staging import FinishedPart, list_segments
+from penstock._connectors.files.local import LocalFileSystem
+from penstock._connectors.files.staging import FinishedPart, list_segments, note_of
 from penstock._connectors.files.writer import FileWriter, FileWriterState
 from penstock.common.serialization import Encoder
 from penstock.common.typeinfo import Types
@@ -31,7 +33,7 @@ from penstock.testing.connector_contexts import TestCommitRequest, TestCommitter
 from penstock.testing.sink_contract import SinkRun
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 
 def builder_for(folder: Path) -> FileSink.RowFormatBuilder:
@@ -45,7 +47,12 @@ def visible(folder: Path) -> list[Path]:
 
 
 def hidden(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob(".*") if path.is_file())
+    """Return what is staged, and what a commit has left; not what the job notes as long as it has not ended."""
+    return sorted(path for path in folder.rglob(".*") if path.is_file() and path.suffix != ".runs")
+
+
+def notes(folder: Path) -> list[Path]:
+    return list(folder.rglob(".*.runs"))
 
 
 def writer_for(
@@ -143,7 +150,7 @@ def test_buckets_of_one_epoch_make_one_committable_each(tmp_path: Path) -> None:
     writer = writer_for(sink, [0])
     writer.write_all(["a1", "b1", "a2", "c1"], [1, 2, 1, None])
     writer.flush(True)
-    parts = writer.prepare_commit()
+    parts = [part for part in writer.prepare_commit() if isinstance(part, FinishedPart)]
     assert len(parts) == 3
     commit(sink, parts)
     found = {str(path.parent.relative_to(tmp_path)): path.read_text() for path in visible(tmp_path)}
@@ -275,13 +282,82 @@ def test_published_file_that_somebody_took_away_is_not_written_again(
     part = two_segments(sink)
     commit(sink, [part])
     Path(part.target).unlink()
-    with pytest.raises(SinkFileError, match=f"this host has nothing in {tmp_path}.*put an empty file into the folder"):
-        commit(sink, [part], may_be_committed=True)  # as on a host that has not mounted the disk
-    (tmp_path / "other").touch()
     requests = commit(sink, [part], may_be_committed=True)
     assert requests[0].already_committed
-    assert visible(tmp_path) == [tmp_path / "other"]
+    assert visible(tmp_path) == []
     assert "gone since" in caplog.text
+
+
+def of_another_run(folder: Path) -> None:
+    run = SinkRun(builder_for(folder).build(), run_id="d" * 32)
+    run.commit(run.epoch(["x"]))
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        lambda folder: None,
+        lambda folder: (folder / "other.txt").touch(),
+        of_another_run,
+        lambda folder: (folder / ".f.c.runs").touch(),
+    ],
+    ids=["nothing", "a file", "another run of the job", "a note of another sink"],
+)
+@pytest.mark.parametrize("was_committed", [False, True])
+def test_a_commit_on_another_disk_under_the_same_path_never_counts_as_done(
+    tmp_path: Path, there: Callable[[Path], None], was_committed: bool
+) -> None:
+    folder = tmp_path / "out"
+    run = SinkRun(builder_for(folder).build())
+    first = run.epoch(["a", "b"])
+    if was_committed:
+        run.commit(first)
+    last = run.epoch(["c"], end_of_input=True)
+    with elsewhere(folder):
+        there(folder)
+        with pytest.raises(SinkFileError, match=r"mount the disk on which .* make that file with that line"):
+            run.commit(last, may_be_committed=True)
+    run.commit(first, may_be_committed=True)
+    run.commit(last, may_be_committed=True)
+    lines = [line for path in visible(folder) for line in path.read_text().splitlines()]
+    assert sorted(lines) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("subtasks", [1, 2])
+def test_notes_stay_until_all_writers_have_ended_and_their_parts_are_published(tmp_path: Path, subtasks: int) -> None:
+    sink = builder_for(tmp_path).build()
+    committer = sink.create_committer(TestCommitterContext())
+    for number in range(subtasks):
+        writer = writer_for(sink, [0], context=TestWriterContext(number, subtasks))
+        writer.write_all(["x"])
+        writer.flush(True)
+        committer.commit(requests_for(writer.prepare_commit()))
+        assert len(notes(tmp_path)) == 1
+        if number < subtasks - 1:
+            committer.close()  # as where the job fails
+            assert len(notes(tmp_path)) == 1
+    committer.close()
+    assert notes(tmp_path) == hidden(tmp_path) == []
+
+
+@pytest.mark.parametrize("ends", ["savepoint", "failure", "crash"])
+def test_what_a_reader_took_away_is_not_written_again_however_the_job_has_stopped(tmp_path: Path, ends: str) -> None:
+    sink = builder_for(tmp_path).build()
+    writer = writer_for(sink, [0], context=TestWriterContext(for_savepoint=ends == "savepoint"))
+    writer.write_all(["x"])
+    writer.flush(ends == "savepoint")
+    writer._roll_if(lambda _: True)
+    parts = writer.prepare_commit()
+    committer = sink.create_committer(TestCommitterContext())
+    committer.commit(requests_for(parts))
+    if ends != "crash":
+        committer.close()
+    for path in visible(tmp_path):
+        path.unlink()
+    requests = requests_for(parts, may_be_committed=True)
+    sink.create_committer(TestCommitterContext()).commit(requests)
+    assert requests[0].already_committed
+    assert visible(tmp_path) == []
 
 
 @pytest.mark.parametrize("lost", [[0], [1], [0, 1]])
@@ -303,8 +379,8 @@ def test_last_segment_alone_is_not_removed_by_a_commit_that_was_repeated(tmp_pat
     Path(part.segments[1]).unlink()
     with pytest.raises(LostCommittableError, match="is gone: something else"):
         commit(sink, [part], may_be_committed=True)
-    (tmp_path / "other").touch()
     Path(part.segments[0]).unlink()  # as after a commit whose part was taken away
+    LocalFileSystem().note(str(tmp_path), *note_of(part.segments[0]))
     assert commit(sink, [part], may_be_committed=True)[0].already_committed
 
 
@@ -388,7 +464,7 @@ def test_committer_killed_before_any_of_its_steps_publishes_once_when_it_is_repe
     single = writer_for(sink, [0])
     single.write_all(["single"])
     single.flush(True)
-    parts = [two_segments(sink), *single.prepare_commit()]
+    parts = [two_segments(sink), single.prepare_commit()[0]]
     subprocess.run([sys.executable, "-c", KILLED_COMMITS, str(folder)], input=pickle.dumps(parts), check=True)
     killed = list(tmp_path.glob("*-killed"))
     assert len(killed) > 10

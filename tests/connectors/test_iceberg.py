@@ -17,6 +17,7 @@ from tests.connectors.staged import elsewhere
 from tests.kit.driving import Driven, Epochs
 from tests.kit.program import Program
 
+from penstock.common import Row, RowKind
 from penstock.common.job_status import JobStatus
 from penstock.common.store_options import reaching_stores_by
 from penstock.datastream.connectors.iceberg import IcebergSink
@@ -25,6 +26,7 @@ from penstock.errors import (
     LostCommittableError,
     MissingExtraError,
     RecordFieldError,
+    RecordValueError,
     UnsupportedTableError,
 )
 from penstock.testing.connector_contexts import TestCommitterContext, TestWriterContext, requests_for
@@ -292,3 +294,10 @@ def test_without_pyiceberg_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(sys.modules, "pyiceberg", None)
     with pytest.raises(MissingExtraError, match=r"Install penstock\[iceberg\]"):
         IcebergSink(NAME, {})
+
+
+def test_rows_that_change_others_are_refused_as_a_table_is_only_appended_to(tmp_path: Path) -> None:
+    change = Row(id=1, name="c")
+    change.set_row_kind(RowKind.DELETE)
+    with pytest.raises(RecordValueError, match="it is of kind DELETE, and the table is only appended to"):
+        staged(tmp_path, [Row(id=0, name="a"), change])

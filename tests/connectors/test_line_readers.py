@@ -273,7 +273,13 @@ def test_an_error_of_the_disk_is_no_damage_of_an_archive(suffix: str) -> None:
 
 @packed
 @pytest.mark.parametrize("charset", ["utf-8", "utf-16"])
-@cells("damage", ["cut in the header", "cut", "last byte cut", "second one cut", "other bytes", "none of it"])
+@cells(
+    "damage",
+    [
+        *("cut in the header", "cut", "last byte cut", "second one cut", "other bytes", "none of it"),
+        *("something behind", "second one without its header"),
+    ],
+)
 def test_an_archive_that_is_damaged_is_an_error_that_names_it(
     tmp_path: Path, suffix: str, charset: str, damage: str
 ) -> None:
@@ -285,6 +291,8 @@ def test_an_archive_that_is_damaged_is_an_error_that_names_it(
         "second one cut": whole + whole[:-1],
         "other bytes": whole[:30] + bytes(byte ^ 0x55 for byte in whole[30:90]) + whole[90:],
         "none of it": b"plain text\n",
+        "something behind": whole + b"plain text\n",
+        "second one without its header": whole + whole[4:],
     }[damage]
     path = tmp_path / f"a.txt{suffix}"
     path.write_bytes(content)
@@ -295,6 +303,14 @@ def test_an_archive_that_is_damaged_is_an_error_that_names_it(
         SourceFileError, match="cannot be unpacked" if charset == "utf-8" else "unpacked|mark of UTF-16LE"
     ):
         read(path, CsvReaderFormat.for_schema(schema))
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz"])
+@pytest.mark.parametrize("zeros", [1, 4, 100_000])
+def test_zeros_behind_and_between_archives_are_padding(tmp_path: Path, suffix: str, zeros: int) -> None:
+    path = tmp_path / f"a.txt{suffix}"
+    path.write_bytes(b"".join(PACKED[suffix](line) + bytes(zeros) for line in (b"one\n", b"two\n")))
+    assert read_text(path) == ["one", "two"]
 
 
 @packed

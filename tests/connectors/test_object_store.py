@@ -10,9 +10,11 @@ import obstore
 import pytest
 from tests.connectors.staged import lose_staged
 
+from penstock._connectors.files import object_store
 from penstock._connectors.files.object_store import ObjectFileSystem
 from penstock._connectors.files.opening import FoundFile, filesystem_of
 from penstock._connectors.files.staging import list_segments
+from penstock._formats import lines as line_reader
 from penstock.common.serialization import Encoder
 from penstock.common.time import Duration
 from penstock.datastream.connectors.file_system import FileSink, FileSource, RollingPolicy, StreamFormat
@@ -96,6 +98,22 @@ def test_an_object_that_was_replaced_after_it_was_found_is_an_error_that_names_i
     put(f"{folder}/a.txt", content)
     with pytest.raises(SourceFileError, match=r"a\.txt cannot be read: (it has 6 bytes|its ETag)"):
         run.run_to_end()
+
+
+def test_an_object_that_is_replaced_while_it_is_read_is_an_error_before_a_checkpoint_has_records_of_the_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(object_store, "_READ_BYTES", 4096)
+    monkeypatch.setattr(line_reader, "CHUNK_BYTES", 4096)
+    folder = new_folder()
+    put(f"{folder}/a.txt", b"line\n" * 10_000)
+    run = SourceRun(FileSource.for_record_stream_format(StreamFormat.text_line_format(), folder).build())
+    for _ in range(3):
+        run.epoch(polls=1)
+    assert set(run.records) == {"line"}
+    put(f"{folder}/a.txt", b"LINE\n" * 10_000)
+    with pytest.raises(SourceFileChangedError, match="its ETag is"):
+        run.epoch(polls=1)
 
 
 def test_a_monitored_prefix_may_be_empty() -> None:

@@ -84,7 +84,8 @@ def kind_of(place: Path, path: Path) -> str | None:
         case ("savepoints", *_):
             found = "savepoints"
         case (folder, *_, name) if folder.startswith("out"):
-            found = "staged files" if name.endswith(".staged") else "published files"
+            kinds = {".staged": "staged files", ".runs": "a file sink's note on a disk"}
+            found = kinds.get(Path(name).suffix, "published files")
         case ("tmp", _, "state", *_):
             found = "local state"
         case _:

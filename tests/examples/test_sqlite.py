@@ -15,6 +15,7 @@ from tests.kit.program import Program
 from penstock.common.job_status import JobStatus
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.testing.in_process import Chaos
+from penstock.testing.source_contract import SourceRun
 from sqlite_connector import TableSink, table_source
 
 ROWS = [{"id": number, "name": f"n{number}"} for number in range(300)]
@@ -49,6 +50,33 @@ def test_the_tests_of_the_documentation_run_the_contracts(tmp_path: Path, name: 
     program: dict[str, Any] = {}
     exec(block, program)
     program[name](tmp_path)
+
+
+@pytest.mark.parametrize("first", [0, 1, -500, 10**12])
+def test_a_source_that_goes_on_when_the_table_has_grown_reads_what_it_had_begun_with_once(
+    tmp_path: Path, first: int
+) -> None:
+    path = str(tmp_path / "in.db")
+    rows = [{"id": first + number, "name": f"n{number}"} for number in range(15_000)]
+
+    def insert(new: list[dict[str, Any]]) -> None:
+        with closing(sqlite3.connect(path)) as db, db:
+            db.execute("CREATE TABLE IF NOT EXISTS items (id INTEGER PRIMARY KEY, name TEXT)")
+            db.executemany("INSERT INTO items VALUES (:id, :name)", new)
+
+    insert(rows[:10_000])
+    run = SourceRun(table_source(path, "items"), 2)
+    checkpoint = run.epoch(polls=1)
+    read = list(run.records)
+    assert 0 < len(read) < 10_000
+    run.close()
+    insert(rows[10_000:])
+    read += SourceRun(table_source(path, "items"), 2, checkpoint).run_to_end()
+    assert sorted(row["id"] for row in read) == [row["id"] for row in rows[:10_000]]
+
+
+def test_an_empty_table_has_no_rows(tmp_path: Path) -> None:
+    assert SourceRun(table_source(table(tmp_path / "in.db"), "items")).run_to_end() == []
 
 
 def test_a_job_copies_a_table_exactly_once_whatever_is_lost(tmp_path: Path) -> None:

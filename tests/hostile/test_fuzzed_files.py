@@ -177,13 +177,14 @@ def test_state_files(data: st.DataObject) -> None:
     writer = StateFileWriter()
     chunk = Chunk(ChunkOperation.PUT, "state", "value", True, (), (0, 127), [1, "a", b"t\x02sa"])
     chunk.values, chunk.originals, chunk.stamps = [1, [2], None], [None, None, ("a",)], [None, 5, None]
-    body = writer.add(chunk)
-    info = msgspec.to_builtins(writer._index[0])
-    raw = bytearray(state_file._decompress(body, "", writer._index[0]))
+    writer.add(chunk)
+    [first], body = writer._index, writer.finish()
+    info = msgspec.to_builtins(first)
+    raw = bytearray(state_file._decompress(body, "", first))
     for _ in range(data.draw(st.integers(0, 4))):
         raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
     packed = state_file._codec().compress(bytes(raw), asbytes=True) if data.draw(st.booleans()) else data.draw(columns)
-    head = body[: writer._index[0].offset]
+    head = body[: first.offset]
     info[7], info[8], info[10] = len(packed), len(raw), crc32(packed)
     for _ in range(data.draw(st.integers(0, 2))):
         info[data.draw(st.integers(0, len(info) - 1))] = data.draw(odd_values)

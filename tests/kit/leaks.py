@@ -38,6 +38,8 @@ PATIENCE_S = 5.0
 STANDARD_ERROR = 2
 #: Descriptors of libraries, which open them at their first use and keep them as long as the process lives.
 KEPT = ("/dev/", "/proc/", "anon_inode:")
+#: A directory that Penstock makes at its first use, and holds as long as the process lives.
+HELD = "/penstock-modules-"
 #: Tests have their files there, where they are run in lanes.
 FILES_IN_MEMORY = "/dev/shm/"
 
@@ -66,7 +68,7 @@ class Look:
         left = [f"thread {thread.name}" for thread in now.threads - self.threads]
         for number, _, _ in now.descriptors - self.descriptors:
             name = _name_of(number)
-            is_kept = name.startswith(KEPT) and not name.startswith(FILES_IN_MEMORY)
+            is_kept = HELD in name or (name.startswith(KEPT) and not name.startswith(FILES_IN_MEMORY))
             is_foreign = _is_of_spark(number) or _is_of_kafka(number)
             left += [] if is_kept or is_foreign else [f"descriptor {number} of {name}"]
         return left + [f"process {child} ({_command_of(child)})" for child in now.processes - self.processes]

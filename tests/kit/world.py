@@ -314,13 +314,13 @@ class World:
         running = [tokens[0, sender] for sender in senders if (0, sender) in tokens]
         return replace(ack, rows_read=one_row_each(self.plan, dispatch.subtask, running))
 
-    def _keyed_state(self, dispatch: SubtaskDispatch, checkpoint_id: int, token: int) -> StateHandle | None:
+    def _keyed_state(self, dispatch: SubtaskDispatch, checkpoint_id: int, token: int) -> tuple[StateHandle, ...]:
         if not self.has_state:
-            return None
+            return ()
         is_delta = dispatch.operators["target"].lineage and not dispatch.full_snapshot
         data = f"{checkpoint_id}-{token}".encode()
         kind = "delta" if is_delta else "snapshot"
-        return StateHandle(checkpoint_id, token, kind, None, data, len(data), 1, crc32(data), (0, 127))
+        return (StateHandle(checkpoint_id, token, kind, None, data, len(data), 1, crc32(data), (0, 127)),)
 
     def driver(
         self, directory: str | None, threads: SystemClock | None = None, **settings: str

@@ -69,6 +69,20 @@ def test_sink_passes_the_contract(server: PostgresServer, schema: str, key: tupl
     SinkContract(make, records).check_all()
 
 
+@pytest.mark.parametrize("guarantee", [DeliveryGuarantee.EXACTLY_ONCE, DeliveryGuarantee.AT_LEAST_ONCE])
+@pytest.mark.parametrize("kind", [kind for kind in RowKind if kind is not RowKind.INSERT])
+def test_rows_that_change_others_are_refused_without_a_key_by_which_these_are_found(
+    server: PostgresServer, schema: str, kind: RowKind, guarantee: DeliveryGuarantee
+) -> None:
+    run = SinkRun(sink_of(server, table(server, schema), guarantee=guarantee))
+    change = Row(id=1, word="x")
+    change.set_row_kind(kind)
+    with pytest.raises(RecordValueError, match=rf"it is of kind {kind.name}, .*\(set_key_columns\)"):
+        run.epoch([{"id": 0, "word": "a"}, Row(1, "b"), change])
+    run.close()
+    assert rows(server, schema) == []
+
+
 def test_staged_tables_of_void_attempts_are_dropped_with_the_first_commit_and_at_the_end(
     server: PostgresServer, schema: str
 ) -> None:

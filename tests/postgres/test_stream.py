@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.postgres.changing import epoch, numbers, run_until, source_of
 
+from penstock._connectors.postgres import slot as slots
 from penstock.datastream.connectors.postgres import PostgresChangeSource, PostgresSource
 from penstock.errors import PenstockError, ReplicationSlotError, TableError
 from penstock.testing.source_contract import SourceRun
@@ -68,6 +69,22 @@ def test_lost_slot_is_an_error_of_the_running_and_of_the_next_job(server: Postgr
     run = SourceRun(source_of(server, schema), 1, checkpoint)
     with pytest.raises(ReplicationSlotError, match="Start the job without a checkpoint and with a new slot"):
         run.context.run_async_calls()
+    run.close()
+
+
+@pytest.mark.parametrize("is_running", [False, True])
+def test_a_server_whose_log_ends_before_what_was_read_is_an_error(
+    server: PostgresServer, schema: str, is_running: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = streaming(server, schema)
+    checkpoint = epoch(run, 1)
+    [(end,)] = server.rows("SELECT (pg_current_wal_flush_lsn() - '0/0')::bigint")
+    monkeypatch.setattr(slots, "flushed_lsn", lambda connection: end // 2)  # as after a restore from an older copy
+    if not is_running:
+        run.close()
+        run = SourceRun(source_of(server, schema), 1, checkpoint)
+    with pytest.raises(ReplicationSlotError, match=r"the server's log ends at .*, and was read up to"):
+        run_until(run, epochs=5, polls=3, records=3)
     run.close()
 
 

@@ -24,11 +24,14 @@ FIRST, LAST = -(1 << 63), (1 << 63) - 1
 LATE = OutputTag("late left"), OutputTag("late right")
 KEYS = ("a", "a", 7, ("b", 1))
 STAMPS = st.integers(0, 15) | st.integers(0, 15) | st.integers(8, 30) | st.sampled_from([FIRST + 1, LAST - 3, LAST])
+#: As much longer are times and bounds: the state is cut into slices of at least 250 ms.
+SCALES = st.sampled_from([1, 40, 100])
 STEPS = st.one_of(
     st.tuples(
         st.just("records"),
         st.tuples(st.integers(0, 1), st.lists(st.tuples(st.sampled_from(KEYS), STAMPS), min_size=1, max_size=6)),
     ),
+    st.tuples(st.just("many"), st.tuples(st.integers(0, 1), st.sampled_from(KEYS), st.integers(0, 30))),
     st.tuples(st.just("watermark"), STAMPS),
     st.tuples(st.just("checkpoint"), st.none()),
     st.tuples(st.just("rescale"), st.integers(1, 3)),
@@ -55,13 +58,15 @@ class Model:
             if other_key == key and self.lower <= right - left <= self.upper:
                 numbers = (number, other) if side == 0 else (other, number)
                 self.pairs.append((max(left, right), key, *numbers, left, right))
-        self.sides[side].append((key, number, stamp))
+        if stamp + (self.upper, -self.lower)[side] >= self.watermark:
+            self.sides[side].append((key, number, stamp))
 
     def advance(self, watermark: int) -> None:
-        """A record goes when all that it could join would be late."""
+        """A record goes when all that the last record of its slice could join would be late."""
         self.watermark = max(self.watermark, watermark)
-        for side, last in zip(self.sides, (self.upper, -self.lower), strict=True):
-            side[:] = [row for row in side if row[2] + last >= self.watermark]
+        width = max(250, (self.upper - self.lower) // 4)
+        for side, kept in zip(self.sides, (self.upper, -self.lower), strict=True):
+            side[:] = [row for row in side if min(row[2] // width * width + width - 1, LAST) + kept >= self.watermark]
 
 
 class Told(ProcessJoinFunction):
@@ -73,7 +78,8 @@ class Told(ProcessJoinFunction):
 class Job:
     """The subtasks of one operator, whose state a restore carries to others."""
 
-    def __init__(self, directory: Path, lower: int, upper: int, *, is_starved: bool) -> None:
+    def __init__(self, directory: Path, lower: int, upper: int, scale: int, *, is_starved: bool) -> None:
+        self._scale = scale
         self._harness: Any = starved(TwoInputHarness, directory) if is_starved else TwoInputHarness
         self._bounds = {"lower_ms": lower, "upper_ms": upper}
         self.parts: list[Any] = []
@@ -97,7 +103,8 @@ class Job:
     def records(self, what: Any, model: Model) -> None:
         side, rows = what
         stamped = []
-        for key, stamp in rows:
+        for key, small in rows:
+            stamp = _scaled(small, self._scale)
             self.number += 1
             stamped.append((key, self.number, stamp))
             model.record(side, key, self.number, stamp)
@@ -107,7 +114,13 @@ class Job:
                 batch = RowBatch([(key, [number]) for key, number, _ in mine], [stamp for *_, stamp in mine])
                 part._take(part._operator.process(batch, side))
 
+    def many(self, what: Any, model: Model) -> None:
+        """More records of a key at close times than a short list has."""
+        side, key, stamp = what
+        self.records((side, [(key, stamp + place % 3) for place in range(20)]), model)
+
     def watermark(self, watermark: int, model: Model) -> None:
+        watermark = _scaled(watermark, self._scale)
         model.advance(watermark)
         for part in self.parts:
             part.process_watermark(watermark)
@@ -138,13 +151,19 @@ def _key(record: Any) -> Any:
     return record[0]
 
 
-@given(BOUNDS, st.booleans(), st.lists(STEPS, min_size=6, max_size=16))
+def _scaled(stamp: int, scale: int) -> int:
+    """Return a longer time; the first and the last times there are stay what they are."""
+    return stamp * scale if abs(stamp) < 1 << 32 else stamp
+
+
+@given(BOUNDS, SCALES, st.booleans(), st.lists(STEPS, min_size=6, max_size=16))
 @settings(suppress_health_check=[HealthCheck.too_slow])
-def test_pairs_are_those_of_a_plain_model(bounds: list[int], is_starved: bool, steps: list[Any]) -> None:
-    note(f"{bounds}")
-    model = Model(*bounds)
+def test_pairs_are_those_of_a_plain_model(bounds: list[int], scale: int, is_starved: bool, steps: list[Any]) -> None:
+    lower, upper = bounds[0] * scale, bounds[1] * scale
+    note(f"{lower} {upper}")
+    model = Model(lower, upper)
     with tempfile.TemporaryDirectory() as directory:
-        real = Job(Path(directory), *bounds, is_starved=is_starved)
+        real = Job(Path(directory), lower, upper, scale, is_starved=is_starved)
         for kind, what in steps:
             getattr(real, kind)(what, model)
             real.collect()

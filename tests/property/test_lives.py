@@ -142,7 +142,7 @@ class Files:
         return [file for file in self.folder.iterdir() if not file.name.startswith(".")]
 
     def staged(self) -> list[Path]:
-        return [file for file in self.folder.iterdir() if file.name.startswith(".")]
+        return [file for file in self.folder.iterdir() if file.name.endswith(".staged")]
 
     def check(self, *, complete: bool = False, gaps: bool = False) -> None:
         """Compare what is published with the truth.

@@ -71,11 +71,19 @@ def written(
                 pane = store.table("state", kind="value").pane(where)
                 pane.hot[key] = number if what == "put" else ABSENT
                 pane.dirty.add(key)
-        data = b"".join(store.snapshot(number, number)) if whole else store.delta(number, number)
-        if data is not None:
-            handle = store.describe(data, "snapshot" if whole else "delta", number, number, None)
-            lineage = (handle,) if whole else (*lineage, handle)
+        lineage = _ended(store, lineage, number, whole=whole)
     return lineage
+
+
+def _ended(
+    store: MemoryStore, lineage: tuple[StateHandle, ...], number: int, *, whole: bool
+) -> tuple[StateHandle, ...]:
+    """End an epoch of a store, by a snapshot of several files or a delta; return the new lineage."""
+    if whole:
+        files = store.snapshot(number, number)
+        return tuple(store.describe(data, "snapshot", number, number, None) for data in files)
+    data = store.delta(number, number)
+    return lineage if data is None else (*lineage, store.describe(data, "delta", number, number, None))
 
 
 @given(epochs, st.integers(1, 3), st.integers(1, 4), st.lists(st.one_of(st.just([]), epochs), min_size=4, max_size=4))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.state.checkpoints import ABSENT, MAX_PARALLELISM, Checkpoints, contents, unloading, write
+from tests.unit.state.checkpoints import ABSENT, MAX_PARALLELISM, Checkpoints, as_if_large, contents, write
 
 from penstock._engine.protocol.key_groups import key_group, key_group_range, subtask_of_key_group
 from penstock._engine.protocol.state_handle import rescale
@@ -33,7 +33,7 @@ epochs = st.lists(
 
 @pytest.fixture(autouse=True, scope="module")
 def _unloads() -> Iterator[None]:
-    with unloading():
+    with as_if_large():
         yield
 
 

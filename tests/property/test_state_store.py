@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.unit.state.checkpoints import ABSENT, Checkpoints, contents, read, unloading, write
+from tests.unit.state.checkpoints import ABSENT, Checkpoints, as_if_large, contents, read, write
 
 from penstock._engine.operators.windows.window_strategy import ReducePanes
 from penstock._engine.state import local_version, moves
@@ -191,7 +191,7 @@ class Processes(RuleBasedStateMachine):
     def start(self, in_parts: bool, unloads: bool) -> None:
         self.patches = ExitStack()
         if unloads:
-            self.patches.enter_context(unloading())
+            self.patches.enter_context(as_if_large())
         self.patch = self.patches.enter_context(pytest.MonkeyPatch.context())
         if in_parts:  # as large versions are written
             self.patch.setattr(local_version, "_MANY_PAGES", 0)

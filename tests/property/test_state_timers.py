@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.state.checkpoints import MAX_PARALLELISM, Checkpoints, unloading
+from tests.unit.state.checkpoints import MAX_PARALLELISM, Checkpoints, as_if_large
 
 from penstock._engine.protocol.key_groups import key_group, key_group_range, subtask_of_key_group
 from penstock._engine.protocol.state_handle import rescale
@@ -53,7 +53,7 @@ epochs = st.lists(
 
 @pytest.fixture(autouse=True, scope="module")
 def _unloads() -> Iterator[None]:
-    with unloading():
+    with as_if_large():
         yield
 
 

@@ -10,12 +10,15 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import obstore
 from obstore.store import S3Store
 from tests.services.cache import ServiceError, kept, run
 from tests.services.process import ServerProcess, free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _MODULE: Final = "github.com/versity/versitygw/cmd/versitygw"
 _VERSION: Final = "v1.8.0"
@@ -54,12 +57,18 @@ def _go_of_a_wheel(place: Path) -> Path:
 
 
 class S3Server:
-    """One server on a free port, with a directory of its own that goes with it; it keeps both over a restart."""
+    """One server on a free port, with a directory of its own that goes with it; it keeps both over a restart.
+
+    Args:
+        address: Where it listens.
+        around: The command around its own, such as one that enters a namespace.
+    """
 
     access_key, secret_key, region = "penstock", "penstock-secret", "us-east-1"
 
-    def __init__(self) -> None:
+    def __init__(self, address: str = "127.0.0.1", around: Sequence[str] = ()) -> None:
         self._program = binary()
+        self._address, self._around = address, around
         self._place = Path(tempfile.mkdtemp(prefix="penstock-s3-"))
         self._data, self._metadata = self._place / "data", self._place / "metadata"
         self._data.mkdir()
@@ -77,7 +86,7 @@ class S3Server:
 
     @property
     def endpoint(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self._address}:{self.port}"
 
     @property
     def settings(self) -> dict[str, str]:
@@ -105,7 +114,8 @@ class S3Server:
         keys = ("--access", self.access_key, "--secret", self.secret_key, "--region", self.region)
         files = ("posix", "--sidecar", self._metadata, self._data)  # metadata as files, too: any file system will do
         self._process.start(
-            [self._program, "--port", f"127.0.0.1:{self.port}", *keys, "--quiet", *files], self._answers
+            [*self._around, self._program, "--port", f"{self._address}:{self.port}", *keys, "--quiet", *files],
+            self._answers,
         )
 
     def kill(self) -> None:
@@ -113,7 +123,7 @@ class S3Server:
         self._process.end()
 
     def _answers(self) -> bool:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=2)
+        connection = http.client.HTTPConnection(self._address, self.port, timeout=2)
         try:
             connection.request("GET", "/")
             return connection.getresponse().status in {200, 403}  # it wants a signature

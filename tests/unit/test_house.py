@@ -62,7 +62,6 @@ ALIKE = {
     ("_connectors/files/local.py", "_engine/storage/local.py"): "a connector does not import the engine",
     ("_api/slot_sharing_group.py", "_connectors/postgres/jdbc.py"): "methods that give a field, as in PyFlink",
     ("_connectors/postgres/jdbc.py",): "builders with a method for each setting, as in PyFlink",
-    ("_connectors/postgres/jdbc.py", "_engine/operators/interval_join.py"): "methods that give a field",
     (
         "_connectors/postgres/change_source.py",
         "_connectors/postgres/source.py",

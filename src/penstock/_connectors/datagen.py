@@ -20,6 +20,7 @@ from penstock._shelf import show
 from penstock.common.arguments import instance
 from penstock.common.copies import own
 from penstock.common.option_table import OBJECT_REUSE
+from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -256,13 +257,22 @@ class DataGeneratorSource(Source[Any, "IndexSplit", "list[IndexSplit]"]):
         return self._type_info
 
     def create_enumerator(self, enum_context: SplitEnumeratorContext[IndexSplit]) -> DataGeneratorEnumerator:
-        """Deal the indices among the readers."""
-        return DataGeneratorEnumerator(enum_context, deal_indices(self._count, enum_context.current_parallelism))
+        """Deal the indices among the readers.
+
+        Raises:
+            ConfigurationError: A rate by checkpoint has not a record for each reader.
+        """
+        splits = deal_indices(self._count, enum_context.current_parallelism)
+        return self.restore_enumerator(enum_context, splits)
 
     def restore_enumerator(
         self, enum_context: SplitEnumeratorContext[IndexSplit], checkpoint: list[IndexSplit]
     ) -> DataGeneratorEnumerator:
         """Continue with the unassigned splits; the readers have kept theirs."""
+        readers, strategy = enum_context.current_parallelism, self._strategy
+        if strategy.unit is RateUnit.CHECKPOINT and strategy.rate < readers:  # some would never make a record
+            reason = f"each of the {readers} subtasks of the source needs a record; lower its parallelism, or raise it"
+            raise ConfigurationError("RateLimiterStrategy.per_checkpoint", str(strategy.rate), reason)
         return DataGeneratorEnumerator(enum_context, checkpoint)
 
     def create_reader(self, reader_context: SourceReaderContext) -> DataGeneratorReader:

@@ -103,25 +103,28 @@ def _environment(
     from penstock._engine.spark.dependencies import bring
     from penstock._engine.spark.epoch import SparkEpochRunner
     from penstock._engine.spark.executors import executors_of, slots_of
-    from penstock._engine.spark.preflight import check_cluster
+    from penstock._engine.spark.preflight import NewHosts, check_cluster
     from penstock._engine.spark.shipping import is_local, ship
 
     brought = bring(spark, configuration)
     if is_local(spark):
         python_path = (*map(str, user_folders()), *brought.python_path)
         executors = hosts = None
+        runner = SparkEpochRunner(spark, python_path=python_path)
     else:
         python_path = (*ship(spark, user_modules()), *brought.python_path)
-        check_cluster(spark, job_graph, configuration, python_path)
+        looked_at = check_cluster(spark, job_graph, configuration, python_path)
         executors = executors_of(spark)
         hosts = slots_of(spark, executors, configuration.get(SPARK_SLOTS), build_plan(job_graph).width)
+        new = NewHosts(spark, job_graph, configuration, python_path, looked_at)
+        runner = SparkEpochRunner(spark, hosts, python_path, new.check)
     environment = RuntimeEnvironment(
-        runner=SparkEpochRunner(spark, hosts, python_path),
+        runner=runner,
         slots=spark.slots,
         python_path=python_path,
         working_directory=brought.working_directory,
         hosts=hosts,
-        lost_executors=executors.take_lost if executors is not None else tuple,
+        lost_executors=executors.take_lost if executors is not None else lambda _: (),
     )
     return environment, executors
 

@@ -79,6 +79,18 @@ class UnsuitableClusterError(SparkSetupError):
 
 
 @declared
+class UnsuitableHostError(UnsuitableClusterError):
+    """A host that joined the cluster of a running job lacks what the job needs; the epoch that ran there is void."""
+
+    def __str__(self) -> str:
+        return (
+            f"An epoch does not count: it ran on a host of {self.master or 'the cluster'} that nobody had looked at "
+            f"when the job began: {'; '.join(self.problems)}. Correct this, or take the host out of the cluster; the "
+            "job goes on from its last checkpoint."
+        )
+
+
+@declared
 class WorkerPythonError(SparkSetupError):
     """The Python processes of the program's Spark session cannot run tasks of a job."""
 

@@ -396,6 +396,18 @@ class SparkGoneError(JobRunError):
 
 
 @declared
+class SparkStoppedError(SparkGoneError):
+    """The Spark application has ended under its job: the cluster has dropped it, or the session was stopped."""
+
+    def __str__(self) -> str:
+        return (
+            f"The Spark application has ended under the job ({self.reason}): the cluster has dropped it, or the "
+            "program has stopped its session. Start the program again; with execution.state-recovery.path: latest it "
+            "continues from its newest checkpoint."
+        )
+
+
+@declared
 class CheckpointExpiredError(JobRunError):
     """No task of a checkpoint's epoch ended for longer than ``execution.checkpointing.timeout``."""
 
@@ -404,11 +416,16 @@ class CheckpointExpiredError(JobRunError):
     running: tuple[str, ...]  #: the subtasks that were still at work
 
     def __str__(self) -> str:
-        at_work = f" Still at work: {', '.join(self.running)}." if self.running else ""
+        expired = f"Checkpoint {self.checkpoint_id} expired: no task of its epoch ended for {self.timeout_ms} ms."
+        if not self.running:
+            return (
+                f"{expired} None was running: Spark had no executor for them, or executors that it has lost touch "
+                "with. Look at the cluster (`penstock doctor --master`); where its master has dropped the application, "
+                "start the program again."
+            )
         return (
-            f"Checkpoint {self.checkpoint_id} expired: no task of its epoch ended for {self.timeout_ms} ms."
-            f"{at_work} Make the function faster, give it a higher parallelism, or raise"
-            " execution.checkpointing.timeout."
+            f"{expired} Still at work: {', '.join(self.running)}. Make the function faster, give it a higher "
+            "parallelism, or raise execution.checkpointing.timeout."
         )
 
 

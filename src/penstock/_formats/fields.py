@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
-from penstock.common.types import Row, field_names
-from penstock.errors import RecordFieldError
+from penstock.common.types import Row, RowKind, field_names
+from penstock.errors import RecordFieldError, RecordValueError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -21,9 +21,13 @@ class Columns:
         names: The columns in order.
         way_out: The advice for a field without a column.
         lenient: Whether to omit fields without a column.
+        inserts_only: Whether a row of another kind than INSERT is an error.
     """
 
-    def __init__(self, names: Collection[str], way_out: str, *, lenient: bool = False) -> None:
+    def __init__(
+        self, names: Collection[str], way_out: str, *, lenient: bool = False, inserts_only: bool = False
+    ) -> None:
+        self._inserts_only = inserts_only
         self.names = list(names)
         self._known = set(self.names)
         self.way_out = way_out
@@ -36,6 +40,7 @@ class Columns:
 
         Raises:
             RecordFieldError: The record has a field that is no column.
+            RecordValueError: It is a row that changes or deletes another one, where only inserts are possible.
         """
         if isinstance(record, dict):
             fields = cast("dict[str, Any]", record)
@@ -43,6 +48,10 @@ class Columns:
                 self.refuse(record, fields)
             return list(map(fields.get, self.names))
         if isinstance(record, Row):
+            if self._inserts_only and record.get_row_kind() is not RowKind.INSERT:
+                reason = f"it is of kind {record.get_row_kind().name}, and the table is only appended to"
+                way_out = "Filter such rows out, or turn them into rows that say what has changed"
+                raise RecordValueError("*", f"{record!r:.200}", "rows of kind INSERT", reason, way_out)
             names = field_names(record)
             if names is not None and not self._known.issuperset(names):
                 if self._lenient:

@@ -58,13 +58,15 @@ class RecordTables:
         schema: Names and types of the columns.
         lenient: Leave out what the columns cannot hold.
         way_out: What errors advise for a field without a column, where the user can neither give a schema to
-            ``for_schema`` nor choose ``lenient``: in tables.
+            ``for_schema`` nor choose ``lenient``: in tables, which are only appended to.
     """
 
     def __init__(self, schema: pa.Schema | None, *, lenient: bool = False, way_out: str | None = None) -> None:
         self._schema, self._lenient, self._way_out = schema, lenient, way_out
         advice = way_out or f"{_BY_SCHEMA}; {LEFT_OUT}"
-        self._columns = None if schema is None else Columns(schema.names, advice, lenient=lenient)
+        self._columns = (
+            None if schema is None else Columns(schema.names, advice, lenient=lenient, inserts_only=way_out is not None)
+        )
         self._records: list[Any] = []
         self._batches: list[Any] = []
         #: The bytes of the tables that were not taken yet.

@@ -1,17 +1,19 @@
 """Decompresses files while they are read, if their names say that they are compressed.
 
-A file may consist of several concatenated archives. A truncated archive is an error; an empty file has no records.
+A file may consist of several concatenated archives. A truncated archive is an error, and so is anything else behind one
+but zeros; an empty file has no records.
 """
 
 from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import lzma
 import zlib
 from contextlib import contextmanager
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 from penstock.errors import SourceFileError
 
@@ -19,6 +21,64 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from penstock._formats.parts import InputFile
+
+
+_READ_BYTES: Final = 64 * 1024
+
+
+class _Archives(io.RawIOBase):
+    """The bytes of concatenated archives; Python's own readers of them pass over a damaged one behind the first.
+
+    Args:
+        stream: The file.
+        make: Makes the decompressor of an archive.
+    """
+
+    def __init__(self, stream: BinaryIO, make: Callable[[], Any]) -> None:
+        self._stream, self._make = stream, make
+        self._archive = make()
+        #: What was read of the file and is not unpacked yet.
+        self._waiting = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        size = len(buffer)
+        while not self._archive.eof or self._begin_next():
+            data = self._archive.decompress(self._packed(), size)
+            if data:
+                buffer[: len(data)] = data
+                return len(data)
+        return 0
+
+    def _packed(self) -> bytes:
+        """Return the next bytes of the archive; none while it can give more of what it had."""
+        packed, self._waiting = self._waiting, b""
+        if not packed and self._archive.needs_input:
+            packed = self._stream.read(_READ_BYTES)
+            if not packed:
+                raise EOFError("it ends within an archive")
+        return packed
+
+    def _begin_next(self) -> bool:
+        """Go to the next archive, behind zeros that fill up the last one; tell whether there is one."""
+        waiting: bytes = self._archive.unused_data.lstrip(b"\0")
+        while not waiting:
+            data = self._stream.read(_READ_BYTES)
+            if not data:
+                return False
+            waiting = data.lstrip(b"\0")
+        self._archive, self._waiting = self._make(), waiting
+        return True
+
+
+def _open_bz2(stream: BinaryIO) -> BinaryIO:
+    return cast("BinaryIO", io.BufferedReader(_Archives(stream, bz2.BZ2Decompressor), _READ_BYTES))
+
+
+def _open_xz(stream: BinaryIO) -> BinaryIO:
+    return cast("BinaryIO", io.BufferedReader(_Archives(stream, lzma.LZMADecompressor), _READ_BYTES))
 
 
 def _open_zstd(stream: Any) -> Any:
@@ -31,8 +91,8 @@ def _open_zstd(stream: Any) -> Any:
 _DECOMPRESSORS: dict[str, Callable[[BinaryIO], Any]] = {
     ".gz": gzip.open,
     ".gzip": gzip.open,
-    ".bz2": bz2.open,
-    ".xz": lzma.open,
+    ".bz2": _open_bz2,
+    ".xz": _open_xz,
     ".zst": _open_zstd,
 }
 

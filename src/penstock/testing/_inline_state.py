@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from penstock._engine.state.memory_store import MemoryStore
 
 
-def saved_state(store: MemoryStore, epoch: EpochContext) -> StateHandle:
-    """Return the handle of all keyed state, which has the data in it."""
-    data = b"".join(store.snapshot(epoch.checkpoint_id, epoch.token))
-    return store.describe(data, "snapshot", epoch.checkpoint_id, epoch.token, None)
+def saved_state(store: MemoryStore, epoch: EpochContext) -> tuple[StateHandle, ...]:
+    """Return the handles of all keyed state, which have the data in them."""
+    files = store.snapshot(epoch.checkpoint_id, epoch.token)
+    return tuple(store.describe(data, "snapshot", epoch.checkpoint_id, epoch.token, None) for data in files)
 
 
 def inline_data(handle: StateHandle) -> bytes:

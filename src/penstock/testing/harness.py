@@ -216,10 +216,9 @@ class OperatorHarness(OneInputMakers):
         self.open()
         self._take(self._operator.prepare_snapshot())
         ack = self._operator.snapshot(self._epoch(self._start, current=True), finished=self._ended)
-        lineage = () if ack.keyed_state is None else (ack.keyed_state,)
         operator_state = () if ack.operator_state is None else (ack.operator_state,)
         taken = OperatorSnapshot(
-            self._parallelism, self._watermark, lineage, ack.state, operator_state, self._checkpoint_id
+            self._parallelism, self._watermark, ack.keyed_state, ack.state, operator_state, self._checkpoint_id
         )
         self._start = taken
         self._begin(taken, current=True)

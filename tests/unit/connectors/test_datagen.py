@@ -10,7 +10,8 @@ import pytest
 from penstock._connectors.datagen import DataGeneratorReader, IndexSplit, deal_indices
 from penstock.datastream.connectors.base import Boundedness, InputStatus
 from penstock.datastream.connectors.datagen import DataGeneratorSource, GeneratorFunction, RateLimiterStrategy
-from penstock.testing.connector_contexts import RecordingOutput, TestReaderContext
+from penstock.errors import ConfigurationError
+from penstock.testing.connector_contexts import RecordingOutput, TestEnumeratorContext, TestReaderContext
 
 if TYPE_CHECKING:
     from penstock.datastream.connectors.base import SourceReaderContext
@@ -155,6 +156,20 @@ def test_rate_per_checkpoint_is_shared_out_without_remainder() -> None:
         drain(reader, output)
         made.append(len(output.records))
     assert sum(made) == 20
+
+
+@pytest.mark.parametrize("count", [None, 10])
+def test_a_rate_per_checkpoint_that_leaves_a_reader_without_records_is_an_error(count: int | None) -> None:
+    source = DataGeneratorSource(int, count, RateLimiterStrategy.per_checkpoint(2))
+    for restored in (False, True):
+        assert enumerator_of(source, 2, restored=restored) is not None
+        with pytest.raises(ConfigurationError, match="each of the 3 subtasks"):
+            enumerator_of(source, 3, restored=restored)
+
+
+def enumerator_of(source: DataGeneratorSource, readers: int, *, restored: bool) -> Any:
+    context: Any = TestEnumeratorContext(readers)
+    return source.restore_enumerator(context, []) if restored else source.create_enumerator(context)
 
 
 def test_one_reader_with_several_splits_serves_each() -> None:

@@ -193,3 +193,27 @@ def test_offsets_outside_of_the_log_are_errors_or_become_its_ends() -> None:
         with pytest.raises(KafkaOffsetError, match="is not in its log"):
             KafkaOffsetsInitializer.offsets({place: offset}, strategies.NONE).get_partition_offsets([place], cluster)
     assert KafkaOffsetsInitializer.timestamp(99).get_partition_offsets([place], cluster) == {place: 20}
+
+
+@dataclass
+class BusyCluster(FakeCluster):
+    """A record comes into each log after every question."""
+
+    end: int = 20
+
+    def latest(self, partitions: Collection[KafkaTopicPartition]) -> Mapping[KafkaTopicPartition, int]:
+        self.end += 1
+        return dict.fromkeys(partitions, self.end - 1)
+
+    def at_time(
+        self, partitions: Collection[KafkaTopicPartition], timestamp: int
+    ) -> Mapping[KafkaTopicPartition, int | None]:
+        self.end += 1
+        return dict.fromkeys(partitions, timestamp if timestamp < self.end - 1 else None)
+
+
+@pytest.mark.parametrize("time", [19, 20, 21, 22, 23])
+def test_records_that_come_while_a_time_is_looked_for_are_read(time: int) -> None:
+    place = KafkaTopicPartition("a", 0)
+    found = KafkaOffsetsInitializer.timestamp(time).get_partition_offsets([place], BusyCluster())
+    assert found[place] <= time  # the record at an offset has that time

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -27,21 +28,13 @@ from penstock.datastream.functions import (
     MapFunction,
 )
 from penstock.datastream.state import MapStateDescriptor, ValueStateDescriptor
-from penstock.errors import JobExecutionError, SavepointError, SortSpillError
+from penstock.errors import ExecutorLostError, JobExecutionError, SavepointError, SortSpillError
 from penstock.testing.in_process import Chaos, InProcessEpochRunner
 from penstock.testing.sources import ListSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
-
-
-@pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    """What runs jobs in place of Spark."""
-    cluster = Cluster(tmp_path)
-    cluster.patch(monkeypatch)
-    return cluster
 
 
 def environment(parallelism: int = 2, **settings: str) -> StreamExecutionEnvironment:
@@ -417,6 +410,25 @@ def check(place: Path) -> None:
 
 @pytest.mark.behaviour(143)
 @pytest.mark.behaviour(153)
+def test_what_was_lost_before_the_end_of_a_job_stands_in_its_history_and_so_do_the_hosts_of_stages(
+    tmp_path: Path,
+) -> None:
+    def lost(is_over: bool) -> list[Exception]:
+        return [ExecutorLostError("1", "host-1", "Command exited with code 137")] if is_over else []
+
+    graph, configuration = graph_of(tmp_path)
+    threads = Threads()
+    runner = InProcessEpochRunner()
+    world = RuntimeEnvironment(runner, 2, tmp_path / "state", (), threads, threads, lost_executors=lost)
+    driver, loop = assemble(graph, configuration, None, world)
+    driver.run(loop)
+    (failure,) = driver.view.failures
+    assert failure.reason.startswith("ExecutorLostError: executor 1 on host-1 is lost")
+    assert not failure.counted
+    assert {one.host for vertex in driver.view.subtasks for one in vertex} == {socket.gethostname()}
+    assert driver.view.returned_share == 1.0
+
+
 def test_a_driver_that_dies_at_any_step_leaves_all_or_nothing_and_the_next_one_finishes(tmp_path: Path) -> None:
     (tmp_path / "whole").mkdir()
     steps = run(tmp_path / "whole")

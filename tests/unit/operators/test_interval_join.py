@@ -40,8 +40,9 @@ def watermark(harness: TwoInputHarness, timestamp: int) -> None:
 
 def kept(harness: TwoInputHarness) -> list[list[int]]:
     """The timestamps that each side of the key "a" has in its state."""
-    operator: Any = harness._operator
-    return [[stamp for stamp, _ in side.within("a", -1_000, 1_000)] for side in operator._sides]
+    store: Any = harness._operator.store  # type: ignore[attr-defined]
+    panes = [store.table(f"interval-join-{side}").panes.values() for side in ("left", "right")]
+    return [[item[0] for pane in side for _, items in pane.items() for item in items] for side in panes]
 
 
 def test_pairs_are_within_both_bounds_and_have_the_later_timestamp() -> None:
@@ -82,17 +83,68 @@ def test_late_records_are_counted_or_go_to_the_output_of_their_side() -> None:
 
 def test_a_record_stays_until_the_last_one_that_it_joins_would_be_late() -> None:
     with join() as harness:
-        harness.process_element("a", 10)
-        harness.process_element2("a", 10)
+        harness.process_element("a left", 10)
+        harness.process_element2("a right", 10)
         harness.clear_output()
         watermark(harness, 12)
-        assert kept(harness) == [[10], [10]]
+        harness.process_element("a12", 12)
         watermark(harness, 13)
-        assert kept(harness) == [[10], []]
         harness.process_element2("a13", 13)
-        assert harness.values() == [("a", "a13")]
-        watermark(harness, 14)
-        assert kept(harness) == [[], [13]]
+        assert harness.values() == [("a12", "a right"), ("a left", "a13"), ("a12", "a13")]
+
+
+def test_a_slice_goes_when_all_that_its_last_record_could_join_would_be_late() -> None:
+    with join() as harness:
+        for stamp in (10, 240, 250):
+            harness.process_element("a", stamp)
+            harness.process_element2("a", stamp)
+        watermark(harness, 251)
+        assert kept(harness) == [[10, 240, 250], [10, 240, 250]]
+        watermark(harness, 252)
+        assert kept(harness) == [[10, 240, 250], [250]]
+        watermark(harness, 253)
+        assert kept(harness) == [[250], [250]]
+        watermark(harness, 503)
+        assert kept(harness) == [[], []]
+
+
+@pytest.mark.parametrize("count", [15, 16, 17, 18, 128, 129, 400])
+def test_many_records_of_a_key_at_close_times_come_in_the_order_of_their_times(count: int) -> None:
+    stamps = [(place * 7) % 50 for place in range(count)]
+    expected = sorted(range(count), key=lambda place: stamps[place])
+    with join(lower=-100, upper=100) as harness:
+        for place, stamp in enumerate(stamps):
+            harness.process_element(("a", place), stamp)
+        harness.process_element2("a", 20)
+        snapshot = harness.snapshot()
+        assert [left[1] for left, _ in harness.values() if left != EARLY] == expected
+    restored = join(lower=-100, upper=100)
+    restored.restore(snapshot)
+    with restored as harness:
+        harness.process_element(("a", count), 60)
+        harness.process_element2("a", 20)
+        pairs = [(left, right) for left, right in harness.values() if left != EARLY]
+        assert [left[1] for left, _ in pairs[1:]] == [*expected, count]
+
+
+@pytest.mark.parametrize("others", [{"lower": -3_000, "upper": 2_000}, {"lower": 0, "upper": 0}, {}])
+def test_state_goes_on_under_other_bounds(others: dict[str, int]) -> None:
+    stamps = [20, 1_000, 1_100, 1_240, *[1_300] * 200, 2_600, (1 << 63) - 2]
+    with join(lower=-1_000, upper=1_000) as harness:
+        for place, stamp in enumerate(stamps):
+            harness.process_element(("a", place), stamp)
+            harness.process_element((("b", 1), place), stamp)
+        snapshot = harness.snapshot()
+    restored = join(**others)
+    restored.restore(snapshot)
+    with restored as harness:
+        harness.process_element2((("b", 1), 0), 1_240)
+        lower, upper = others.get("lower", -2), others.get("upper", 3)
+        expected = [place for place, stamp in enumerate(stamps) if stamp + lower <= 1_240 <= stamp + upper]
+        assert [left[1] for left, _ in harness.values() if left != EARLY] == expected
+        harness.snapshot()
+        watermark(harness, 50_000)
+        assert kept(harness)[0] == [(1 << 63) - 2] * 2
 
 
 def test_a_record_without_a_timestamp_names_the_operator() -> None:

@@ -194,7 +194,7 @@ def handle(uid: str, subtask: int, checkpoint_id: int, random: Random) -> StateH
 
 def subtask_ack(random: Random) -> SubtaskAck:
     part = OperatorAck(
-        handle("window-totals", 1_999, CHECKPOINT, random),
+        (handle("window-totals", 1_999, CHECKPOINT, random),),
         random.randbytes(50),
         metrics={f"user.metric-{number}": random.random() for number in range(5)},
     )

@@ -21,8 +21,9 @@ import pytest
 from tests.kit.epochs import EpochFailedError
 from tests.unit.runtime.host_worker import running_sums
 
+from penstock._engine.savepoints import local_leftovers
 from penstock._engine.savepoints.local_leftovers import dead_local_directories
-from penstock._engine.storage import local_state
+from penstock._engine.storage import executor_directory, local_state
 from penstock._engine.storage.local_state import LocalStateDirectory
 from penstock._engine.storage.scratch import DirectoryLock
 from penstock.errors import LocalStateError
@@ -231,6 +232,45 @@ def test_the_next_application_on_a_standalone_host_deletes_what_another_has_left
     living._release()
     assert [path for path, *_ in dead_local_directories(1 << 62, [])] == [kept], "what `penstock clean` finds"
     following.remove()
+
+
+def test_state_of_a_living_executor_stays_though_spark_has_ended_its_idle_workers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark ends workers after a minute without tasks: a job with longer epochs would restore it each time."""
+
+    def run_of(number: int, executor: str | None) -> LocalStateDirectory:
+        monkeypatch.setattr(local_state, "executor_process", lambda: executor)
+        place = tmp_path / f"spark-{number}" / f"executor-{number}"
+        place.mkdir(parents=True)
+        monkeypatch.setenv("SPARK_EXECUTOR_DIRS", str(place))
+        directory = LocalStateDirectory(str(number) * 32)
+        (directory.hold() / "op-0").mkdir()
+        return directory
+
+    with subprocess.Popen(["sleep", "100"]) as executor:
+        idle = run_of(1, f"{executor.pid}-{executor_directory._status(executor.pid)[19].decode()}")
+        idle._release()
+        run_of(2, f"{executor.pid}-1").leave()  # the id of a process that is gone
+        assert idle.path.exists()
+        assert not local_leftovers.is_dead_directory(idle.path)
+        executor.kill()
+        executor.wait()
+    assert local_leftovers.is_dead_directory(idle.path)
+    run_of(3, None).leave()
+    assert not idle.path.exists()
+
+
+def test_worker_knows_its_executor_by_a_name_that_no_later_process_has() -> None:
+    look = "from penstock._engine.storage.executor_directory import executor_process as p; print(p())"
+    daemon = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {look!r}])"
+    found = subprocess.run(
+        [sys.executable, "-c", daemon, "pyspark.daemon"], capture_output=True, text=True, check=True, cwd=ROOT
+    ).stdout.strip()
+    assert found.partition("-")[0] == str(os.getpid())
+    assert executor_directory.is_alive(found)
+    assert not executor_directory.is_alive(f"{found}1")
+    assert executor_directory.executor_process() is None
 
 
 def test_what_another_kernel_may_hold_is_kept_unless_it_is_older_than_this_boot(tmp_path: Path) -> None:

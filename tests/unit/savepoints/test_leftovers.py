@@ -388,6 +388,8 @@ from pathlib import Path
 from penstock._engine.state.keyed_store import KeyedStore
 from penstock._engine.storage.scratch import ScratchDirectory
 scratch = ScratchDirectory("penstock-checkpoints-")
+from penstock._engine.spark.shipping import process_folder
+process_folder()
 store = KeyedStore(Path(sys.argv[1]), range(4), 4, lambda handle: b"", 1 << 20)
 store.catch_up(())
 store._move_local()
@@ -428,11 +430,13 @@ def test_local_directories_go_when_their_process_is_dead(temporary: Path, tmp_pa
         holder.communicate()
     survey = find_leftovers(LeftoverPlaces(), now_ms=tomorrow())
     [checkpoints] = temporary.glob("penstock-checkpoints-*")
-    assert {leftover.path for leftover in survey.leftovers} == {str(checkpoints), str(state)}
+    [modules] = temporary.glob("penstock-modules-*")
+    assert {leftover.path for leftover in survey.leftovers} == {str(checkpoints), str(modules), str(state)}
     assert find_leftovers(LeftoverPlaces()).leftovers == ()  # they are young
     removal = remove_leftovers(survey.leftovers)
-    assert (len(removal.removed), removal.failed) == (2, ())
+    assert (len(removal.removed), removal.failed) == (3, ())
     assert not checkpoints.exists()
+    assert not modules.exists()
     assert not state.exists()
 
 

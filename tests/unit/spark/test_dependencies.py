@@ -69,3 +69,43 @@ def test_an_archive_that_leads_out_of_its_folder_is_refused(tmp_path: Path) -> N
         archive.addfile(member, io.BytesIO(b"x"))
     with pytest.raises(ConfigurationError, match="cannot be unpacked"):
         bring(local(), Configuration().set_string("python.archives", f"{tmp_path}/bad.tar"))
+
+
+def cluster(application: str) -> Any:
+    """A session on a cluster, which takes whatever it is given."""
+    given: list[str] = []
+    context = SimpleNamespace(
+        master="spark://host:7077",
+        pythonExec="python",
+        applicationId=application,
+        addArchive=given.append,
+        addFile=given.append,
+    )
+    return SimpleNamespace(session=SimpleNamespace(sparkContext=context))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("python.archives", "{}/data.zip"), ("pipeline.cached-files", "name:data.zip,path:{}/data.zip")]
+)
+def test_file_that_has_changed_between_two_jobs_of_a_session_is_refused_as_old_executors_would_keep_the_old_one(
+    key: str, value: str, tmp_path: Path
+) -> None:
+    session, configuration = cluster(f"app-{key}"), Configuration().set_string(key, value.format(tmp_path))
+    file = tmp_path / "data.zip"
+    file.write_text("one")
+    for _ in range(2):
+        bring(session, configuration)
+    file.write_text("another")
+    with pytest.raises(ConfigurationError, match="already have another") as refused:
+        bring(session, configuration)
+    assert refused.value.key == key
+    bring(cluster(f"new-{key}"), configuration)
+
+
+def test_two_archives_of_one_name_are_refused_as_spark_keeps_one_of_them(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "data.zip").write_text(folder)
+    archives = f"{tmp_path}/a/data.zip#one,{tmp_path}/b/data.zip#two"
+    with pytest.raises(ConfigurationError, match="already have another"):
+        bring(cluster("same-names"), Configuration().set_string("python.archives", archives))

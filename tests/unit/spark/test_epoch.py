@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
+import socket
+import sys
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from pyspark.errors import PythonException
+from tests.unit.coordinator.acks import ack
 
+from penstock import __version__
+from penstock._engine.cli.exit_codes import ExitCode, exit_code_of
 from penstock._engine.plan.epoch_plan import EpochPlan
-from penstock._engine.protocol.control import JobDispatch, LevelDispatch, SubtaskDispatch
+from penstock._engine.protocol.control import JobDispatch, LevelDispatch, SubtaskDispatch, encode
+from penstock._engine.protocol.non_recoverable import is_non_recoverable
+from penstock._engine.protocol.rows import PayloadKind
 from penstock._engine.runtime.row_buffer import ExchangeRow, record_batch
+from penstock._engine.spark import epoch
 from penstock._engine.spark.epoch import (
     SparkEpochRunner,
     answers,
+    check_version,
     checked_dispatches,
     collect,
-    words_of_spark,
     writes_events,
 )
 from penstock._engine.spark.session import SparkHandle
-from penstock.errors import InternalError, SparkGoneError
+from penstock._engine.spark.words import words_of_spark, worker_error
+from penstock.errors import (
+    EpochCancelledError,
+    EpochInfrastructureError,
+    InternalError,
+    SparkGoneError,
+    SparkStoppedError,
+    UnsuitableHostError,
+    WorkerPythonError,
+)
 
 JOB = JobDispatch("0" * 32, "job", "run", b"\x00\xff", None, "checkpoints", b"key")
 PLAN = EpochPlan(7, 1, JOB, (LevelDispatch(0, 7, 0, ((SubtaskDispatch(0, 0),),), (1,)),))
@@ -105,6 +124,98 @@ def test_jvm_that_has_ended_is_told_as_such(error: Exception) -> None:
     runner = SparkEpochRunner(SparkHandle(cast("Any", GoneSession(error)), 1))
     with pytest.raises(SparkGoneError, match="latest"):
         runner.run(PLAN)
+
+
+class StoppedSession(GoneSession):
+    """A session whose JVM lives, and whose application has ended."""
+
+    @property
+    def _jsc(self) -> Any:
+        return SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=lambda: True))
+
+
+class ClosedSession(GoneSession):
+    """A session that the program has stopped."""
+
+    _jsc = None
+
+
+@pytest.mark.parametrize("session", [StoppedSession, ClosedSession])
+def test_application_that_has_ended_under_a_job_is_told_as_such_and_no_restart_is_tried(
+    session: type[GoneSession],
+) -> None:
+    error = RuntimeError("Job aborted due to stage failure: Master removed our application: FAILED")
+    runner = SparkEpochRunner(SparkHandle(cast("Any", session(error)), 1))
+    with pytest.raises(SparkStoppedError, match="Master removed our application") as caught:
+        runner.run(PLAN)
+    assert is_non_recoverable(caught.value)
+    assert exit_code_of(caught.value) is ExitCode.TEMPORARY
+
+
+def test_task_on_a_host_with_another_penstock_ends_before_it_has_done_anything() -> None:
+    check_version(__version__)
+    with pytest.raises(UnsuitableHostError) as caught:
+        check_version("0.0.1")
+    for told in (socket.gethostname(), f"Penstock {__version__}", sys.executable, "the driver 0.0.1"):
+        assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("last", "kind", "words"),
+    [
+        (
+            "penstock.errors.CheckpointStorageError: s3://b/c cannot be used: it is away.",
+            EpochInfrastructureError,
+            "away",
+        ),
+        ("penstock.errors.UnsuitableHostError: host b has Penstock 0.0.1", EpochInfrastructureError, "0.0.1"),
+        ("penstock.errors.InternalError: the Spark job came without its dispatch", InternalError, "dispatch"),
+        ("ModuleNotFoundError: No module named 'penstock'", WorkerPythonError, "python3.12"),
+        ("ValueError: no idea", InternalError, "no idea"),
+    ],
+)
+def test_task_that_could_not_begin_costs_the_epoch_and_is_no_bug_of_ours(
+    last: str, kind: type[Exception], words: str
+) -> None:
+    said = (
+        "\n  An exception was thrown from the Python worker. Please see the stack trace below.\nTraceback (most recent "
+        f'call last):\n  File "/opt/penstock/_engine/spark/epoch.py", line 1, in _task\n{last}\n'
+    )
+    error = worker_error(PythonException(said), "python3.12")
+    assert type(error) is kind
+    assert words in str(error)
+    if kind is EpochInfrastructureError:
+        assert "Traceback" not in str(error)
+
+
+class AnsweringSession(GoneSession):
+    """A session that runs whatever it is given."""
+
+    def __init__(self) -> None:
+        super().__init__(RuntimeError("never raised"))
+
+    def setJobGroup(self, *_: object, **__: object) -> None:
+        pass
+
+    def setLocalProperty(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_epoch_counts_only_after_its_hosts_were_checked(monkeypatch: pytest.MonkeyPatch, *, cancelled: bool) -> None:
+    def refuse(hosts: object) -> None:
+        assert hosts == {"late"}
+        if cancelled:
+            runner._cancelled.set()
+        raise UnsuitableHostError("spark://master:7077", ("host late has no disk",))
+
+    runner = SparkEpochRunner(SparkHandle(cast("Any", AnsweringSession()), 1), check_hosts=refuse)
+    rows = [(PayloadKind.ACK, encode(ack(0, 0, host="late")))]
+    monkeypatch.setattr(epoch, "collect", lambda _: iter(rows))
+    monkeypatch.setattr(runner, "_frame", lambda _: None)
+    with pytest.raises(EpochCancelledError if cancelled else UnsuitableHostError):
+        runner.run(PLAN)
+    assert not runner._cancelled.is_set()
 
 
 class Session:

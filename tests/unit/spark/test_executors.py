@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -72,15 +73,84 @@ def test_lost_executors_are_told_once_with_the_reason_and_those_that_spark_ends_
         lambda: tuple(executor(number, 2) for number in there), lambda name: reasons.get(name, "")
     )
     executors.look()
-    assert executors.take_lost() == []
+    executors._looked = float("inf")  # it is not looked again in the background
+    assert executors.take_lost(False) == []
     there[:] = [0]
     executors.look()
     executors.look()
-    lost = executors.take_lost()
+    lost = executors.take_lost(False)
     assert [(one.executor, one.host, one.reason) for one in lost] == [
         ("1", "host-1", "Command exited with code 137"),
         ("3", "host-3", ""),
     ]
-    assert executors.take_lost() == []
+    assert executors.take_lost(False) == []
     assert "executor 1 on host-1 is lost (Command exited with code 137)" in caplog.text
     assert "executor 2" not in caplog.text
+
+
+class SlowList:
+    """Spark's list of executors, which comes when it is let go, as it was when it was asked for."""
+
+    def __init__(self) -> None:
+        self.there = [0, 1]
+        self.asked, self.go = threading.Semaphore(0), threading.Semaphore(0)
+
+    def __call__(self) -> tuple[ExecutorView, ...]:
+        now = tuple(executor(number, 2) for number in self.there)
+        self.asked.release()
+        assert self.go.acquire(timeout=10)
+        return now
+
+
+def test_an_executor_is_lost_once_and_a_living_one_never_though_spark_answers_slowly() -> None:
+    listed = SlowList()
+    executors = SparkExecutors(listed)
+    listed.go.release()
+    executors.look()
+    executors._looked = float("inf")
+    assert listed.asked.acquire(timeout=10)
+    looks = [threading.Thread(target=executors.look) for _ in range(2)]
+    listed.there = [0]
+    looks[0].start()
+    assert listed.asked.acquire(timeout=10)
+    listed.there = [0, 2]  # a new one has come before the second look
+    looks[1].start()
+    listed.go.release(2)
+    for look in looks:
+        look.join(10)
+    assert [one.executor for one in executors.take_lost(False)] == ["1"]
+    assert [one.id for one in executors()] == ["spark-0", "spark-2"]
+
+
+def test_an_executor_that_is_lost_before_the_end_of_a_job_is_told_and_one_without_a_reason_too() -> None:
+    there = [0, 1]
+
+    def silent(_: str) -> str:
+        msg = "the JVM does not answer"
+        raise ConnectionError(msg)
+
+    executors = SparkExecutors(lambda: tuple(executor(number, 2) for number in there), silent)
+    executors.look()
+    executors._looked = float("inf")  # no epoch looks again
+    there[:] = [1]
+    assert executors.take_lost(False) == []
+    assert [(one.executor, one.reason) for one in executors.take_lost(True)] == [("0", "")]
+
+
+def test_an_executor_that_is_lost_in_a_long_epoch_is_told_while_it_runs() -> None:
+    there = [0, 1]
+    looked = threading.Event()
+
+    def list_them() -> tuple[ExecutorView, ...]:
+        found = tuple(executor(number, 2) for number in there)
+        if len(found) < 2:
+            looked.set()
+        return found
+
+    executors = SparkExecutors(list_them)
+    executors.look()
+    there[:] = [1]
+    lost = executors.take_lost(False)  # no list was read in the background yet, so this one is old
+    assert looked.wait(10)
+    executors.look()
+    assert [one.executor for one in lost + executors.take_lost(False)] == ["0"]

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock._engine.graph.chaining import build_job_graph
-from penstock._engine.spark.preflight import check_cluster
+from penstock._engine.spark.preflight import NewHosts, check_cluster
 from penstock.common import Configuration, WatermarkStrategy
 from penstock.common.serialization import Encoder
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.file_system import FileSink, FileSource, StreamFormat
-from penstock.errors import UnsuitableClusterError
+from penstock.errors import EpochInfrastructureError, UnsuitableClusterError, UnsuitableHostError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -233,6 +233,11 @@ def test_other_versions_missing_packages_and_clocks_are_told_by_host() -> None:
         ),
         ('java.io.IOException: Cannot run program "python3.12": error=2', "executors cannot run 'python3.12'"),
         ("Job aborted\n\nOut of luck\n", "executors ran no Python task: Out of luck"),
+        (
+            "An error occurred while calling o8.collectAsList.\n: org.apache.spark.SparkException: Job cancelled\n\tat "
+            "org.apache.spark.A.b(A.scala:55)\nCaused by: java.io.IOException: x\n\t... 37 more\n",
+            "executors ran no Python task: org.apache.spark.SparkException: Job cancelled",
+        ),
     ],
 )
 def test_python_that_does_not_run_at_all_is_put_into_words(says: str, words: str) -> None:
@@ -283,3 +288,56 @@ def test_local_state_without_a_place_is_told(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "file"))
     (problem,) = problems(FakeContext(Executor("a")))
     assert problem.startswith("host a has no place for state")
+
+
+def new_hosts(context: FakeContext, *looked_at: str, **keys: str) -> NewHosts:
+    configuration = Configuration.from_dict({key.replace("__", "."): value for key, value in keys.items()})
+    spark: Any = SimpleNamespace(session=SimpleNamespace(sparkContext=context, range=context.range))
+    graph: Any = None
+    return NewHosts(spark, graph, configuration, (), [SimpleNamespace(host=host) for host in looked_at])
+
+
+def test_host_that_joins_a_running_job_is_looked_at_once_and_known_ones_never() -> None:
+    class Seen(Executor):
+        looks = 0
+
+        def run(self, task: Any) -> Any:
+            self.looks += 1
+            return super().run(task)
+
+    late = Seen("late")
+    hosts = new_hosts(FakeContext(Executor("first"), late), "first")
+    hosts.check({"first"})
+    assert late.looks == 0
+    for _ in range(2):
+        hosts.check({"first", "late"})
+    assert late.looks == 1
+
+
+def test_epoch_on_a_late_host_that_does_not_share_a_place_does_not_count(tmp_path: Path) -> None:
+    checkpoints = tmp_path / "checkpoints"
+    checkpoints.mkdir()
+    late = Executor("late", checkpoints)
+    hosts = new_hosts(FakeContext(Executor("first"), late), "first", execution__checkpointing__dir=str(checkpoints))
+    for _ in range(2):  # the next attempt at the epoch is not let through either
+        with pytest.raises(UnsuitableHostError, match="host late does not have"):
+            hosts.check({"first", "late"})
+    late._hidden = ()  # somebody has mounted it
+    hosts.check({"first", "late"})
+
+
+def test_epoch_on_a_late_host_that_is_gone_again_is_lost() -> None:
+    with pytest.raises(EpochInfrastructureError, match="tasks ran on late, which was gone"):
+        new_hosts(FakeContext(Executor("first")), "first").check({"first", "late"})
+    with pytest.raises(EpochInfrastructureError, match="late could not be looked at"):
+        new_hosts(FakeContext(Executor("first"), says="out of luck"), "first").check({"late"})
+
+
+def test_late_host_that_is_too_busy_to_answer_is_let_through_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    class Busy(Executor):
+        def run(self, task: Any) -> Any:
+            del task
+            return []
+
+    new_hosts(FakeContext(Executor("first"), Busy("late")), "first").check({"first", "late"})
+    assert "Of 2 executors 1 were looked at" in caplog.text

@@ -2,16 +2,19 @@ from __future__ import annotations
 
 import os
 import sys
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import PythonException
 
 from penstock._engine.spark import jvm, session
+from penstock._engine.spark.words import worker_error
 from penstock.errors import (
     InternalError,
     LocalDirectoryError,
     SparkLaunchError,
+    UnsuitableClusterError,
     UnsupportedOperationError,
     WorkerPythonError,
 )
@@ -75,11 +78,11 @@ def test_python_of_a_program_session_is_looked_up_and_its_error_says_what_to_set
     (problem,) = session.unsuitable({"spark.authenticate": "true"}, "local[2,4]", "python3")
     assert problem.startswith("runs its tasks with python3, not")
     for said in ("ModuleNotFoundError: No module named 'penstock'", "[PYTHON_VERSION_MISMATCH] Python in worker"):
-        error = session.worker_error(PythonException(said), "python3")
+        error = worker_error(PythonException(said), "python3")
         assert isinstance(error, WorkerPythonError)
         assert "PYSPARK_PYTHON to that one, or to its like" in str(error)
         assert sys.executable in str(error)
-    assert isinstance(session.worker_error(PythonException("a bug"), "python3"), InternalError)
+    assert isinstance(worker_error(PythonException("a bug"), "python3"), InternalError)
 
 
 @pytest.mark.parametrize("variable", ["SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"])
@@ -110,3 +113,39 @@ def test_local_dirs_of_the_environment_are_where_files_go(tmp_path: Path, monkey
     monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path / 'full'},/other")
     with pytest.raises(LocalDirectoryError, match=str(tmp_path / "full")):
         jvm.Jvm({}, "WARN", None, archived=False)
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (
+            "java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.\nThis one",
+            "does not answer",
+        ),
+        (
+            "An error occurred while calling o1.x.\n: java.lang.Error: Could not parse Master URL\n\tat",
+            "parse",
+        ),
+    ],
+)
+def test_cluster_that_cannot_be_joined_is_told_with_its_master_and_no_stack(
+    monkeypatch: pytest.MonkeyPatch, said: str, words: str
+) -> None:
+    class Builder:
+        def master(self, _: str) -> Builder:
+            return self
+
+        def config(self, *_: str) -> None:
+            pass
+
+        def getOrCreate(self) -> None:
+            raise RuntimeError(said)
+
+    for name in ("JAVA_HOME", "PYSPARK_PYTHON"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setattr(session, "find_java", lambda _: SimpleNamespace(home="/java"))
+    monkeypatch.setattr(session.SparkSession, "builder", Builder())
+    with pytest.raises(UnsuitableClusterError, match=words) as caught:
+        session.join_cluster("spark://away:7077")
+    assert caught.value.master == "spark://away:7077"
+    assert "\tat" not in str(caught.value)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import pytest
 
-from penstock._engine.state import epoch_layer, keyed_store
+from penstock._engine.state import epoch_layer, keyed_store, memory_store, state_file
 from penstock._engine.state.keyed_store import KeyedStore
 from penstock._engine.state.memory_store import MemoryStore
 from penstock._engine.state.table import ABSENT, MISSING
@@ -71,26 +71,35 @@ class Checkpoints:
             self.checkpoint_id += 1
         return data
 
-    def cut(self, store: MemoryStore) -> bytes:
-        """End the epoch with a snapshot that replaces the chain."""
+    def cut(self, store: MemoryStore) -> list[bytes]:
+        """End the epoch with a snapshot that replaces the chain; return its files."""
         token = next(self.tokens)
-        data = b"".join(store.snapshot(self.checkpoint_id + 1, token))
-        self.lineage = (self._save(store, "snapshot", data, token),)
+        files = list(store.snapshot(self.checkpoint_id + 1, token))
+        self.lineage = tuple(self._save(store, "snapshot", data, token, number) for number, data in enumerate(files))
         self.checkpoint_id += 1
-        return data
+        return files
 
-    def _save(self, store: MemoryStore, kind: Literal["delta", "snapshot"], data: bytes, token: int) -> StateHandle:
+    def _save(
+        self, store: MemoryStore, kind: Literal["delta", "snapshot"], data: bytes, token: int, number: int = 0
+    ) -> StateHandle:
         path = f"{kind}-{self.checkpoint_id + 1}-{token}-{self.key_groups.start}"
+        path += f".{number}" if number else ""
         self.files[path] = data
         return store.describe(data, kind, self.checkpoint_id + 1, token, path)
 
 
 @contextmanager
-def unloading() -> Generator[None]:
-    """Let changes leave memory before their epoch ends, however few they are, where there is next to no memory."""
+def as_if_large() -> Generator[None]:
+    """Let stores do with few rows what they do with many.
+
+    Changes leave memory before their epoch ends, where there is next to none, and snapshots have several files.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(keyed_store, "_FEWEST_CHANGED_BYTES", 0)
         patch.setattr(epoch_layer, "_BATCH", 2)
+        patch.setattr(memory_store, "SNAPSHOT_FILE_BYTES", 64)
+        patch.setattr(state_file, "_FIRST_ENTRIES", 2)
+        patch.setattr(state_file, "_MAX_ENTRIES", 2)
         yield
 
 
@@ -122,4 +131,4 @@ def write_all(store: MemoryStore, entries: dict[Any, Any], name: str = "count") 
         write(store.table(name).pane(), normal, value)
 
 
-__all__ = ["ABSENT", "Checkpoints", "Contents", "contents", "read", "unloading", "write", "write_all"]
+__all__ = ["ABSENT", "Checkpoints", "Contents", "as_if_large", "contents", "read", "write", "write_all"]

@@ -4,8 +4,9 @@ import gc
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.state.checkpoints import ABSENT, Checkpoints, contents, read, unloading, write, write_all
+from tests.unit.state.checkpoints import ABSENT, Checkpoints, as_if_large, contents, read, write, write_all
 
+from penstock._engine.state.versions import new_version
 from penstock.errors import StaleAttemptError
 
 if TYPE_CHECKING:
@@ -114,6 +115,19 @@ def test_layer_of_a_killed_process_is_removed_and_that_of_a_living_one_is_not(
     assert layers(directory) == []
 
 
+def test_directories_that_another_attempt_has_just_made_stay(checkpoints: Checkpoints, directory: Path) -> None:
+    """Two attempts of one subtask on one host: the other one has not opened its environment yet."""
+    store = running(checkpoints, directory)
+    checkpoints.end_epoch(store)
+    made = [directory / f"{kind}-0123456789abcdef" for kind in ("epoch", "version")]
+    for path in made:
+        path.mkdir(mode=0o700)
+    count_up(store, MANY)
+    for _ in range(3):
+        new_version(directory, range(4), 4)
+    assert all(path.is_dir() for path in made)
+
+
 def test_attempt_whose_version_another_process_has_moved_on_is_outdated(
     checkpoints: Checkpoints, directory: Path
 ) -> None:
@@ -141,7 +155,7 @@ def test_rows_that_are_dropped_and_cleared_after_they_have_left_memory(
             pane.dirty.add(("a", (), sub))
         store.make_room()
 
-    with unloading():
+    with as_if_large():
         store = checkpoints.keyed_store(directory, 1)
         store.catch_up(())
         put(store, 1, 2)
@@ -172,7 +186,7 @@ def test_store_that_reads_a_clear_where_another_process_has_stored_it(
             store.table("maps").pane().put(("a", (), sub), sub)
             store.table("maps").pane().dirty.add(("a", (), sub))
 
-    with unloading():
+    with as_if_large():
         behind, ahead = checkpoints.keyed_store(directory, 1), checkpoints.keyed_store(directory, 1)
         behind.catch_up(())
         put(behind, *range(8))

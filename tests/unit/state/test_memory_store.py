@@ -4,13 +4,25 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.state.checkpoints import ABSENT, Checkpoints, contents, write, write_all
+from tests.unit.state.checkpoints import (
+    ABSENT,
+    MAX_PARALLELISM,
+    Checkpoints,
+    as_if_large,
+    contents,
+    write,
+    write_all,
+)
 
+from penstock._engine.protocol.key_groups import key_group_range
 from penstock._engine.protocol.keys import normal_key
+from penstock._engine.protocol.state_handle import rescale
 from penstock._engine.state.state_file import ChunkOperation, read_index
 from penstock.errors import CorruptCheckpointError, UnpicklableStateError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from penstock._engine.state.memory_store import MemoryStore
 
 
@@ -211,3 +223,45 @@ def test_delta_can_stand_in_its_handle(checkpoints: Checkpoints, store: MemorySt
     assert contents(other) == {(1, ()): "a", (2, ()): "b"}
     with pytest.raises(CorruptCheckpointError, match="inline state of checkpoint 1"):
         checkpoints.memory_store().catch_up((replace(handle, inline=data[:-1]),))
+
+
+def test_large_snapshots_have_files_by_key_groups_and_a_rescaled_subtask_reads_its_own() -> None:
+    checkpoints = Checkpoints()
+    with as_if_large():
+        store = checkpoints.memory_store()
+        store.catch_up(())
+        write_all(store, {number: number for number in range(200)})
+        files = checkpoints.cut(store)
+        assert len(files) > 20
+        paths = {handle.path for handle in checkpoints.lineage}
+        halves = [rescale([checkpoints.lineage], key_group_range(subtask, 2, MAX_PARALLELISM)) for subtask in (0, 1)]
+        read_by = [{handle.path for handle in half} for half in halves]
+        assert read_by[0] | read_by[1] == paths
+        assert len(read_by[0] & read_by[1]) <= 1
+        found = {}
+        for subtask, half in enumerate(halves):
+            part = Checkpoints(key_group_range(subtask, 2, MAX_PARALLELISM), checkpoints.files)
+            new = part.memory_store()
+            new.catch_up(half)
+            assert set(part.reads) == read_by[subtask]
+            found |= contents(new)
+        assert found == {(number, ()): number for number in range(200)}
+
+
+def test_local_state_behind_a_snapshot_of_several_files_is_taken_as_it_is(tmp_path: Path) -> None:
+    checkpoints = Checkpoints()
+    with as_if_large():
+        store = checkpoints.keyed_store(tmp_path)
+        for number in range(100):
+            store.catch_up(checkpoints.lineage)
+            write_all(store, {number: number})
+            if number == 50:
+                assert len(checkpoints.cut(store)) > 1
+            else:
+                checkpoints.end_epoch(store)
+        store.catch_up(checkpoints.lineage)
+        checkpoints.reads.clear()
+        again = checkpoints.keyed_store(tmp_path)
+        again.catch_up(checkpoints.lineage)
+        assert not [path for path in checkpoints.reads if path.startswith("snapshot")]
+        assert contents(again) == {(number, ()): number for number in range(100)}

@@ -57,7 +57,8 @@ class FunctionSource(Source[T, FunctionSplit, "list[FunctionSplit]"], Generic[T]
 
     Args:
         read: The function: ``read(split, offset)``; the offset is None at the beginning of the split.
-        splits: The names of the splits. Different splits are read by different subtasks.
+        splits: The names of the splits, each with all that ``read`` needs to know of it: a job that continues from a
+            checkpoint has the splits of that checkpoint. Different splits are read by different subtasks.
         boundedness: Whether the splits end. All splits of an unbounded source are read at the same time.
         produced_type: The type of the records; None if it is not known.
 

@@ -81,6 +81,10 @@ class RateLimiterStrategy:
     def per_checkpoint(records_per_checkpoint: int) -> RateLimiterStrategy:
         """Make at most a number of records between two checkpoints, all readers together.
 
+        Args:
+            records_per_checkpoint: At least the parallelism of the source, so that each reader has a part of it; less
+                is an error when the job starts.
+
         Raises:
             ValueError: The rate is not positive.
         """

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 from penstock._api.connectors.committer import Committer
 from penstock._connectors.files.opening import filesystem_of
 from penstock._connectors.files.staging import (
+    EndedWriter,
     FileCommittable,
     FinishedPart,
     HeldAttempts,
     ReplacedSegments,
     list_segments,
     not_written,
+    note_of,
     run_of,
     sink_name,
 )
@@ -48,6 +50,12 @@ class FileCommitter(Committer[FileCommittable]):
         self._runs = frozenset((*context.earlier_runs, context.run_id))
         #: The last committed checkpoint, and the attempts whose segments its unfinished parts need.
         self._committed: tuple[int, frozenset[str]] | None = None
+        #: What is noted in which folder.
+        self._notes: set[tuple[str, str, str]] = set()
+        #: The writers that have ended, of how many, and whether that was all, and is committed.
+        self._ended: set[int] = set()
+        self._writers = 0
+        self._is_over = False
 
     def commit(self, requests: Collection[CommitRequest[FileCommittable]]) -> None:
         """Publish parts in their order.
@@ -66,7 +74,11 @@ class FileCommitter(Committer[FileCommittable]):
                     held |= committable.tokens
                 case ReplacedSegments():
                     replaced += committable.paths
+                case EndedWriter():
+                    self._ended.add(committable.subtask_id)
+                    self._writers = committable.writers
         self._delete(replaced)
+        self._is_over = 0 < self._writers == len(self._ended)
         first = self._committed is None
         self._committed = checkpoint_id, held
         if first:
@@ -77,12 +89,23 @@ class FileCommitter(Committer[FileCommittable]):
         try:
             if filesystem.size_of(part.target) is None:
                 self._check_staged(request, part)
+                self._note(part)
             if not filesystem.publish(part.segments, part.target):
                 self._check_published(request, part)
                 request.signal_already_committed()
             self._delete(part.segments)
         except OSError as error:  # as from a full disk, where joined segments need room
             raise not_written(part.target, error) from error
+
+    def _note(self, part: FinishedPart) -> None:
+        """Note in the sink's folder, before anything of a run is published, that its parts are published there."""
+        bucket = part.target.rpartition("/")[0]
+        base = self._base_path.rstrip("/")
+        folder = base if f"{bucket}/".startswith(f"{base}/") else bucket  # of a sink that had another path
+        for name, run in set(map(note_of, part.segments)):
+            if (folder, name, run) not in self._notes:
+                filesystem_of(folder).note(folder, name, run)
+                self._notes.add((folder, name, run))
 
     def _delete(self, segments: Iterable[str]) -> None:
         """Delete staged segments, except those of other jobs."""
@@ -97,16 +120,10 @@ class FileCommitter(Committer[FileCommittable]):
         found = sum(size or 0 for size in sizes.values())
         # A commit removes its segments in their order: one that is gone behind one that is there was not removed by it.
         gone = [size is None for segment, size in sizes.items() if run_of(segment) in self._runs]
-        may_be_done = request.may_be_committed and (
-            gone == sorted(gone, reverse=True) or filesystem_of(part.target).size_of(part.target) is not None
-        )
-        if missing and request.may_be_committed and not filesystem_of(part.target).has_anything(self._base_path):
-            reason = (
-                f"this host has nothing in {self._base_path}, where it was staged, and it may not be published yet; "
-                "mount the disk on which the job has written, or start the job where that is. If all that it has "
-                "published was moved away, put an empty file into the folder"
-            )
-            raise SinkFileError(part.target, reason)
+        is_there = filesystem_of(part.target).size_of(part.target) is not None
+        may_be_done = request.may_be_committed and (gone == sorted(gone, reverse=True) or is_there)
+        if missing and may_be_done and not is_there:
+            self._check_folder(part)
         if missing and not may_be_done:
             reason = f"what was staged of it in {', '.join(missing)} is gone: something else deletes hidden files there"
             raise LostCommittableError(part.target, reason)
@@ -115,6 +132,23 @@ class FileCommitter(Committer[FileCommittable]):
                 f"of its {part.size} bytes {found} are staged in {', '.join(sizes)}, which something else has changed"
             )
             raise LostCommittableError(part.target, reason)
+
+    def _check_folder(self, part: FinishedPart) -> None:
+        """Check that a part that is not found may have been published on this very disk, and moved away.
+
+        Raises:
+            SinkFileError: Nothing of the runs that have staged it was published here.
+        """
+        bucket = part.target.rpartition("/")[0]
+        for name, run in set(map(note_of, part.segments)):
+            if not filesystem_of(bucket).is_noted(bucket, name, run):
+                reason = (
+                    "it may not be published yet, and nothing of what was staged of it is here. The job notes in "
+                    f"{self._base_path} on which disk it publishes, and there is no {name} with the line {run}: mount "
+                    "the disk on which it has written, or start it where that is. If this is the disk, and all that it "
+                    "has published was moved away, with hidden files, make that file with that line"
+                )
+                raise SinkFileError(part.target, reason)
 
     def _check_published(self, request: CommitRequest[FileCommittable], part: FinishedPart) -> None:
         size = filesystem_of(part.target).size_of(part.target)
@@ -151,6 +185,10 @@ class FileCommitter(Committer[FileCommittable]):
             _LOG.warning("Staged files of failed attempts stay in %s", self._base_path, exc_info=True)
 
     def close(self) -> None:
-        """Remove the segments that were left since the job started."""
+        """Remove the segments that were left since the job started, and at the end of the job the notes."""
         if self._committed is not None:
             self._sweep(*self._committed)
+        if self._is_over:
+            for folder, name in {(folder, name) for folder, name, _ in self._notes}:
+                if name.startswith(f".{self._job_id}."):  # others may be needed by the job that has staged
+                    filesystem_of(folder).forget_notes(folder, name)

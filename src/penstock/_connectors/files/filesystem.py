@@ -170,8 +170,16 @@ class FileSystem(Protocol):
         """Delete a file if it exists."""
         ...
 
-    def has_anything(self, folder: str) -> bool:
-        """Tell whether a folder has anything in it; hosts reach the same object store, so there it always has."""
+    def note(self, folder: str, name: str, line: str) -> None:
+        """Add a line to a file of a folder, durably, unless it has the line; nothing where hosts share all folders."""
+        ...
+
+    def is_noted(self, folder: str, name: str, line: str) -> bool:
+        """Tell whether such a file in a folder, or in one above it, has a line; True where hosts share all folders."""
+        ...
+
+    def forget_notes(self, folder: str, name: str) -> None:
+        """Remove such a file if it exists."""
         ...
 
     def hidden_files(self, folder: str) -> Iterator[FileStatus]:

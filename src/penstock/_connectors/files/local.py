@@ -158,12 +158,27 @@ class LocalFileSystem:
         """Delete a file, if it is there."""
         _local(path).unlink(missing_ok=True)
 
-    def has_anything(self, folder: str) -> bool:
-        """Look for a first entry."""
-        try:
-            return next(_local(folder).iterdir(), None) is not None
-        except FileNotFoundError:
-            return False
+    def note(self, folder: str, name: str, line: str) -> None:
+        """Append the line."""
+        path = _local(folder) / name
+        if line in _lines_of(path):
+            return
+        is_new = not path.exists()
+        with path.open("ab") as stream:
+            stream.write(f"\n{line}\n".encode())  # whatever a crash has left there does not touch it
+            stream.flush()
+            os.fsync(stream.fileno())
+        if is_new:
+            _sync_folder(path.parent)
+
+    def is_noted(self, folder: str, name: str, line: str) -> bool:
+        """Look for the line, from the folder upwards."""
+        asked = _local(folder)
+        return any(line in _lines_of(one / name) for one in (asked, *asked.parents))
+
+    def forget_notes(self, folder: str, name: str) -> None:
+        """Remove the file."""
+        (_local(folder) / name).unlink(missing_ok=True)
 
     def hidden_files(self, folder: str) -> Iterator[FileStatus]:
         """List the files below a folder whose names begin with a dot."""
@@ -174,6 +189,13 @@ class LocalFileSystem:
                 continue
             if path.is_file():
                 yield FileStatus(str(path), stat.st_size, stat.st_mtime_ns // 1_000_000)
+
+
+def _lines_of(path: Path) -> list[str]:
+    try:
+        return path.read_text().splitlines()
+    except OSError:
+        return []
 
 
 def _names_of(folder: Path, inode: int | None) -> list[str]:

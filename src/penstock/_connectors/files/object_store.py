@@ -185,10 +185,16 @@ class ObjectFileSystem:
         except FileNotFoundError:
             return
 
-    def has_anything(self, folder: str) -> bool:
+    def note(self, folder: str, name: str, line: str) -> None:
+        """Do nothing."""
+
+    def is_noted(self, folder: str, name: str, line: str) -> bool:
         """Return True."""
-        del folder
+        del folder, name, line
         return True
+
+    def forget_notes(self, folder: str, name: str) -> None:
+        """Do nothing."""
 
     def hidden_files(self, folder: str) -> Iterator[FileStatus]:
         """List the objects below a prefix whose last part begins with a dot."""

@@ -93,7 +93,8 @@ class FoundFile:
         """Check that the file is the one that was found, because positions in another one are meaningless.
 
         Args:
-            while_reading: Whether more of it will be read, so that a check that costs a request waits for the end.
+            while_reading: Whether more of it will be read, so that a check that costs a request waits for the end,
+                or for the checkpoint.
 
         Raises:
             SourceFileGoneError: The file is gone.

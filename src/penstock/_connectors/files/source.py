@@ -168,6 +168,8 @@ class _PartCursor(SplitCursor[Any, FileSourceSplit]):
         self._block: Any = ()
         self._behind = 0
         self._at = 0
+        #: Whether bytes were read since it was known that they are those of the file that was found.
+        self._is_unsure = False
 
     def poll_next(self, output: SourceOutput[Any]) -> InputStatus:
         if self._blocks is None:
@@ -192,7 +194,8 @@ class _PartCursor(SplitCursor[Any, FileSourceSplit]):
             try:
                 block = next(blocks, None)
                 # The file may have changed under the open stream, so the bytes would be of another file.
-                self._file.check(while_reading=block is not None)
+                self._is_unsure = block is not None
+                self._file.check(while_reading=self._is_unsure)
             except OSError as error:
                 reason = f"{error.strerror or error}; check the disk or the network that it is on"
                 raise SourceFileError(self._split.file.path, reason) from error
@@ -205,6 +208,10 @@ class _PartCursor(SplitCursor[Any, FileSourceSplit]):
             self._split = replace(self._split, part=replace(self._split.part, position=self._behind), skip=self._skip)
 
     def snapshot(self) -> FileSourceSplit:
+        """Return the position, unless the records since the last one may be of another file."""
+        if self._is_unsure:
+            self._file.check()
+            self._is_unsure = False
         return self._split
 
     def close(self) -> None:

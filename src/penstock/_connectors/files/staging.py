@@ -54,8 +54,16 @@ class ReplacedSegments:
     paths: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class EndedWriter:
+    """A writer that has come to the end of its input, one of so many."""
+
+    subtask_id: int
+    writers: int
+
+
 #: A committable of the file sink.
-FileCommittable: TypeAlias = FinishedPart | HeldAttempts | ReplacedSegments
+FileCommittable: TypeAlias = FinishedPart | HeldAttempts | ReplacedSegments | EndedWriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +100,17 @@ def run_of(segment: str) -> str | None:
     """Return the run that has staged a segment, by its path; None for an older version's."""
     match = _SEGMENT.fullmatch(segment.rpartition("/")[2])
     return None if match is None else match["run_id"]
+
+
+def note_of(segment: str) -> tuple[str, str]:
+    """Return what is noted in a sink's folder before a part with a segment is published there: a file, and its line.
+
+    The file is the job's and the sink's, and the line is the run that has staged the segment. So a host whose folder
+    has the same path, and is another one, is told from this one.
+    """
+    match = _SEGMENT.fullmatch(segment.rpartition("/")[2])
+    assert match is not None
+    return f".{match['job_id']}.{match['sink']}.runs", match["run_id"] or "-"
 
 
 def token_of(segment: str) -> str:

@@ -20,6 +20,7 @@ from penstock._connectors.files.buckets import check_buckets, folder_of
 from penstock._connectors.files.opening import copy_file, filesystem_of
 from penstock._connectors.files.policies import OnCheckpointRollingPolicy, PartFileInfo
 from penstock._connectors.files.staging import (
+    EndedWriter,
     FinishedPart,
     HeldAttempts,
     not_written,
@@ -215,6 +216,7 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
         self._parked: dict[str, _Part] = {}
         self._parked_bytes = 0
         self._finished: list[FinishedPart] = []
+        self._ended: list[EndedWriter] = []
         #: The segments since the last snapshot, which no checkpoint names yet.
         self._unclaimed: list[str] = []
         self._checked_ms = clock()
@@ -419,6 +421,9 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
 
     def flush(self, end_of_input: bool) -> None:
         """Finish parts that the policy, the format, a savepoint or the end of input ends; make the others durable."""
+        context = self._context
+        if end_of_input and not context.for_savepoint:  # the job may start from a savepoint, and has not ended then
+            self._ended = [EndedWriter(context.subtask_id, context.number_of_parallel_subtasks)]
         if end_of_input or self._is_bulk or self._context.for_savepoint:
             self._roll_if(lambda _: True)
         else:
@@ -431,7 +436,7 @@ class FileWriter(StatefulSinkWriter[Any, FileWriterState], CommittingSinkWriter[
 
     def prepare_commit(self) -> list[FileCommittable]:
         """Return the parts finished since the last checkpoint, and the attempts whose segments the others need."""
-        finished, self._finished = self._finished, []
+        finished, self._finished, self._ended = [*self._finished, *self._ended], [], []
         held = frozenset(token_of(segment) for part in self._parts.values() for segment in part.segments)
         return [*finished, HeldAttempts(held)] if held else [*finished]
 

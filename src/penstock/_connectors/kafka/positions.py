@@ -178,9 +178,8 @@ class _AtTime(KafkaOffsetsInitializer):
     time: int
 
     def get_partition_offsets(self, partitions: Collection[KafkaTopicPartition], reader: TopicReader) -> Offsets:
+        ends = reader.latest(partitions)  # before it is known that there is none: one may come in between
         found = reader.at_time(partitions, self.time)
-        none = [partition for partition, offset in found.items() if offset is None]
-        ends = reader.latest(none) if none else dict[KafkaTopicPartition, int]()
         return {partition: ends[partition] if offset is None else offset for partition, offset in found.items()}
 
 

@@ -127,7 +127,7 @@ class StagingKafkaWriter(CommittingSinkWriter[Any, KafkaBlock]):
         for record in self._schema.records(elements, timestamps, self._partitions.of):
             size = _FRAME_BYTES + len(record.value or b"") + len(record.key or b"")
             if record.headers:
-                size += sum(len(name) + len(value or b"") for name, value in record.headers)
+                size += sum(len(name.encode()) + len(value or b"") for name, value in record.headers)
             if size > self._largest:
                 reason = f"it takes {size} bytes, and the property message.max.bytes allows {self._largest}"
                 raise KafkaRecordError(f"Writing a record into {record.topic}", reason)

@@ -14,6 +14,13 @@ if TYPE_CHECKING:
 #: The reader features that are supported; a table with any other one is refused.
 _KNOWN_FEATURES = frozenset({"timestampNtz"})
 _WITHOUT_FEATURES = 3
+_CONSTRAINT = "delta.constraints."
+#: By the beginning of a key in a column's metadata: what it is.
+_RULES_OF_COLUMNS = {
+    "delta.invariants": "the rule",
+    "delta.generationExpression": "the generated value",
+    "delta.identity.": "the identity",
+}
 
 
 def deltalake() -> Any:
@@ -104,11 +111,14 @@ def check_writable(table: Any, schema: Any) -> None:
     """Check that files of a schema may be appended to a table.
 
     Raises:
-        UnsupportedTableError: The table is partitioned, or has other columns.
+        UnsupportedTableError: The table is partitioned, has other columns, or rules for rows, which nobody would check.
     """
     import pyarrow as pa
 
     what = f"Writing into the Delta table {table.table_uri}"
+    if rules := _rules_of(table):
+        reason = f"it has {', '.join(rules)}, which are not checked or computed here; drop them, or write it with Spark"
+        raise UnsupportedTableError(what, reason)
     if columns := table.metadata().partition_columns:
         reason = f"it is partitioned by {', '.join(columns)}, and only tables without partitions are written"
         raise UnsupportedTableError(what, reason)
@@ -120,9 +130,24 @@ def check_writable(table: Any, schema: Any) -> None:
             found = "has no such column" if place < 0 else f"has it as {there.field(place).type}"
             reason = f"the sink's column {field.name!r} is {field.type}, and the table {found}; give it its schema"
             raise UnsupportedTableError(what, reason)
+        if field.nullable and not there.field(place).nullable:
+            reason = f"its column {field.name!r} must not be null, and the sink's may be; declare it nullable=False"
+            raise UnsupportedTableError(what, reason)
     missing = [field.name for field in there if not field.nullable and field.name not in wanted.names]
     if missing:
         raise UnsupportedTableError(what, f"the sink's schema lacks {', '.join(missing)}, which must not be null")
+
+
+def _rules_of(table: Any) -> list[str]:
+    """Return what a table wants of its rows beyond types and nulls: constraints, and values that writers compute."""
+    names = (key.removeprefix(_CONSTRAINT) for key in table.metadata().configuration if key.startswith(_CONSTRAINT))
+    rules = [f"the constraint {name}" for name in names]
+    for field in table.schema().fields:
+        found = (
+            kind for key, kind in _RULES_OF_COLUMNS.items() if any(name.startswith(key) for name in field.metadata)
+        )
+        rules += [f"{kind} of the column {field.name}" for kind in found]
+    return rules
 
 
 def library_schema(schema: Any) -> Any:

@@ -23,7 +23,7 @@ from penstock._connectors.postgres.pgoutput import (
     Truncate,
     Unchanged,
 )
-from penstock._connectors.postgres.slot import advance, check_position, check_publication, flushed_lsn, lsn_text
+from penstock._connectors.postgres.slot import advance, check_position, check_publication, end_of_log, lsn_text
 from penstock._connectors.postgres.tables import find_table
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class ChangeStream:
         while True:
             pause = self._not_before - time.monotonic()
             if pause <= 0:
-                if self._session.repeat(flushed_lsn) > self._position.lsn:
+                if self._session.repeat(self._end_of_log) > self._position.lsn:
                     return True
                 pause = _LEAST_PAUSE_S
             left = deadline - time.monotonic()
@@ -146,7 +146,7 @@ class ChangeStream:
         """Open a cursor on what is in the slot; False if there is nothing new, or it is too early."""
         if time.monotonic() < self._not_before:
             return False
-        end = self._session.repeat(flushed_lsn)  # between two looks the server may have been restarted
+        end = self._session.repeat(self._end_of_log)  # between two looks the server may have been restarted
         connection = self._session.connection
         if not self._looked_up:
             self._look_up(connection)
@@ -167,6 +167,9 @@ class ChangeStream:
         self._decoder, self._begin = Decoder(), None
         self._not_before = began
         return True
+
+    def _end_of_log(self, connection: psycopg.Connection[Any]) -> int:
+        return end_of_log(connection, self._options.slot, self._position.lsn)
 
     def _wait_for_slot(self, error: psycopg.Error) -> None:
         now = time.monotonic()

@@ -30,9 +30,11 @@ class RowMaker:
 
     Args:
         columns: The columns.
+        inserts_only: Whether there is no key by which a row could be changed or deleted.
     """
 
-    def __init__(self, columns: Sequence[Column]) -> None:
+    def __init__(self, columns: Sequence[Column], *, inserts_only: bool = False) -> None:
+        self._inserts_only = inserts_only
         self._names = tuple(column.name for column in columns)
         self._known = frozenset(self._names)
         self._json = tuple(place for place, column in enumerate(columns) if column.is_json)
@@ -44,7 +46,7 @@ class RowMaker:
 
         Raises:
             RecordFieldError: A record has a field for which there is no column.
-            RecordValueError: A record is none of the known kinds.
+            RecordValueError: A record is none of the known kinds, or no insert where only these are possible.
         """
         width, get = len(self._names), self._get
         try:
@@ -71,6 +73,10 @@ class RowMaker:
     def _row(self, record: Any) -> tuple[Any, ...]:
         fields: Any = record
         if isinstance(record, Row):
+            if self._inserts_only and record.get_row_kind() is not RowKind.INSERT:
+                reason = f"it is of kind {record.get_row_kind().name}, and without a key each row is a new one"
+                way_out = "Name the key (set_key_columns), or filter such rows out"
+                raise RecordValueError("*", f"{record!r:.200}", "rows of kind INSERT", reason, way_out)
             fields = tuple(record) if record._fields is None else record.as_dict()
         if isinstance(fields, dict):
             unknown = next((str(name) for name in fields if name not in self._known), None)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]

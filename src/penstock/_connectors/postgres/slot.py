@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from penstock._connectors.postgres.tables import SourceTable
 
+_PAGE_BYTES: Final = 8192
 _NAME: Final = re.compile(r"[a-z0-9_]{1,63}")
 _SLOT: Final = """
 SELECT plugin::text, database::text, wal_status, (confirmed_flush_lsn - '0/0')::bigint,
@@ -64,6 +65,23 @@ def lsn_text(lsn: int) -> str:
 def flushed_lsn(connection: psycopg.Connection[tuple[Any, ...]]) -> int:
     """Return the end of the log that is durable."""
     return one(connection, "SELECT (pg_current_wal_flush_lsn() - '0/0')::bigint")[0]
+
+
+def end_of_log(connection: psycopg.Connection[tuple[Any, ...]], slot: str, lsn: int) -> int:
+    """Return the end of the log that is durable, on the server of which the log was read up to a position.
+
+    Raises:
+        ReplicationSlotError: The log ends before it. As it grows it would come past the position, and what it has up to
+            there would be taken for read.
+    """
+    end = flushed_lsn(connection)
+    if end + _PAGE_BYTES < lsn:  # the end of a page may be told as the beginning of the next one
+        reason = (
+            f"the server's log ends at {lsn_text(end)}, and was read up to {lsn_text(lsn)}: it is another server, or "
+            "was restored from an older copy, or is a standby that was promoted without the end of the log"
+        )
+        raise ReplicationSlotError(slot, reason, f"Drop the slot. {_ANEW}")
+    return end
 
 
 def slot_status(connection: psycopg.Connection[tuple[Any, ...]], slot: str) -> SlotStatus | None:

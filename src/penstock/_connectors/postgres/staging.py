@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock._connectors.postgres.client import listed, quoted, run
+from penstock._connectors.postgres.rows import RowMaker
 from penstock._connectors.postgres.tables import find_table
 from penstock.errors import TableError
 
@@ -98,6 +99,11 @@ class Target:
             missing = [name for name in self.key if name not in names]
             if missing:
                 raise TableError(str(self.table), f"the key column {missing[0]} is not written", "Write it as well")
+
+    @property
+    def row_maker(self) -> RowMaker:
+        """What makes rows of records."""
+        return RowMaker(self.columns, inserts_only=not self.key)
 
     @property
     def staged_names(self) -> tuple[str, ...]:

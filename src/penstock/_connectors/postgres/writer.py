@@ -11,7 +11,6 @@ import psycopg
 
 from penstock._api.connectors.sink import CommittingSinkWriter, SinkWriter
 from penstock._connectors.postgres.client import Session, one, run
-from penstock._connectors.postgres.rows import RowMaker
 from penstock._connectors.postgres.staging import Maker, SinkOptions, StagedTable, Target, staged_name
 from penstock.errors import RecordValueError
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 
     from penstock._api.connectors.sink import SinkWriterContext, WriterInitContext
     from penstock._connectors.postgres.client import Address
+    from penstock._connectors.postgres.rows import RowMaker
 
 _BUFFERED_ROWS: Final = 5_000
 _DIRECT: Final = "penstock_direct"
@@ -68,7 +68,7 @@ class StagedTableWriter(CommittingSinkWriter[Any, StagedTable]):
         connection = self._session.connection
         if self._target is None:
             self._target = Target(connection, self._options)
-            self._maker = RowMaker(self._target.columns)
+            self._maker = self._target.row_maker
         context = self._context
         self._name, self._rows = staged_name(context), 0
         run(connection, "BEGIN")
@@ -180,7 +180,7 @@ class DirectWriter(BufferedWriter):
         """Write records in one transaction."""
         target = self._target or Target(connection, self._options)
         self._target = target
-        rows = staged_rows(RowMaker(target.columns), target, records, 0)
+        rows = staged_rows(target.row_maker, target, records, 0)
         with connection.transaction():
             target.stage_for_now(connection, _DIRECT)
             with connection.cursor().copy(target.copy_now_sql(_DIRECT).encode()) as copy:

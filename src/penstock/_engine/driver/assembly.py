@@ -89,8 +89,8 @@ class RuntimeEnvironment:
     working_directory: str = ""
     #: On a cluster, which grows and shrinks: tells the hosts of the tasks that run at the same time now.
     hosts: Callable[[], tuple[str, ...]] | None = None
-    #: And the executors that Spark has lost since the last call.
-    lost_executors: Callable[[], Sequence[Exception]] = tuple
+    #: And returns the executors that Spark has lost since the last call; True for the last call.
+    lost_executors: Callable[[bool], Sequence[Exception]] = lambda _: ()
 
 
 def assemble(

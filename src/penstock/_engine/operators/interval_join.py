@@ -1,7 +1,7 @@
 """The interval join: pairs of records of two keyed streams whose timestamps are within bounds of each other.
 
-Each side is a map state of the key: the records of each timestamp. A record is kept until the watermark has passed the
-last timestamp that it joins. Flink drops it one millisecond earlier, and loses pairs with records whose timestamp
+Each side keeps its records in slices of time (`join_side`). A record is kept at least until the watermark has passed
+the last timestamp that it joins. Flink drops it one millisecond earlier, and loses pairs with records whose timestamp
 equals the watermark, which are not late.
 """
 
@@ -10,22 +10,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock._api.functions.joins import ProcessJoinFunction
-from penstock._api.state.descriptors import MapStateDescriptor
+from penstock._engine.operators.join_side import FEW, JoinSide, width_of
 from penstock._engine.operators.process import KeyedProcessOperator
 from penstock._engine.operators.windows.late_records import LateRecords
-from penstock._engine.protocol.rows import MAX_WATERMARK, NO_TIMESTAMP
-from penstock._engine.state.table import ABSENT, MISSING
+from penstock._engine.protocol.rows import NO_TIMESTAMP
+from penstock._engine.state.table import MISSING
+from penstock.common.copies import may_change
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from penstock._api.time_domain import TimeDomain
-    from penstock._engine.operators.base import EpochContext, OperatorContext
+    from penstock._engine.operators.base import EpochContext, OperatorContext, Output
     from penstock._engine.operators.batch import RowBatch
     from penstock._engine.operators.side_outputs import SideOutputs
-    from penstock._engine.protocol.keys import NormalKey
-    from penstock._engine.state.table import Pane
-    from penstock._engine.state.timers import DueTimer
+    from penstock._engine.state.timers import Timers
 
 _REMEDY = "side_output_left_late_data() and side_output_right_late_data() keep them."
 
@@ -58,63 +57,84 @@ class IntervalJoinOperator(KeyedProcessOperator):
         #: By input: the bounds of the other side's timestamps, relative to a record's own.
         self._bounds = (lower_ms, upper_ms), (-upper_ms, -lower_ms)
         self._late_tags = late_tags
+        self._width_ms = width_of(lower_ms, upper_ms)
         self._late: LateRecords
-        self._sides: list[_Side] = []
+        self._sides: tuple[JoinSide, ...] = ()
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
         self._late = LateRecords(context, _REMEDY)
 
     def open_functions(self, epoch: EpochContext) -> None:
-        states = self.runtime_context()
-        self._sides = []
-        for name in ("interval-join-left", "interval-join-right"):
-            states.get_map_state(MapStateDescriptor(name))
-            self._sides.append(_Side(self.store.table(name).pane()))
+        sides = zip(("interval-join-left", "interval-join-right"), self._bounds, strict=True)
+        self._sides = tuple(
+            JoinSide(self.store, name, self.key, self._width_ms, kept_ms) for name, (_, kept_ms) in sides
+        )
         super().open_functions(epoch)
 
     def process_run(self, batch: RowBatch, start: int, stop: int, input_index: int, out: SideOutputs) -> None:
-        records = batch.records[start:stop]
+        records, stamps = batch.records[start:stop], batch.stamps(start, stop)
+        if NO_TIMESTAMP in stamps:
+            raise self.missing_timestamp(records, stamps)
         keys, normals = self.keys_of(records, input_index)
-        turns = zip(self.iterate(records), keys, normals, batch.stamps(start, stop), strict=True)
-        # Records of a known shape cannot change, so they need no copies.
-        given = out.given if batch.shape is None else _as_it_is
-        self.loops.join(self.calls[input_index], self._pairs(turns, input_index, given, out), out)
+        turns = zip(self.iterate(records), keys, normals, stamps, strict=True)
+        for side in self._sides:
+            side.begin_run()
+        # Records of a known shape cannot change.
+        self.loops.join(
+            self.calls[input_index], self._pairs(turns, input_index, out, fixed=batch.shape is not None), out
+        )
 
     def _pairs(
-        self, turns: Iterable[Any], input_index: int, given: Callable[[Any], Any], out: SideOutputs
+        self, turns: Iterable[Any], input_index: int, out: SideOutputs, *, fixed: bool
     ) -> Iterator[tuple[PairContext, Any, Any]]:
         """Keep records of one side, and iterate the pairs of each with the other side's, in the order of their times.
 
-        The function gets copies, because both records may meet others, too.
+        The function gets copies of what it could change, because both records may meet others, too.
 
         Args:
             turns: Record, key, normal key and timestamp.
             input_index: Their side.
-            given: Returns a copy of such a record.
             out: Takes late records.
+            fixed: Whether no record could be changed in place.
 
         Returns:
-            Context, left and right record.
+            Context, which is the same object each time, left and right record.
         """
         own, others, is_left = self._sides[input_index], self._sides[1 - input_index], input_index == 0
         (lower, upper), key, watermark = self._bounds[input_index], self.key, self.timers.watermark
+        opened, near, width = own.opened, others.found, self._width_ms
+        given, context = out.given, (LeftContext() if is_left else RightContext())
         for value, key.key, key.normal, stamp in turns:
-            if stamp == NO_TIMESTAMP:
-                raise self.missing_timestamp([value], [stamp])
             if stamp < watermark:
                 self._leave_out(value, stamp, input_index, out)
                 continue
-            over = stamp + upper + 1
-            is_kept = over > watermark
-            # Where records of that time are there, so is the timer; the watermark does not come past all times.
-            if is_kept and own.add(key.normal, stamp, given(value)) and over <= MAX_WATERMARK:
-                self.event_timers.register(over, key.normal, (), key.key)
-            for other_stamp, met in others.within(key.normal, stamp + lower, stamp + upper):
-                context = PairContext(stamp, other_stamp) if is_left else PairContext(other_stamp, stamp)
-                for other in met:
-                    mine, theirs = given(value), out.given(other)
-                    yield (context, mine, theirs) if is_left else (context, theirs, mine)
+            normal, changes = key.normal, not fixed and may_change(value)
+            first, last = stamp + lower, stamp + upper
+            if last >= watermark:
+                pane = opened[stamp // width]
+                item = stamp, given(value) if changes else value, changes
+                items: Any = pane.hot.get(normal, MISSING)
+                kind = type(items)  # pyright: ignore[reportUnknownVariableType]
+                if kind is list and len(items) < FEW and items[-1][0] <= stamp:  # the usual case
+                    items.append(item)
+                    pane.dirty.add(normal)
+                else:
+                    own.add(pane, item)
+            for number in range(first // width, last // width + 1):
+                pane = near[number]
+                if pane is None:
+                    continue
+                items = pane.hot.get(normal, MISSING)
+                kind = type(items)  # pyright: ignore[reportUnknownVariableType]
+                if kind is not list or len(items) > FEW:
+                    items = others.read(pane, items, first, last)
+                for other_stamp, other, other_changes in items:
+                    if first <= other_stamp <= last:
+                        context.stamp, context.other_stamp = stamp, other_stamp
+                        context.at = stamp if stamp > other_stamp else other_stamp
+                        mine, theirs = given(value) if changes else value, given(other) if other_changes else other
+                        yield (context, mine, theirs) if is_left else (context, theirs, mine)
 
     def _leave_out(self, value: Any, stamp: int, input_index: int, out: SideOutputs) -> None:
         """Drop a late record, or emit it to its side output."""
@@ -126,78 +146,43 @@ class IntervalJoinOperator(KeyedProcessOperator):
         late.records.append(value)
         late.timestamps.append(stamp)
 
-    def _call_timers(self, due: Iterator[DueTimer], domain: TimeDomain, out: SideOutputs) -> None:
+    def _fire(self, timers: Timers, limit: int, domain: TimeDomain, out: SideOutputs) -> Iterator[Output]:
         """Forget what no later record can join."""
-        for over, self.key.normal, _namespace, self.key.key in due:
-            self.store.turn_to(self.key.normal)
-            for side, (_, upper) in zip(self._sides, self._bounds, strict=True):
-                side.forget(self.key.normal, over - upper - 1)
-
-
-def _as_it_is(record: Any) -> Any:
-    return record
-
-
-class _Side:
-    """The records of one side: the rows of a map state, by the timestamps of records.
-
-    Args:
-        pane: The pane of the state.
-    """
-
-    __slots__ = ("_dirty", "_hot", "_pane", "_rows")
-
-    def __init__(self, pane: Pane) -> None:
-        self._pane = pane
-        # These stay the same objects for the life of the pane.
-        self._hot = pane.hot
-        self._dirty = pane.dirty
-        self._rows = pane.sub_rows()
-
-    def add(self, normal: NormalKey, stamp: int, record: Any) -> bool:
-        """Add a record of a key; return whether it is the first one of its time."""
-        address = normal, (), stamp
-        records = self._hot.get(address, MISSING)
-        if records is MISSING:
-            records = self._pane.load(address)
-            if records is ABSENT:
-                self._pane.fresh.add(address)
-        self._dirty.add(address)
-        if records is not ABSENT:
-            records.append(record)
-            return False
-        self._hot[address] = [record]
-        self._rows.note(address)
-        return True
-
-    def within(self, normal: NormalKey, first: int, last: int) -> list[tuple[int, list[Any]]]:
-        """Return the records of a key from one time to another, both included, by their times in order."""
-        return self._rows.between((normal, ()), first, last)
-
-    def forget(self, normal: NormalKey, stamp: int) -> None:
-        """Delete the records of a key and a time."""
-        address = normal, (), stamp
-        held = self._hot.get(address, MISSING)
-        if (self._pane.load(address) if held is MISSING else held) is not ABSENT and not self._pane.discard(address):
-            self._hot[address] = ABSENT
-            self._dirty.add(address)
+        for side in self._sides:
+            side.forget(limit)
+        return iter(())
 
 
 class PairContext(ProcessJoinFunction.Context):
-    """The times of a pair."""
+    """The times of the current pair, of which one record has come now."""
 
-    __slots__ = ("_left", "_right", "at")
+    __slots__ = ("at", "other_stamp", "stamp")
 
-    def __init__(self, left: int, right: int) -> None:
-        self._left = left
-        self._right = right
-        self.at = max(left, right)
-
-    def get_left_timestamp(self) -> int:
-        return self._left
-
-    def get_right_timestamp(self) -> int:
-        return self._right
+    #: The time of the record that has come, and of the one that was kept.
+    stamp: int
+    other_stamp: int
+    #: The later one of the two.
+    at: int
 
     def get_timestamp(self) -> int:
         return self.at
+
+
+class LeftContext(PairContext):
+    """The times of a pair whose left record has come now."""
+
+    def get_left_timestamp(self) -> int:
+        return self.stamp
+
+    def get_right_timestamp(self) -> int:
+        return self.other_stamp
+
+
+class RightContext(PairContext):
+    """The times of a pair whose right record has come now."""
+
+    def get_left_timestamp(self) -> int:
+        return self.other_stamp
+
+    def get_right_timestamp(self) -> int:
+        return self.stamp

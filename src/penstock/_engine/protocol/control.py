@@ -299,7 +299,8 @@ class AlignmentReport:
 class OperatorAck:
     """One operator's part of a subtask's ack."""
 
-    keyed_state: StateHandle | None = None
+    #: A delta, or the files of a snapshot; nothing where nothing has changed.
+    keyed_state: tuple[StateHandle, ...] = ()
     #: Opaque: the reader's splits, a writer's or a watermark generator's state.
     state: bytes | None = None
     #: Sinks: pickled committables, in the order of the writer.

@@ -29,7 +29,7 @@ START_ORDER: Final = ".starts"
 _CLAIM: Final = re.compile(r"_claim-([1-9]\d*)")
 _CHECKPOINT: Final = re.compile(r"chk-([1-9]\d*)")
 _JOB: Final = re.compile(r"[0-9a-f]{32}")
-_SHARED: Final = re.compile(r"-(\d+)-[0-9a-f]{16}(\.[a-z]+)?")
+_SHARED: Final = re.compile(r"-(\d+)-[0-9a-f]{16}(\.[a-z0-9]+)?")
 _LONGEST_UID: Final = 80
 
 
@@ -99,7 +99,7 @@ def shared_path(job_id: str, uid: str, subtask: int, checkpoint_id: int, token: 
         subtask: Its subtask.
         checkpoint_id: The checkpoint that the attempt is for.
         token: The attempt.
-        suffix: Distinguishes files of one operator and attempt, such as ".out"; lower case letters.
+        suffix: Distinguishes files of one operator and attempt, such as ".out"; lower case letters and digits.
 
     Example:
         >>> shared_path("0" * 32, "windows", 1, 7, 255)

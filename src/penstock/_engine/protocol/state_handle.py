@@ -68,10 +68,13 @@ class StateHandle:
     #: The SHA-256 of the bytes of a file, which a signature covers with the entry that names it; None in older
     #: checkpoints.
     digest: bytes | None = None
+    #: First and last key group of which the file has something; None in older checkpoints, and where it has nothing.
+    groups_within: tuple[int, int] | None = None
 
 
-#: The handles that add up to a subtask's state, in the order in which they are read: snapshots first (several after a
-#: rescale, each with the deltas on top of it), then the subtask's own accepted deltas. Operator state: all its files.
+#: The handles that add up to a subtask's state, in the order in which they are read: snapshots first (several of one
+#: checkpoint where the state is large; after a rescale those of several subtasks, each with the deltas on top of it),
+#: then the subtask's own accepted deltas. Operator state: all its files.
 Lineage: TypeAlias = tuple[StateHandle, ...]
 
 
@@ -86,6 +89,13 @@ def rescale(lineages: Iterable[Lineage], key_groups: range) -> Lineage:
     for lineage in lineages:
         for handle in lineage:
             first, last = max(handle.key_groups[0], key_groups.start), min(handle.key_groups[1], key_groups.stop - 1)
-            if first <= last:
+            if first <= last and not _misses(handle, first, last):
                 result.append(replace(handle, key_groups=(first, last)))
     return tuple(result)
+
+
+def _misses(handle: StateHandle, first: int, last: int) -> bool:
+    """Tell whether a snapshot's file has nothing of some key groups."""
+    if handle.kind != "snapshot" or handle.groups_within is None:
+        return False
+    return handle.groups_within[1] < first or last < handle.groups_within[0]

@@ -323,7 +323,7 @@ def run_level(
         if dispatch.level.results is None:
             yield from LevelTask(dispatch, cache, attempt).run(batches)
         else:
-            yield from StageTask(dispatch, cache).run()
+            yield from StageTask(dispatch, cache, attempt).run()
 
 
 def meeting_place(run_id: str, cache: WorkerCache = CACHE) -> Path | None:

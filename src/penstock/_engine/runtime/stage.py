@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import socket
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
+
+from msgspec import UNSET
 
 from penstock._engine.plan.bounds import receivers_of
 from penstock._engine.protocol.control import encode
@@ -39,9 +42,16 @@ if TYPE_CHECKING:
 
 
 class StageTask:
-    """One attempt at one slot of a stage."""
+    """One attempt at one slot of a stage.
 
-    def __init__(self, dispatch: TaskDispatch, cache: WorkerCache) -> None:
+    Args:
+        dispatch: The dispatch of the task.
+        cache: What the worker keeps.
+        attempt: Spark's number of the attempt, from 0.
+    """
+
+    def __init__(self, dispatch: TaskDispatch, cache: WorkerCache, attempt: int = 0) -> None:
+        self._attempt = attempt or UNSET
         self._task = dispatch
         self._cache = cache
         self._token = secrets.randbits(62)
@@ -93,7 +103,14 @@ class StageTask:
             sums = self._read(runtime, ResultReader(storage, task.job, plan, task.level.results or ()), plan)
         for _ in runtime.end_epoch():
             pass
-        ack = replace(runtime.acknowledge(), rows_read=sums, result_files=result.finish(), result_bytes=result.bytes)
+        ack = replace(
+            runtime.acknowledge(),
+            rows_read=sums,
+            result_files=result.finish(),
+            result_bytes=result.bytes,
+            host=socket.gethostname(),
+            task_attempt=self._attempt,
+        )
         self._tell_driver(PayloadKind.ACK, encode(ack))
         if runtime.has_finished:
             close_needless(runtime)

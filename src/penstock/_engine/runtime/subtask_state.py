@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -83,18 +82,19 @@ class SubtaskState:
         count, self._read_bytes = self._read_bytes, 0
         return count
 
-    def save_keyed(self, uid: str, store: MemoryStore, epoch: EpochContext) -> StateHandle | None:
-        """Write keyed state into the checkpoint; None when nothing changed."""
-        data: bytes | None
-        if epoch.full_snapshot:
-            file = BytesIO()  # in place of join(), which would hold all pieces beside their whole
-            file.writelines(store.snapshot(epoch.checkpoint_id, epoch.token))
-            data = file.getvalue()
-        else:
+    def save_keyed(self, uid: str, store: MemoryStore, epoch: EpochContext) -> tuple[StateHandle, ...]:
+        """Write keyed state into the checkpoint; nothing when nothing changed."""
+        if not epoch.full_snapshot:
             data = store.delta(epoch.checkpoint_id, epoch.token)
-        if data is None:
-            return None
-        path = self._put(uid, data, epoch) if len(data) > self._limit(epoch) else None
+            return () if data is None else (self._saved(uid, store, data, epoch, number=0),)
+        files = enumerate(store.snapshot(epoch.checkpoint_id, epoch.token))
+        return tuple(self._saved(uid, store, data, epoch, number) for number, data in files)
+
+    def _saved(self, uid: str, store: MemoryStore, data: bytes, epoch: EpochContext, number: int) -> StateHandle:
+        """Write one file of keyed state into the checkpoint, or its handle."""
+        path = None
+        if number or len(data) > self._limit(epoch):
+            path = self._put(uid, data, epoch, suffix=f".{number}" if number else "")
         kind = "snapshot" if epoch.full_snapshot else "delta"
         return store.describe(data, kind, epoch.checkpoint_id, epoch.token, path)
 
@@ -139,7 +139,7 @@ class TransientState(SubtaskState):
         del uid
         return MemoryStore(range(self._vertex.max_parallelism), self._vertex.max_parallelism, self.read)
 
-    def save_keyed(self, uid: str, store: MemoryStore, epoch: EpochContext) -> StateHandle | None:
-        """Return None, because the state is in no checkpoint."""
+    def save_keyed(self, uid: str, store: MemoryStore, epoch: EpochContext) -> tuple[StateHandle, ...]:
+        """Return nothing, because the state is in no checkpoint."""
         del uid, store, epoch
-        return None
+        return ()

@@ -96,9 +96,10 @@ class KeyedStateCounter:
         windows: set[tuple[_State, tuple[int, ...]]] = set()
         for handle, info in self._chunks(lineage):
             state, file = _state(info), _identity(handle)
+            step = handle.checkpoint_id, handle.token, handle.kind
             if has_sub_keys(bare(info.kind)):  # entries are not keys
                 self._unclear.add(state)
-            files.setdefault(state, set()).add(file)
+            files.setdefault(state, set()).add(step)
             if info.namespace and not holds_segments(info.namespace):
                 (windows.discard if info.op == ChunkOperation.DROP else windows.add)((state, info.namespace))
             place = (file, info.offset, info.op, info.name, info.namespace)

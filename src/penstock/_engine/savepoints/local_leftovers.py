@@ -23,8 +23,9 @@ from penstock._engine.savepoints.reading import SCRATCH
 from penstock._engine.savepoints.survey import UnclearLeftover
 from penstock._engine.state.environment import is_in_use
 from penstock._engine.storage.executor_directory import executors_of_host
+from penstock._engine.storage.local_state import has_living_executor
 from penstock._engine.storage.ownership import levels_of_user, user_path, why_not_own
-from penstock._engine.storage.scratch import LOCK, is_dead
+from penstock._engine.storage.scratch import LOCK, MODULES, is_dead
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,8 +52,8 @@ def is_dead_directory(path: Path) -> bool:
     if why_not_own(path) is not None:
         return False
     if _is_state(path):
-        if (path / LOCK).is_file() and not is_dead(path):
-            return False  # its driver or a worker lives, perhaps between two epochs
+        if (path / LOCK).is_file() and (not is_dead(path) or has_living_executor(path)):
+            return False  # its driver, a worker or its executor lives, perhaps between two epochs
         place = path.resolve()
         return not any(is_in_use(found) for kind in ("version-*", "epoch-*") for found in place.rglob(kind))
     return is_dead(path)
@@ -74,7 +75,7 @@ def _candidates(unclear: list[UnclearLeftover]) -> Iterator[tuple[Path, str]]:
     if sys.platform == "win32":
         return  # without flock a dead owner cannot be told from a live one
     temporary = Path(tempfile.gettempdir())
-    for prefix in ("penstock-checkpoints-", TEMPORARY, SCRATCH):
+    for prefix in ("penstock-checkpoints-", TEMPORARY, SCRATCH, MODULES):
         for path in sorted(temporary.glob(f"{prefix}*")):
             if _is_own(path):  # else another user's, or a file
                 yield path, "the process that made it has ended"

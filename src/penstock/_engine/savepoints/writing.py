@@ -29,12 +29,13 @@ from penstock._engine.storage.scratch import ScratchDirectory
 from penstock.errors import InternalError, SavepointChangeError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from penstock._engine.protocol.metadata import OperatorMetadata
     from penstock._engine.protocol.state_handle import Lineage, StatePart
     from penstock._engine.savepoints.draft import Draft, OperatorDraft, Transform
+    from penstock._engine.state.memory_store import MemoryStore
     from penstock._engine.state.table import Table
     from penstock._engine.storage.checkpoint_storage import FileStorage
     from penstock.common.typeinfo import TypeInformation
@@ -143,7 +144,6 @@ class _DraftWriter:
     # ----------------------------------------------------------------------------------------------------- keyed state
 
     def _keyed(self, uid: str, operator: OperatorDraft) -> list[Lineage]:
-        checkpoint_id = self._draft.checkpoint_id
         with ScratchDirectory(SCRATCH) as directory:
             stores = _NewStores(operator.metadata, directory)
             for subtask, part in enumerate(operator.metadata.subtasks):
@@ -161,14 +161,16 @@ class _DraftWriter:
             for domain, timers in operator.timers.items():
                 for key, timestamp, namespace in timers():
                     stores.set_timer(domain, timestamp, normal_key(key), namespace, key)
-            lineages: list[Lineage] = []
-            for subtask, store in enumerate(stores.all):
-                token = secrets.randbits(63)
-                data = b"".join(store.snapshot(checkpoint_id, token))
-                handle = store.describe(data, "snapshot", checkpoint_id, token, "")
-                named = handle.entries and (replace(handle, path=self._put(uid, subtask, token, data)),)
-                lineages.append(named or ())
-            return lineages
+            return [tuple(self._snapshot(uid, subtask, store)) for subtask, store in enumerate(stores.all)]
+
+    def _snapshot(self, uid: str, subtask: int, store: MemoryStore) -> Iterator[StateHandle]:
+        """Write the whole state of a store; yield the handles of the files that have something."""
+        checkpoint_id, token = self._draft.checkpoint_id, secrets.randbits(63)
+        for number, data in enumerate(store.snapshot(checkpoint_id, token)):
+            handle = store.describe(data, "snapshot", checkpoint_id, token, "")
+            if handle.entries:
+                path = self._put(uid, subtask, token, data, f".{number}" if number else "")
+                yield replace(handle, path=path)
 
     def _take_over(self, operator: OperatorDraft, subtask: int, stores: _NewStores) -> None:
         """Put the remaining keyed state of a subtask into the new stores, with the transformations applied."""

@@ -76,11 +76,47 @@ def bring(spark: SparkHandle, configuration: Configuration) -> TaskPlaces:
         entries = (*map(_importable, files), *packages)
         return TaskPlaces(tuple(map(str, entries)), _working_directory(archives, cached))
     folders = [folder for path in files for folder in ship(spark, _modules_of(path))]
+    _check_unchanged(spark, archives, cached)
     for path, folder in archives:
         ship_archive(spark, path, folder)
     for path, name, executable in cached:
         ship_file(spark, path, name, executable=executable)
     return TaskPlaces((*folders, *(ship_archive(spark, _packed(path), path.name) for path in packages)))
+
+
+#: What this process has brought to the working directories of executors: by application and name, which file it was.
+_brought: Final[dict[tuple[str, str], tuple[object, ...]]] = {}
+
+
+def _check_unchanged(
+    spark: SparkHandle, archives: list[tuple[Path, str]], cached: list[tuple[Path, str, bool]]
+) -> None:
+    """Check that no name in the working directories gets another file than before.
+
+    Spark takes a name once in an application: executors that have the file keep it, and new ones fetch the other.
+
+    Raises:
+        ConfigurationError: One does.
+    """
+    application = spark.session.sparkContext.applicationId or ""
+    for path, folder in archives:
+        status = path.stat()
+        file = str(path.resolve()), status.st_size, status.st_mtime_ns
+        for name in {folder, path.name}:
+            _check_name(PYTHON_ARCHIVES, path, (application, name), file)
+    for path, name, _ in cached:
+        _check_name(CACHED_FILES, path, (application, name), (content_folder(path.read_bytes()),))
+
+
+def _check_name(
+    option: ConfigOption[tuple[str, ...]], path: Path, name: tuple[str, str], file: tuple[object, ...]
+) -> None:
+    if _brought.setdefault(name, file) != file:
+        reason = (
+            f"the executors of this Spark session already have another {name[1]!r}, and keep it: give the file another "
+            "name, or, where it has changed since an earlier job, run this one in a new session"
+        )
+        raise ConfigurationError(option.key, str(path), reason)
 
 
 def _check_executable(spark: SparkHandle, configuration: Configuration) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import base64
 import logging
+import socket
+import sys
 import threading
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,19 +21,28 @@ from pyspark import TaskContext
 from pyspark.errors import PythonException
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
+from penstock import __version__
 from penstock._engine.plan.dispatches import pack
 from penstock._engine.plan.epoch_plan import EpochOutcome, EpochProgress
 from penstock._engine.plan.homes import ANYWHERE
 from penstock._engine.protocol.control import encode
 from penstock._engine.spark.places import first_level, next_level, numbers, towards
 from penstock._engine.spark.retries import retries_of
-from penstock._engine.spark.session import worker_error
+from penstock._engine.spark.session import has_stopped
 from penstock._engine.spark.shipping import in_workers_of, is_local
+from penstock._engine.spark.words import words_of_spark, worker_error
 from penstock._engine.spark.workers import close_at_exit, closing_tasks, patience, spare_modules, with_others
-from penstock.errors import EpochCancelledError, EpochInfrastructureError, InternalError, SparkGoneError
+from penstock.errors import (
+    EpochCancelledError,
+    EpochInfrastructureError,
+    InternalError,
+    SparkGoneError,
+    SparkStoppedError,
+    UnsuitableHostError,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql import DataFrame
@@ -107,6 +118,24 @@ class _Run:
     #: The encoded JobDispatch.
     job: bytes
     storage_options: dict[str, str] = field(default_factory=dict[str, str], repr=False)
+    #: That of the driver.
+    penstock: str = __version__
+
+
+def check_version(of_driver: str) -> None:
+    """Check, in a task, that this host has the driver's Penstock; a host may have come after the job began.
+
+    Raises:
+        UnsuitableHostError: It has another one.
+    """
+    if __version__ != of_driver:
+        problem = other_penstock(__version__, sys.executable, of_driver)
+        raise UnsuitableHostError("", (f"host {socket.gethostname()} {problem}",))
+
+
+def other_penstock(found: str, python: str, of_driver: str) -> str:
+    """Return what is wrong with a host, as a clause behind its name."""
+    return f"has Penstock {found} for {python}, and the driver {of_driver}; install that one there"
 
 
 def _run(plan: EpochPlan) -> _Run:
@@ -115,6 +144,7 @@ def _run(plan: EpochPlan) -> _Run:
 
 def _task(level: int, run: _Run, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Run in a Spark task; imports the runtime there, so that the driver never loads it."""
+    check_version(run.penstock)
     from penstock._engine.runtime.level import run_level
 
     close_at_exit()
@@ -172,12 +202,18 @@ class SparkEpochRunner:
         hosts: Tells the hosts of the tasks that run at the same time now; by default as many as when the session was
             made, anywhere.
         python_path: The entries of sys.path that tasks get.
+        check_hosts: Gets the hosts that have answered, and raises what is wrong with one that nobody has looked at.
     """
 
     def __init__(
-        self, spark: SparkHandle, hosts: Callable[[], tuple[str, ...]] | None = None, python_path: Sequence[str] = ()
+        self,
+        spark: SparkHandle,
+        hosts: Callable[[], tuple[str, ...]] | None = None,
+        python_path: Sequence[str] = (),
+        check_hosts: Callable[[Collection[str]], None] = lambda _: None,
     ) -> None:
         self._spark, self._python_path = spark, python_path
+        self._check_hosts = check_hosts
         self._hosts = hosts or (lambda: (ANYWHERE,) * spark.slots)
         self._inlines = not writes_events(spark)
         self._cancelled = threading.Event()
@@ -211,12 +247,25 @@ class SparkEpochRunner:
             if isinstance(error, PythonException):  # never a user's error: those are rows of the epoch
                 raise worker_error(error, context.pythonExec) from error
             _logger.debug("Spark lost an epoch", exc_info=True)
-            raise _loss(error) from None
+            raise _loss(error, context) from None
         outcome = EpochOutcome.of_rows(rows)
-        outcome = replace(outcome, retries=retries_of(context, group, outcome.acks))
+        retries = retries_of(context, group, outcome.acks, may_repeat_stages=not is_local(self._spark))
+        outcome = replace(outcome, retries=retries)
         _log(outcome.log)
         self._keeps = not plan.releases or bool(outcome.failures)
+        if not outcome.failures:
+            self._check(plan, outcome)
         return outcome
+
+    def _check(self, plan: EpochPlan, outcome: EpochOutcome) -> None:
+        """Check the hosts on which an epoch ran, before it counts."""
+        try:
+            self._check_hosts({ack.host for ack in outcome.acks})
+        except Exception as error:
+            if self._cancelled.is_set():  # which interrupts the look at hosts, too
+                self._cancelled.clear()
+                raise EpochCancelledError(plan.checkpoint_id) from error
+            raise
 
     def cancel(self) -> None:
         """Interrupt the running epoch; without a running epoch, the next `run` raises at once."""
@@ -280,7 +329,7 @@ class SparkEpochRunner:
         return frame
 
 
-def _loss(error: Exception) -> EpochInfrastructureError | SparkGoneError:
+def _loss(error: Exception, context: Any) -> EpochInfrastructureError | SparkGoneError:
     """Return the error of the job for an error of Spark."""
     try:
         said = str(error)  # a Java exception asks the JVM for its words
@@ -288,14 +337,9 @@ def _loss(error: Exception) -> EpochInfrastructureError | SparkGoneError:
         return SparkGoneError(str(unsaid))
     if isinstance(error, ConnectionRefusedError):  # no process listens at the JVM's port any more
         return SparkGoneError(said)
+    if has_stopped(context):
+        return SparkStoppedError(words_of_spark(said))
     return EpochInfrastructureError(words_of_spark(said))
-
-
-def words_of_spark(text: str) -> str:
-    """Return Spark's text of an error, without the JVM's stack and py4j's first line."""
-    said, _, _ = text.partition("\n\tat ")
-    first, line, rest = said.partition("\n: ")
-    return (rest if line and first.startswith("An error occurred while calling") else said).strip()
 
 
 def _progress(context: Any, group: str, plan: EpochPlan) -> EpochProgress:

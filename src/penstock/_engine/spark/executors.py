@@ -22,6 +22,8 @@ _log = logging.getLogger("penstock")
 
 #: The age in seconds after which the list is read again.
 _FRESH_S: Final = 5.0
+#: The longest wait for a last look at the end of a job.
+_LAST_LOOK_S: Final = 2.0
 #: So many lost executors are kept until they are asked for.
 _LOST_KEPT: Final = 100
 #: In what Spark says about executors that it ends itself: idle ones, and those of hosts that go away.
@@ -43,6 +45,8 @@ class SparkExecutors:
     ) -> None:
         self._list_them = list_them
         self._lock = threading.Lock()
+        #: Held by the thread that reads the list, so that no older list follows a newer one.
+        self._looking = threading.Lock()
         self._known: tuple[ExecutorView, ...] = ()
         self._looked: float | None = None
         self._why_gone = why_gone
@@ -55,25 +59,38 @@ class SparkExecutors:
             is_old = self._looked is None or now - self._looked > _FRESH_S
             if is_old:
                 self._looked = now
-        if is_old:
+        if is_old and not self._looking.locked():  # Spark may be too slow to be asked again
             threading.Thread(target=self.look, name="penstock-executors", daemon=True).start()
         return self._known
 
     def look(self) -> None:
         """Read the list; the known one stays where Spark has ended, or does not answer."""
-        with contextlib.suppress(Exception):  # py4j raises what the JVM does
-            before, self._known = self._known, self._list_them()
-            still = {one.id for one in self._known}
+        with self._looking, contextlib.suppress(Exception):  # py4j raises what the JVM does
+            before, now = self._known, self._list_them()
+            self._known = now
+            still = {one.id for one in now}
             for one in before:
                 if one.id not in still:
                     self._note_end(one)
 
-    def take_lost(self) -> list[ExecutorLostError]:
-        """Return the executors that were lost since the last call."""
+    def take_lost(self, is_over: bool) -> list[ExecutorLostError]:
+        """Return the executors that were lost since the last call, as of some seconds ago.
+
+        Args:
+            is_over: Whether the job has ended: then the list is read once more, as no later call will tell.
+        """
+        if is_over:
+            last = threading.Thread(target=self.look, name="penstock-executors", daemon=True)
+            last.start()
+            last.join(_LAST_LOOK_S)
+        else:
+            self()
         return [self._lost.popleft() for _ in range(len(self._lost))]
 
     def _note_end(self, executor: ExecutorView) -> None:
-        name, reason = executor.id.removeprefix(f"{SPARK}-"), self._why_gone(executor.id)
+        name, reason = executor.id.removeprefix(f"{SPARK}-"), ""
+        with contextlib.suppress(Exception):  # what is lost is told, even if Spark does not say why
+            reason = self._why_gone(executor.id)
         if any(word in reason.lower() for word in _ON_PURPOSE):
             _log.info("Executor %s on %s has ended: %s", name, executor.host, reason)
             return

@@ -31,8 +31,9 @@ from pyspark.sql.types import ArrayType, MapType, StructType
 from penstock._engine.graph.pickling import main_classes
 from penstock._engine.kept.files import read_kept
 from penstock._engine.kept.frames import FILE_BYTES, parquet_bytes
-from penstock._engine.spark.session import users_session, worker_error
+from penstock._engine.spark.session import users_session
 from penstock._engine.spark.shipping import runs_here
+from penstock._engine.spark.words import worker_error
 from penstock._engine.storage.local import LocalStorage
 from penstock._engine.storage.opening import open_storage
 from penstock.errors import CheckpointStorageError, UnsupportedOperationError

@@ -20,18 +20,19 @@ from typing import TYPE_CHECKING, Final
 from penstock import __version__
 from penstock._engine.graph.named_modules import modules_of
 from penstock._engine.protocol.clocks import now_ms
-from penstock._engine.spark.epoch import ANSWERS, collect
+from penstock._engine.spark.epoch import ANSWERS, collect, other_penstock
 from penstock._engine.spark.executors import core_count, listed
 from penstock._engine.spark.probe import CLOUD_VARIABLES, SHARED, Answer, Question
 from penstock._engine.spark.shared_places import marked, places_of
 from penstock._engine.spark.shipping import in_workers_of
+from penstock._engine.spark.words import words_of_spark
 from penstock._engine.storage.opening import checkpoint_directory, options_for_tasks, storage_options
 from penstock.common import option_table
 from penstock.common.task_options import EXECUTORS, EXECUTORS_TIMEOUT
-from penstock.errors import UnsuitableClusterError
+from penstock.errors import EpochInfrastructureError, UnsuitableClusterError, UnsuitableHostError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     import pyarrow as pa
 
@@ -95,7 +96,65 @@ def check_cluster(
         problem = f"{key} is not set: set it to a place that all hosts share, such as s3://bucket/checkpoints"
         raise UnsuitableClusterError(master, (problem,))
     wait_for_executors(spark, configuration)
-    question = Question(
+    replies, problems = _looked(spark, _question(graph, configuration, python_path))
+    if problems:
+        raise UnsuitableClusterError(master, tuple(problems))
+    return replies
+
+
+class NewHosts:
+    """Looks at the hosts that nobody has looked at when the job began, once tasks of the job have run there.
+
+    Args:
+        spark: The session, on a cluster.
+        graph: The job.
+        configuration: Its configuration.
+        python_path: Entries of sys.path for the tasks.
+        looked_at: What hosts replied when the job began.
+    """
+
+    def __init__(
+        self,
+        spark: SparkHandle,
+        graph: JobGraph,
+        configuration: Configuration,
+        python_path: tuple[str, ...],
+        looked_at: Iterable[Reply],
+    ) -> None:
+        self._spark, self._graph, self._configuration, self._python_path = spark, graph, configuration, python_path
+        self._suitable = {reply.host for reply in looked_at}
+
+    def check(self, hosts: Collection[str]) -> None:
+        """Look at those of some hosts that are new.
+
+        Args:
+            hosts: Where the tasks of an epoch have run, whose results do not count yet.
+
+        Raises:
+            UnsuitableHostError: One lacks what the job needs.
+            EpochInfrastructureError: One is gone, so that nobody can look at it.
+        """
+        new = set(hosts) - self._suitable
+        if not new:
+            return
+        context = self._spark.session.sparkContext
+        try:
+            replies, problems = _looked(self._spark, _question(self._graph, self._configuration, self._python_path))
+        except UnsuitableClusterError as error:
+            reason = f"{', '.join(sorted(new))} could not be looked at: {'; '.join(error.problems)}"
+            raise EpochInfrastructureError(reason) from None
+        if problems:
+            raise UnsuitableHostError(context.master or "", tuple(problems))
+        left = new - {reply.host for reply in replies}
+        if left and len(replies) >= len(listed(context)):
+            reason = f"tasks ran on {', '.join(sorted(left))}, which was gone before it could be looked at"
+            raise EpochInfrastructureError(reason)
+        _log.info("Looked at %s, on which tasks of the job ran for the first time.", ", ".join(sorted(new)))
+        self._suitable |= new  # one that is busy is left out with a warning, as at the beginning of the job
+
+
+def _question(graph: JobGraph | None, configuration: Configuration, python_path: tuple[str, ...]) -> Question:
+    return Question(
         token=f".penstock-probe-{secrets.token_hex(8)}",
         places=tuple(places_of(graph, configuration)),
         storage_options=options_for_tasks(storage_options(configuration)),
@@ -103,13 +162,16 @@ def check_cluster(
         modules=() if graph is None else modules_of(graph),
         python_path=python_path,
     )
+
+
+def _looked(spark: SparkHandle, question: Question) -> tuple[list[Reply], list[str]]:
+    """Look at all executors, and return what they replied and what is wrong."""
+    master = spark.session.sparkContext.master or ""
     with marked(question, master) as asked:
         begun = now_ms()
         replies = _asked(spark, asked, master)
         problems = _judged(replies, (begun, now_ms())) + _unseen(asked, replies)
-    if problems:
-        raise UnsuitableClusterError(master, tuple(dict.fromkeys(problems)))
-    return replies
+    return replies, list(dict.fromkeys(problems))
 
 
 def _is_spread(master: str) -> bool:
@@ -214,8 +276,8 @@ def _words(said: str, python: str) -> str:
         return f"executors run Python {versions[1]} ({python!r}), and the driver {versions[2]}; {_BEFORE}"
     if (program := _NO_PROGRAM.search(said)) is not None:
         return f"executors cannot run {program[1]!r}, the Python that the driver names for them; {_BEFORE}"
-    lines = [line for line in said.splitlines() if line.strip()]
-    return f"executors ran no Python task: {lines[-1].strip() if lines else 'Spark does not say why'}"
+    lines = [line.strip() for line in words_of_spark(said).splitlines() if line.strip()]
+    return f"executors ran no Python task: {lines[-1] if lines else 'Spark does not say why'}"
 
 
 # ------------------------------------------------------------------------------------------------------------ judgement
@@ -235,7 +297,7 @@ def _problems(reply: Reply, asked_ms: tuple[int, int]) -> Iterator[str]:
     if reply.penstock is None:
         yield f"has no Penstock {place} ({reply.said}); install version {__version__} there, or {_BEFORE}"
     elif reply.penstock != __version__:
-        yield f"has Penstock {reply.penstock} {place}, and the driver {__version__}; install that one there"
+        yield other_penstock(reply.penstock, reply.python, __version__)
     elif reply.answer is None:
         yield f"cannot use Penstock {place}: {reply.said}; install it there with all that it depends on"
     else:

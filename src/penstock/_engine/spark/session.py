@@ -14,7 +14,7 @@ import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final, cast
 
 from pyspark import __version__ as pyspark_version
 from pyspark.core.context import SparkContext
@@ -23,12 +23,13 @@ from pyspark.sql import SparkSession
 from penstock._engine.spark import installation
 from penstock._engine.spark.java import find_java
 from penstock._engine.spark.jvm import Jvm, launch_environment
+from penstock._engine.spark.words import words_of_spark
 from penstock.common.process import at_exit, available_cores
 from penstock.common.task_options import LOCAL_SLOTS
-from penstock.errors import InternalError, PenstockError, UnsupportedOperationError, WorkerPythonError
-
-if TYPE_CHECKING:
-    from pyspark.errors import PythonException
+from penstock.errors import (
+    UnsuitableClusterError,
+    UnsupportedOperationError,
+)
 
 log = logging.getLogger(__name__)
 
@@ -83,6 +84,9 @@ _TASK_ATTEMPTS = 4
 
 #: The longest wait for the end of the accumulators' thread.
 _ACCUMULATORS_END_S = 2
+
+#: What Spark says of a session that has ended while it was made.
+_STOPPED: Final = "stopped SparkContext"
 
 _lock = threading.Lock()
 
@@ -195,6 +199,9 @@ def join_cluster(master: str, python: str | None = None) -> SparkSession:
     Args:
         master: The cluster.
         python: The interpreter of the tasks; by default what PYSPARK_PYTHON says, else the driver's.
+
+    Raises:
+        UnsuitableClusterError: Spark does not get there.
     """
     java = find_java(pyspark_version)
     variables = {
@@ -206,7 +213,15 @@ def join_cluster(master: str, python: str | None = None) -> SparkSession:
     builder = SparkSession.builder.master(master)
     for key, value in (_CLUSTER_CONF | SESSION_CONF).items():
         builder.config(key, value)
-    return builder.getOrCreate()
+    reason = "its master does not answer, or has refused the application (the log of Spark has more)"
+    try:
+        session = builder.getOrCreate()
+        if not has_stopped(session.sparkContext):  # as it has by itself where no master answers
+            return session
+    except Exception as error:  # noqa: BLE001 - py4j and PySpark raise many types
+        said = words_of_spark(str(error)).partition("\n")[0]
+        reason = reason if _STOPPED in said else said.removesuffix(".")
+    raise UnsuitableClusterError(master, (f"Spark could not join it: {reason}",))
 
 
 def users_session() -> SparkSession:
@@ -344,17 +359,12 @@ def _is_ours(python: str) -> bool:
     return found is not None and Path(found).parent == Path(sys.executable).parent
 
 
-def worker_error(error: PythonException, python: str) -> PenstockError:
-    """Return the error of a job for one of Spark's Python processes, outside of the user's functions.
-
-    Args:
-        error: What Spark says.
-        python: The interpreter that they run.
-    """
-    said = str(error)
-    if "No module named 'penstock'" in said or "PYTHON_VERSION_MISMATCH" in said:
-        return WorkerPythonError(python, sys.executable)
-    return InternalError(said)
+def has_stopped(context: SparkContext) -> bool:
+    """Return whether a context has ended while its JVM may live: by the program, or by the cluster that dropped it."""
+    try:
+        return context._jsc is None or bool(cast("Any", context)._jsc.sc().isStopped())
+    except Exception:  # noqa: BLE001 - py4j raises many types
+        return False
 
 
 def _total_memory() -> int:

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from penstock._engine.storage.scratch import temporary_directory
+from penstock._engine.storage.scratch import MODULES, ScratchDirectory
 from penstock.common.process import at_exit
 from penstock.errors import LocalDirectoryError
 
@@ -155,12 +155,14 @@ def _digest(content: bytes) -> str:
 def process_folder() -> Path:
     """Return a folder that lives as long as this process, from which executors fetch files at their first use.
 
+    An executor may come after weeks, so the folder is locked: cleaners of temporary directories pass over it.
+
     Raises:
         LocalDirectoryError: There is no temporary directory in which others cannot exchange it.
     """
-    folder = tempfile.mkdtemp(prefix="penstock-modules-", dir=temporary_directory())
-    at_exit(shutil.rmtree, folder, ignore_errors=True)
-    return Path(folder)
+    folder = ScratchDirectory(MODULES)
+    at_exit(folder.remove)
+    return folder.path
 
 
 def zipped(modules: Mapping[str, Path]) -> bytes | None:

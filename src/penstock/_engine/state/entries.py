@@ -80,21 +80,6 @@ def locate_owner(pane_id: int, owner: Owner, max_parallelism: int) -> bytes:
     return PREFIX.pack(pane_id, key_group(owner[0], max_parallelism)) + owner_encoded(*owner)
 
 
-def ranges_under(prefix: bytes, first: int, last: int) -> list[tuple[bytes, bytes]]:
-    """Return the first and the last stored key of each range of sub-keys that are numbers from first to last.
-
-    The bytes of negative numbers stand behind those of the others.
-
-    Args:
-        prefix: Of the key and the namespace, see `locate_owner`.
-        first: The least number.
-        last: The greatest number.
-    """
-    first, last = max(first, -(1 << 63)), min(last, (1 << 63) - 1)
-    parts = [(first, last)] if (first < 0) == (last < 0) else [(first, -1), (0, last)]
-    return [(prefix + _SUB_INT(_INT_TAG, low), prefix + _SUB_INT(_INT_TAG, high)) for low, high in parts]
-
-
 def value_of(raw: bytes, *, is_wide: bool) -> tuple[Any, Any, int | None]:
     """Return the value of a row, its original key (None for a narrow row), and its stamp."""
     stamp = None

@@ -60,7 +60,8 @@ class EpochLayer:
 
     def __init__(self, directory: Path, max_parallelism: int) -> None:
         for left in directory.glob("epoch-*"):  # of processes that were killed
-            if not is_in_use(left):
+            # Another attempt at the subtask may just have made one, and not opened it yet.
+            if (left / "lock.mdb").exists() and not is_in_use(left):
                 shutil.rmtree(left, ignore_errors=True)
         path = directory / f"epoch-{uuid4().hex[:16]}"
         try:

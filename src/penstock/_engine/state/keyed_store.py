@@ -317,13 +317,6 @@ class KeyedStore(MemoryStore):
         with self._moved():
             yield from cast("LocalVersion", self._local).scan_under(pane.stored, owner, known)
 
-    def scan_between(
-        self, pane: Pane, owner: Owner, bounds: tuple[int, int], known: Container[Address]
-    ) -> Iterator[Row]:
-        """Iterate a pane's rows of one key with numbers within bounds as sub-keys in the local version, in parts."""
-        with self._moved():
-            yield from cast("LocalVersion", self._local).scan_between(pane.stored, owner, bounds, known)
-
     def owners(self, pane: Pane) -> Iterator[Owner]:
         """Iterate the keys and namespaces that have rows of a pane in the local version, in parts."""
         with self._moved():

@@ -43,8 +43,9 @@ def steps(lineage: Lineage, key_groups: range) -> list[LineageStep]:
 def _root_position(root: Lineage, own: tuple[int, int]) -> Position:
     if not root:
         return ORIGIN
-    if len(root) == 1 and root[0].key_groups == own:
+    # The files of one snapshot count as one.
+    names = list(dict.fromkeys((part.checkpoint_id, part.token, part.kind, part.key_groups) for part in root))
+    if len(names) == 1 and root[0].key_groups == own:
         return root[0].checkpoint_id, root[0].token
-    names = [(handle.checkpoint_id, handle.token, handle.kind, handle.key_groups) for handle in root]
     digest = blake2b(msgspec.msgpack.encode(names), digest_size=7)  # fits the 64 bits that MessagePack has
     return max(handle.checkpoint_id for handle in root), int.from_bytes(digest.digest(), "big")

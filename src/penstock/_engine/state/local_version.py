@@ -31,12 +31,11 @@ from penstock._engine.state.entries import (
     locate_owner,
     owner_bytes,
     owner_of,
-    ranges_under,
     stamp_of,
     value_of,
 )
 from penstock._engine.state.moves import DeletedRange, PaneMeta, Part, Progress, VersionMeta, parts_of_rows
-from penstock._engine.state.readings import LayeredReading, pairs_under, pairs_within
+from penstock._engine.state.readings import LayeredReading, pairs_under
 from penstock._engine.state.rows import TIMERS, Namespace, key_at
 from penstock._engine.state.table import ABSENT, MISSING, Pane
 from penstock._engine.state.timer_rows import original_in, timer_name, timer_row, timers_behind, timers_by_group
@@ -161,21 +160,6 @@ class LocalVersion:
             found = list(islice(pairs_under(self._reading(), prefix, start), _SCAN))
             start = found[-1][0] + b"\0" if len(found) == _SCAN else None
             for key, raw in found:
-                row = reader.row(key[6:], raw, known)
-                if row is not None:
-                    yield row
-
-    def scan_between(
-        self, pane_id: int, owner: Owner, bounds: tuple[int, int], known: Container[Address]
-    ) -> Iterator[Row]:
-        """Iterate a pane's rows of one key whose sub-keys are numbers within bounds; no transaction stays open.
-
-        Raises:
-            VersionMovedError: The version moved to where the caller is not.
-        """
-        reader = RowReader()
-        for start, stop in ranges_under(locate_owner(pane_id, owner, self._max_parallelism), *bounds):
-            for key, raw in pairs_within(self._reading(), start, stop):
                 row = reader.row(key[6:], raw, known)
                 if row is not None:
                     yield row

@@ -8,8 +8,8 @@ epoch ended without one of these, memory holds changes that were never committed
 
 from __future__ import annotations
 
-from io import BytesIO
-from typing import TYPE_CHECKING, Any, Literal, cast
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from zlib import crc32
 
 from penstock._engine.protocol.key_frames import may_lack_names
@@ -34,7 +34,11 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.keys import NormalKey
     from penstock._engine.protocol.state_handle import Lineage
     from penstock._engine.state.rows import Address, Composite, Owner, Row
+    from penstock._engine.state.state_file import ChunkInfo
     from penstock._engine.state.trust import AllowedClasses
+
+#: A snapshot goes on in another file behind this size.
+SNAPSHOT_FILE_BYTES: Final = 32 << 20
 
 
 class MemoryStore:
@@ -67,7 +71,7 @@ class MemoryStore:
         #: True from `catch_up` to `delta` or `snapshot`.
         self._running = False
         #: The file of the running epoch's changes, which has those that have left memory.
-        self._changes = StateFileWriter(), BytesIO()
+        self._changes = StateFileWriter()
         #: The estimated memory of an entry, learned from files.
         self._entry_bytes = 200
 
@@ -166,7 +170,7 @@ class MemoryStore:
         self._caught_up(places)
         for table in self._tables.values():
             table.life.settle()
-        self._changes = StateFileWriter(), BytesIO()
+        self._changes = StateFileWriter()
         self._running = True
 
     def _start_over(self, way: list[LineageStep], places: dict[Position, int]) -> int:
@@ -260,32 +264,35 @@ class MemoryStore:
         """
         self.remove_expired()
         self._write_changes()
-        writer, file = self._changes
+        writer = self._changes
         self._end_epoch()
         if not writer.has_chunks:
             return None
         self._arrived_at((checkpoint_id, token))
         self._learn_entry_size(writer.raw_size, writer.entries)
-        file.write(writer.finish())
-        return file.getvalue()
+        return writer.finish()
 
     def _write_changes(self) -> None:
         """Add what changed to the file of the running epoch; the changes in memory are left as they are."""
-        writer, file = self._changes
-        chunker = Chunker(self._key_groups, self._max_parallelism, writer)
+        chunker = Chunker(self._key_groups, self._max_parallelism, self._changes)
         for table in self._tables.values():
             if table.life.since_is_unsaved:
-                file.write(writer.add(chunker.life_changes(table)))
+                self._changes.add(chunker.life_changes(table))
                 table.life.since_is_unsaved = False
         for pane in self._panes():
-            file.writelines(map(writer.add, chunker.pane_changes(pane)))
+            for chunk in chunker.pane_changes(pane):
+                self._changes.add(chunk)
         for timers in self._timers.values():
-            file.writelines(map(writer.add, chunker.timer_changes(timers)))
+            for chunk in chunker.timer_changes(timers):
+                self._changes.add(chunk)
 
     def snapshot(self, checkpoint_id: int, token: int) -> Iterator[bytes]:
-        """Iterate the pieces of a state file with the whole state, including the running epoch's changes.
+        """Iterate the files that have the whole state together, including the running epoch's changes.
 
-        Called in place of `delta`, it ends the epoch with its last piece. Called after `delta`, it writes the same
+        None is much larger than `SNAPSHOT_FILE_BYTES`, so that neither their writer nor a reader holds the whole state,
+        and a subtask of a rescaled job reads what it needs. Rows are in the order of their key groups.
+
+        Called in place of `delta`, it ends the epoch with its last file. Called after `delta`, it writes the same
         state again, and `catch_up` accepts both positions.
 
         Args:
@@ -298,10 +305,12 @@ class MemoryStore:
         self.remove_expired(whole=True)
         writer = StateFileWriter()
         chunker = Chunker(self._key_groups, self._max_parallelism, writer)
-        for pane in self._panes():
-            yield from map(writer.add, chunker.pane_entries(pane, self.scan_groups))
-        for timers in self._timers.values():
-            yield from map(writer.add, chunker.timer_entries(timers, self.timers_by_group))
+        panes = (chunker.pane_entries(pane, self.scan_groups) for pane in self._panes())
+        timers = (chunker.timer_entries(domain, self.timers_by_group) for domain in self._timers.values())
+        for chunk in chain.from_iterable(chain(panes, timers)):
+            if writer.size >= SNAPSHOT_FILE_BYTES:
+                yield writer.finish()
+            writer.add(chunk)
         names = [] if self._has_changes() else self._names
         self._end_epoch()
         self._arrived_at((checkpoint_id, token))
@@ -321,6 +330,7 @@ class MemoryStore:
             token: The attempt given to it.
             path: Where the file lies, relative to the checkpoint storage; None to keep it in the handle.
         """
+        index = read_index(data, path or "inline state")
         return StateHandle(
             checkpoint_id=checkpoint_id,
             token=token,
@@ -328,14 +338,15 @@ class MemoryStore:
             path=path,
             inline=data if path is None else None,
             size=len(data),
-            entries=sum(info.entries for info in read_index(data, path or "inline state")),
+            entries=sum(info.entries for info in index),
             checksum=crc32(data),
             key_groups=self._range(),
             digest=None if path is None else file_digest(data),
+            groups_within=_groups_within(index),
         )
 
     def _has_changes(self) -> bool:
-        if self._running and self._changes[0].has_chunks:
+        if self._running and self._changes.has_chunks:
             return True
         if any(table.life.since_is_unsaved for table in self._tables.values()):
             return True
@@ -361,7 +372,7 @@ class MemoryStore:
             table.prune()
         for timers in self._timers.values():
             timers.end_epoch()
-        self._changes = StateFileWriter(), BytesIO()
+        self._changes = StateFileWriter()
         self._running = False
 
     def _learn_entry_size(self, raw_size: int, entries: int) -> None:
@@ -405,12 +416,6 @@ class MemoryStore:
         """Iterate (key group, row) of the stored timers that are not in memory, by ascending key group."""
         return iter(())
 
-    def scan_between(
-        self, pane: Pane, owner: Owner, bounds: tuple[int, int], known: Container[Address]
-    ) -> Iterator[Row]:
-        """Iterate the stored rows of a key whose sub-keys are within bounds, except for known addresses."""
-        return iter(())
-
     def owners(self, pane: Pane) -> Iterator[Owner]:
         """Iterate the keys and namespaces that have stored rows in a pane."""
         return iter(())
@@ -421,6 +426,13 @@ class MemoryStore:
 
     def _range(self) -> tuple[int, int]:
         return self._key_groups.start, self._key_groups.stop - 1
+
+
+def _groups_within(index: list[ChunkInfo]) -> tuple[int, int] | None:
+    """Return the first and last key group of which a file has something, None for an empty file."""
+    if not index:
+        return None
+    return min(info.key_groups[0] for info in index), max(info.key_groups[1] for info in index)
 
 
 def _absorb_rows(pane: Pane, chunk: Chunk) -> None:

@@ -54,17 +54,6 @@ def pairs_under(reading: Reading, prefix: bytes, start: bytes = b"") -> Iterator
     return takewhile(lambda pair: pair[0].startswith(prefix), cast("Iterator[tuple[bytes, bytes]]", iter(cursor)))
 
 
-def pairs_within(reading: Reading, start: bytes, stop: bytes) -> list[tuple[bytes, bytes]]:
-    """Return the stored pairs from a key to another one, both included."""
-    if type(reading) is LayeredReading:
-        above, below = pairs_within(reading.above, start, stop), pairs_within(reading.below, start, stop)
-        return list(_joined(iter(above), iter(below)))
-    cursor = cast("lmdb.Transaction", reading).cursor()
-    if not cursor.set_range(start):
-        return []
-    return list(takewhile(lambda pair: pair[0] <= stop, cast("Iterator[tuple[bytes, bytes]]", iter(cursor))))
-
-
 def first_key(reading: Reading, start: bytes) -> bytes:
     """Return the first stored key from another one on, perhaps that of a deleted pair; b"" for none."""
     if type(reading) is LayeredReading:

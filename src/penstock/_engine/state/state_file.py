@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 from functools import cache
+from io import BytesIO
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
@@ -53,6 +54,7 @@ _NOT_DECODED: Final = (msgspec.MsgspecError, ValueError, TypeError, KeyError, In
 #: The size that a chunk should have before compression.
 _CHUNK_BYTES: Final = 1 << 20
 _MOST_KEY_GROUPS: Final = 1 << 15
+_FIRST_ENTRIES: Final = 1 << 10
 _MAX_ENTRIES: Final = 1 << 16
 
 
@@ -76,31 +78,37 @@ class ChunkInfo(msgspec.Struct, array_like=True, frozen=True):
 
 
 class StateFileWriter:
-    """Writes one file, piece by piece."""
+    """Writes files, one after the other."""
 
     def __init__(self) -> None:
+        self._file = BytesIO()
         self._index: list[ChunkInfo] = []
-        self._offset = 0
+        #: What all files have together.
         self.entries = 0
         self.raw_size = 0
         #: How many entries the next chunk should have.
-        self.batch = 1 << 10
+        self.batch = _FIRST_ENTRIES
 
     @property
     def has_chunks(self) -> bool:
-        """Whether a chunk was added."""
+        """Whether a chunk was added to the file."""
         return bool(self._index)
 
-    def add(self, chunk: Chunk) -> bytes:
-        """Return the next piece of the file.
+    @property
+    def size(self) -> int:
+        """The bytes of the chunks in the file."""
+        return self._file.tell()
+
+    def add(self, chunk: Chunk) -> None:
+        """Add a chunk to the file.
 
         Raises:
             UnpicklableStateError: A value can be pickled neither by pickle nor by cloudpickle.
         """
         raw = pack(chunk)
         packed: bytes = _codec().compress(raw, asbytes=True) if raw else b""
-        head = b"" if self._index else _MAGIC
-        start = self._offset + len(head)
+        if not self._index:
+            self._file.write(_MAGIC)
         self._index.append(
             ChunkInfo(
                 op=chunk.op,
@@ -109,7 +117,7 @@ class StateFileWriter:
                 keep_keys=chunk.keep_keys,
                 namespace=chunk.namespace,
                 key_groups=chunk.key_groups,
-                offset=start,
+                offset=self._file.tell(),
                 size=len(packed),
                 raw_size=len(raw),
                 entries=len(chunk.keys),
@@ -119,18 +127,21 @@ class StateFileWriter:
                 since=chunk.since,
             )
         )
-        self._offset = start + len(packed)
+        self._file.write(packed)
         self.entries += len(chunk.keys)
         self.raw_size += len(raw)
         if chunk.op is ChunkOperation.PUT and chunk.keys:
             self.batch = max(1, min(_MAX_ENTRIES, len(chunk.keys) * _CHUNK_BYTES // len(raw)))
-        return head + packed
 
     def finish(self) -> bytes:
-        """Return the last piece."""
+        """Return the file, and begin the next one."""
         index = msgspec.msgpack.encode(self._index)
-        head = b"" if self._index else _MAGIC
-        return head + index + _TRAILER.pack(len(index), crc32(index), _MAGIC)
+        if not self._index:
+            self._file.write(_MAGIC)
+        self._file.write(index)
+        self._file.write(_TRAILER.pack(len(index), crc32(index), _MAGIC))
+        file, self._file, self._index = self._file, BytesIO(), []
+        return file.getvalue()
 
 
 def read_state_file(

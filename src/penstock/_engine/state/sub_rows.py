@@ -7,10 +7,8 @@ are: its stored rows are void from then on, and only rows that are written later
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
 from heapq import merge
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from penstock._engine.state.rows import owner_at
 
@@ -20,22 +18,17 @@ if TYPE_CHECKING:
     from penstock._engine.state.rows import Address, Composite, Owner, Row
     from penstock._engine.state.table import CommittedVersion, Pane
 
-#: So many rows of a key are looked at one by one; for more of them an order of their sub-keys is kept.
-_FEW: Final = 16
-
 
 class SubRows:
     """The rows of one pane, key by key."""
 
-    __slots__ = ("_base", "_ordered", "_pane", "_under", "cleared")
+    __slots__ = ("_base", "_pane", "_under", "cleared")
 
     def __init__(self, pane: Pane, base: CommittedVersion) -> None:
         self._pane = pane
         self._base = base
         #: A key with one row, the usual case, has the row itself in place of a set: half the memory.
         self._under: dict[Owner, Composite | set[Composite]] = {}
-        #: The sub-keys in memory of keys that were asked for a range, in order.
-        self._ordered: dict[Owner, list[int]] = {}
         #: Keys whose stored rows are void, and whether the running epoch cleared them.
         self.cleared: dict[Owner, bool] = {}
         self.index(pane.hot)
@@ -50,12 +43,6 @@ class SubRows:
             found.add(address)  # pyright: ignore[reportUnknownMemberType]
         elif found != address:
             self._under[owner] = {found, address}  # pyright: ignore[reportUnknownArgumentType]
-        if self._ordered and (ordered := self._ordered.get(owner)) is not None:
-            sub: Any = address[2]
-            if not ordered or sub > ordered[-1]:  # the usual case
-                ordered.append(sub)
-            elif ordered[bisect_left(ordered, sub)] != sub:
-                insort(ordered, sub)
 
     def take_out(self, address: Composite) -> None:
         """Remove a row that is in memory no more from the index."""
@@ -67,49 +54,6 @@ class SubRows:
                 del self._under[owner]
         elif found == address:
             del self._under[owner]
-        if self._ordered and (ordered := self._ordered.get(owner)) is not None:
-            sub: Any = address[2]
-            at = bisect_left(ordered, sub)
-            if at < len(ordered) and ordered[at] == sub:
-                del ordered[at]
-            if not ordered:
-                del self._ordered[owner]
-
-    def between(self, owner: Owner, first: int, last: int) -> list[tuple[int, Any]]:
-        """Return sub-key and value of the present rows of a key with numbers from first to last as sub-keys, in order.
-
-        What is stored and not in memory is read for this range alone. A value that a caller changes has to be written.
-        """
-        pane = self._pane
-        known: Any = self._under.get(owner)  # without casts below, which would be calls
-        is_below = pane.stored != 0 and not pane.whole and owner not in self.cleared
-        near: Collection[Any]
-        if known is None:
-            if not is_below:
-                return []
-            near = ()
-        elif type(known) is not set:
-            near = (known,) if first <= known[2] <= last else ()
-        elif len(known) <= _FEW:  # pyright: ignore[reportUnknownArgumentType]
-            near = [address for address in known if first <= address[2] <= last]  # pyright: ignore[reportUnknownVariableType]
-        else:
-            near = self._ordered_within(owner, known, first, last)  # pyright: ignore[reportUnknownArgumentType]
-        found = pane.numbered(near)
-        if is_below:
-            rows: Iterator[Any] = self._base.scan_between(pane, owner, (first, last), set(near))
-            found += [(row[0][2], row[1]) for row in rows]
-        if len(found) > 1:
-            found.sort(key=itemgetter(0))
-        return found
-
-    def _ordered_within(self, owner: Owner, known: set[Composite], first: int, last: int) -> list[Composite]:
-        """Return the addresses in memory of a key with many rows whose sub-keys are from first to last."""
-        key, namespace = owner
-        ordered = self._ordered.get(owner)
-        if ordered is None:
-            ordered = self._ordered[owner] = sorted(cast("int", address[2]) for address in known)
-        subs = ordered[bisect_left(ordered, first) : bisect_right(ordered, last)]
-        return [(key, namespace, sub) for sub in subs]
 
     def in_memory(self, owner: Owner) -> Collection[Composite]:
         """Return the addresses in memory of a key and namespace, also of deleted rows; not to be kept."""
@@ -121,7 +65,6 @@ class SubRows:
     def index(self, addresses: Iterable[Address]) -> None:
         """Build the index from the rows in memory."""
         self._under.clear()
-        self._ordered.clear()
         for address in addresses:
             if type(address) is tuple:
                 self.note(address)
@@ -176,7 +119,6 @@ class SubRows:
         if pane.stored or owner in self.cleared or not unsaved or any(address in pane.pending for address in rows):
             self.cleared[owner] = unsaved
         self._under.pop(owner, None)
-        self._ordered.pop(owner, None)
         for address in rows:
             del pane.hot[address]
             pane.dirty.discard(address)
@@ -192,7 +134,6 @@ class SubRows:
     def forget(self) -> None:
         """Forget all rows and marks."""
         self._under.clear()
-        self._ordered.clear()
         self.cleared.clear()
 
     def _known(self, owner: Owner) -> list[Composite]:

@@ -80,12 +80,6 @@ class CommittedVersion(Protocol):
         """Iterate the stored rows of one key and namespace; writes meanwhile do not change the result."""
         ...
 
-    def scan_between(
-        self, pane: Pane, owner: Owner, bounds: tuple[int, int], known: Container[Address]
-    ) -> Iterator[Row]:
-        """Iterate the stored rows of a key whose sub-keys are numbers within bounds, both included."""
-        ...
-
     def owners(self, pane: Pane) -> Iterator[Owner]:
         """Iterate the keys and namespaces that have stored rows; writes meanwhile do not change the result."""
         ...
@@ -198,11 +192,6 @@ class Pane:
             return [(address, value, None, None) for address, value in pairs if value is not ABSENT]
         original, stamp = self.originals.get, self.stamps.get
         return [(address, value, original(address), stamp(address)) for address, value in pairs if value is not ABSENT]
-
-    def numbered(self, addresses: Collection[Any]) -> list[tuple[int, Any]]:
-        """Return sub-key and value of the present rows among some in memory whose sub-keys are numbers."""
-        hot = self.hot
-        return [(address[2], value) for address in addresses if (value := hot[address]) is not ABSENT]
 
     def full_rows(self) -> Iterator[FullRow]:
         """Iterate all present rows with the user's keys and sub-keys; meanwhile rows may be written."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def find_versions(directory: Path, key_groups: range, max_parallelism: int) -> list[LocalVersion]:
     """Return the versions in a subtask's directory that hold a committed state of these key groups."""
     versions: list[LocalVersion] = []
-    for path in directory.glob("version-*"):
+    for path in _opened(directory):
         try:
             version = LocalVersion(open_environment(path), key_groups, max_parallelism)
         except (lmdb.Error, OSError, msgspec.MsgspecError):
@@ -39,7 +39,7 @@ def new_version(directory: Path, key_groups: range, max_parallelism: int) -> Loc
     Raises:
         LocalStateError: The disk refuses the write.
     """
-    old = sorted(directory.glob("version-*"), key=_last_use)
+    old = sorted(_opened(directory), key=_last_use)
     for path in old[:-1]:
         shutil.rmtree(path, ignore_errors=True)
     path = directory / f"version-{uuid4().hex[:16]}"
@@ -49,6 +49,11 @@ def new_version(directory: Path, key_groups: range, max_parallelism: int) -> Loc
     except (lmdb.Error, OSError) as error:
         raise not_usable(directory, error) from error
     return LocalVersion(environment, key_groups, max_parallelism)
+
+
+def _opened(directory: Path) -> list[Path]:
+    """Return the versions there; another attempt at the subtask may just have made one, and not opened it yet."""
+    return [path for path in directory.glob("version-*") if (path / "data.mdb").exists()]
 
 
 def _last_use(path: Path) -> float:

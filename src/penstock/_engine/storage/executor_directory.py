@@ -56,5 +56,39 @@ def executors_of_host() -> Iterator[Path]:
         yield from directory.glob(_OF_STANDALONE)
 
 
+def executor_process() -> str | None:
+    """Return a name of the executor that this Python worker belongs to; None in other processes.
+
+    No other process of this host and this namespace of processes has or had the same, see `is_alive`.
+    """
+    daemon = os.getppid()
+    if b"pyspark.daemon" not in _read(f"/proc/{daemon}/cmdline"):
+        return None
+    status = _status(daemon)
+    return _name(int(status[1])) if status else None
+
+
+def is_alive(executor: str) -> bool:
+    """Tell whether the process with a name of `executor_process` lives."""
+    return _name(int(executor.partition("-")[0])) == executor
+
+
+def _name(pid: int) -> str | None:
+    status = _status(pid)
+    return f"{pid}-{status[19].decode()}" if status else None  # ids are used again, but not with the same start
+
+
+def _status(pid: int) -> list[bytes]:
+    """Return what the system says about a process, from its state on; nothing about one that is gone."""
+    return _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+
+
+def _read(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError:
+        return b""
+
+
 def _paths(texts: list[str]) -> list[Path]:
     return [Path(text) for text in texts if text]

@@ -4,7 +4,7 @@ Each process derives the place from its own user, and from the directory that a 
 its temporary directory; all of them may differ from the driver's. Each run has a directory of its own, because two jobs
 may have the same id, and tasks of a replaced driver may still run. The directory is a cache of checkpoints. The driver
 and each worker with keyed state on the host hold it by a lock; the last process of a run that has ended removes it. The
-directory of killed processes is removed by the next run.
+directory of killed processes is removed by the next run, once their executor is gone, too: Spark ends idle workers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from penstock._engine.storage.executor_directory import executor_directories, of_other_applications
+from penstock._engine.storage.executor_directory import (
+    executor_directories,
+    executor_process,
+    is_alive,
+    of_other_applications,
+)
 from penstock._engine.storage.ownership import levels_of_user, user_path, why_exposed, why_not_own
 from penstock._engine.storage.scratch import DirectoryLock, is_dead, remove_dead, remove_tree
 from penstock.errors import LocalStateError
@@ -26,6 +31,8 @@ from penstock.errors import LocalStateError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+#: Names of files that name an executor begin so.
+_EXECUTOR: Final = "executor-"
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _NAMESPACE: Final = Path("/proc/self/ns/pid")
 #: File systems that lack the locks and shared mappings that LMDB needs.
@@ -82,9 +89,16 @@ class LocalStateDirectory:
             self._let_go = weakref.finalize(self, self._lock.close)
             _sweep(path.parent)
             if self._executors_own is not None:
+                self._note_executor(path)
                 for other in of_other_applications(self._executors_own):
                     _sweep(user_path(other) / "state")
         return private_directory(path / _boot())
+
+    def _note_executor(self, path: Path) -> None:
+        """Note the executor, whose workers Spark ends after a minute without tasks: the run may go on after it."""
+        if (executor := executor_process()) is not None:
+            with contextlib.suppress(OSError):
+                (private_directory(path / _boot()) / f"{_EXECUTOR}{executor}").touch()
 
     def leave(self) -> None:
         """Let go of the directory of a run that has ended; the last process that leaves it deletes it."""
@@ -144,8 +158,19 @@ def _sweep(parent: Path) -> None:
     """Delete the directories of runs that no process of this host holds."""
     with contextlib.suppress(OSError):
         for other in parent.iterdir() if why_not_own(parent) is None else ():
-            if why_not_own(other) is None and is_dead(other) and not _may_be_of_another_kernel(other):
+            if why_not_own(other) is None and is_dead(other) and not _is_of_others(other):
                 remove_dead(other)
+
+
+def _is_of_others(run: Path) -> bool:
+    """Return whether a directory that no process of this host holds belongs to others all the same."""
+    return has_living_executor(run) or _may_be_of_another_kernel(run)
+
+
+def has_living_executor(run: Path) -> bool:
+    """Tell whether an executor of this host that had workers with a directory lives."""
+    executors = (note.name.removeprefix(_EXECUTOR) for note in (run / _boot()).glob(f"{_EXECUTOR}*"))
+    return any(map(is_alive, executors))
 
 
 def _may_be_of_another_kernel(run: Path) -> bool:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: The lock file in a directory.
 LOCK: Final = "lock"
+#: The prefix of directories with what a process ships to executors.
+MODULES: Final = "penstock-modules-"
 
 
 def temporary_directory() -> Path:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from penstock._engine.coordinator.checkpoints.retention import ORPHAN_AGE_MS, CheckpointRetention, Garbage
+from penstock._engine.coordinator.checkpoints.retention import ORPHAN_AGE_MS, SWEEP_MS, CheckpointRetention, Garbage
 from penstock._engine.protocol.metadata import (
     ChainEntry,
     ChainEntryKind,
@@ -58,7 +58,7 @@ def test_orphans_are_looked_for_at_the_start_and_a_while_later() -> None:
     assert retention.sweep_due(1_000)
     assert not retention.sweep_due(2_000)
     assert retention.sweep_due(1_000 + ORPHAN_AGE_MS)
-    assert not retention.sweep_due(10**9)
+    assert not retention.sweep_due(ORPHAN_AGE_MS + SWEEP_MS)
 
 
 def test_orphans_are_looked_for_a_while_after_an_epoch_was_given_up() -> None:
@@ -68,7 +68,23 @@ def test_orphans_are_looked_for_a_while_after_an_epoch_was_given_up() -> None:
         retention.orphans_possible(at)
     assert not retention.sweep_due(100_000 + ORPHAN_AGE_MS - 1)
     assert retention.sweep_due(100_099 + ORPHAN_AGE_MS)
-    assert not retention.sweep_due(10**9)
+    assert not retention.sweep_due(ORPHAN_AGE_MS + SWEEP_MS - 1)
+
+
+def test_orphans_of_attempts_that_nobody_gave_up_are_looked_for_each_hour() -> None:
+    """A speculative copy that lost, and a task on a host that was cut off, leave files while all epochs count."""
+    retention = CheckpointRetention(1, 0)
+    sweeps = [at for at in range(0, 4 * SWEEP_MS, 10_000) if retention.sweep_due(at)]
+    assert sweeps == [0, ORPHAN_AGE_MS, *(ORPHAN_AGE_MS + hour * SWEEP_MS for hour in (1, 2, 3))]
+
+
+def test_an_epoch_that_was_given_up_is_swept_soon_though_the_hourly_sweep_is_due_later() -> None:
+    retention = CheckpointRetention(1, 0)
+    assert retention.sweep_due(ORPHAN_AGE_MS)
+    retention.orphans_possible(100_000)
+    retention.orphans_possible(150_000)
+    sweeps = [at for at in range(100_000, SWEEP_MS + 200_000, 10_000) if retention.sweep_due(at)]
+    assert sweeps == [160_000, 210_000, ORPHAN_AGE_MS + SWEEP_MS]
 
 
 def test_claimed_checkpoint_goes_when_as_many_newer_ones_are_there_as_are_retained() -> None:

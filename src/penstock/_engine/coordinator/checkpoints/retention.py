@@ -5,6 +5,7 @@ Takeover and terminal entries are never deleted: an older driver that wakes up m
 
 from __future__ import annotations
 
+import bisect
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 #: An abandoned attempt may write for some more seconds; its files are removed after this time.
 ORPHAN_AGE_MS: Final = 60_000
+#: Spark runs tasks twice without an abandoned attempt, and hosts that were cut off write late; so a sweep comes in any
+#: case after this time.
+SWEEP_MS: Final = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,7 @@ class CheckpointRetention:
         self._kept = [RetainedCheckpoint(None, frozenset(), path) for path in claimed]
         #: Checkpoints that are being copied, or whose output is being delivered.
         self._pinned: list[RetainedCheckpoint] = []
-        #: The times of the next sweeps for orphans, rising.
+        #: The times of the next sweeps for orphans, rising; there is always one.
         self._sweeps_ms = deque([passed_ms, passed_ms + ORPHAN_AGE_MS])
 
     @property
@@ -112,14 +116,17 @@ class CheckpointRetention:
 
     def orphans_possible(self, passed_ms: int) -> None:
         """Note an abandoned attempt, which may have left files and may still write some."""
-        if not self._sweeps_ms or self._sweeps_ms[-1] < passed_ms + ORPHAN_AGE_MS // 2:
-            self._sweeps_ms.append(passed_ms + ORPHAN_AGE_MS)
+        soon = passed_ms + ORPHAN_AGE_MS
+        if not any(soon - ORPHAN_AGE_MS // 2 <= sweep_ms <= soon for sweep_ms in self._sweeps_ms):
+            bisect.insort(self._sweeps_ms, soon)
 
     def sweep_due(self, passed_ms: int) -> bool:
         """Tell whether a sweep for orphans is due, and count it as done."""
-        due = bool(self._sweeps_ms) and passed_ms >= self._sweeps_ms[0]
+        due = passed_ms >= self._sweeps_ms[0]
         while self._sweeps_ms and passed_ms >= self._sweeps_ms[0]:
             self._sweeps_ms.popleft()
+        if not self._sweeps_ms:
+            self._sweeps_ms.append(passed_ms + SWEEP_MS)
         return due
 
 

@@ -203,10 +203,8 @@ def _advance_operator(
     return OperatorSubtaskState(lineage, part.state, ack.finished, drained, operator_state)
 
 
-def _extend(lineage: Lineage, handle: StateHandle | None) -> Lineage:
-    if handle is None:
-        return lineage
-    return (handle,) if handle.kind == "snapshot" else (*lineage, handle)
+def _extend(lineage: Lineage, written: tuple[StateHandle, ...]) -> Lineage:
+    return written if written and written[0].kind == "snapshot" else (*lineage, *written)
 
 
 def needs_snapshot(lineage: Lineage) -> bool:

@@ -49,6 +49,7 @@ class JobMonitor:
         configuration: Its configuration, for users.
         failures_kept: The number of last failures that are kept.
         full_path: Turns a path below the checkpoint directory into one for users; None if that directory is temporary.
+        lost_executors: Returns the executors that Spark has lost since the last call; True for the last call.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class JobMonitor:
         configuration: Mapping[str, str],
         failures_kept: int,
         full_path: Callable[[str], str] | None,
-        lost_executors: Callable[[], Sequence[Exception]] = tuple,
+        lost_executors: Callable[[bool], Sequence[Exception]] = lambda _: (),
     ) -> None:
         self._coordinator = coordinator
         self._clock = clock
@@ -130,7 +131,7 @@ class JobMonitor:
         pending = self._pending_commits()
         if pending != self.view.pending_commits:
             self._show(pending_commits=pending)
-        self._note(self._lost_executors())
+        self._note(self._lost_executors(False))
 
     def _note(self, losses: Iterable[Exception]) -> None:
         """Keep what Spark lost and ran again by itself."""
@@ -176,6 +177,7 @@ class JobMonitor:
 
     def ended(self, status: JobStatus, error: Exception | None) -> None:
         """Show the final status and the error for the program."""
+        self._note(self._lost_executors(True))
         now = self._clock()
         self._checkpoints.job_ended(f"the job is {status.name}", now)
         self._show_accumulators(self._coordinator.accumulators)
@@ -258,6 +260,7 @@ class JobMonitor:
             ]
             for vertex, subtasks in enumerate(self.view.subtasks)
         ]
+        returns = self.view.stage is None  # subtasks of stages have no state to return to
         for ack in acks:
             vertex, index = ack.vertex, ack.subtask
             before = rows[vertex][index]
@@ -277,8 +280,8 @@ class JobMonitor:
                 finished=ack.finished,
                 finished_at=now if ack.finished else None,
                 host=ack.host,
-                returns=before.returns + (ack.host == before.host),
-                moves=before.moves + (before.host not in ("", ack.host)),
+                returns=before.returns + (returns and ack.host == before.host),
+                moves=before.moves + (returns and before.host not in ("", ack.host)),
                 restored_bytes=before.restored_bytes + ack.restored_bytes,
                 metrics={uid: part.metrics for uid, part in ack.operators.items() if part.metrics},
             )
