@@ -203,3 +203,10 @@ def test_the_keys_of_the_job_reach_the_library() -> None:
         "aws_secret_access_key": "b",
         "aws_allow_http": "true",
     }
+
+
+def test_partitions_of_bytes_are_refused_as_the_library_gives_others_than_were_written(tmp_path: Path) -> None:
+    rows = ids(1, 2, part=[b"a", b"\xff"])
+    write_deltalake(str(tmp_path), rows, partition_by=["part"])
+    with pytest.raises(UnsupportedTableError, match="it is partitioned by part, and the library gives bytes"):
+        DeltaSource(str(tmp_path)).create_enumerator(TestEnumeratorContext())

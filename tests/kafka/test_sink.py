@@ -9,11 +9,18 @@ from confluent_kafka import Producer
 from tests.kafka.job import sink_into
 
 from penstock._connectors.kafka import committer as committing
+from penstock._connectors.kafka import producing
 from penstock._connectors.kafka import writer as writing
 from penstock._connectors.kafka.committer import committer_name
 from penstock.common import SimpleStringSchema
 from penstock.datastream.connectors.kafka import DeliveryGuarantee, KafkaRecordSerializationSchema, KafkaSink
-from penstock.errors import KafkaRecordError, KafkaTopicError, KafkaTransactionError, LostCommittableError
+from penstock.errors import (
+    KafkaConnectorError,
+    KafkaRecordError,
+    KafkaTopicError,
+    KafkaTransactionError,
+    LostCommittableError,
+)
 from penstock.testing.connector_contexts import TestWriterContext
 from penstock.testing.sink_contract import SinkRun
 
@@ -199,3 +206,24 @@ def test_a_topic_that_does_not_exist_is_named(topics: Topics) -> None:
     with pytest.raises(KafkaTopicError, match="topic nowhere"):
         run.epoch(["a"])
     run.close()
+
+
+def test_a_sink_that_no_broker_has_ever_answered_does_not_wait_as_for_one_that_is_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(producing, "REQUEST_S", 0.0)
+    schema = KafkaRecordSerializationSchema.builder().set_topic("words")
+    sink = (
+        KafkaSink.builder()
+        .set_bootstrap_servers("127.0.0.1:1")
+        .set_delivery_guarantee(DeliveryGuarantee.AT_LEAST_ONCE)
+        .set_record_serializer(schema.set_value_serialization_schema(SimpleStringSchema()).build())
+        .build()
+    )
+    writer = sink.create_writer(TestWriterContext())
+    writer.write_all(["a"], None)
+    with pytest.raises(
+        KafkaConnectorError, match=r"no broker has answered \(.*\); check bootstrap.servers, 127.0.0.1:1, and sec"
+    ):
+        writer.flush(end_of_input=False)
+    writer.close()

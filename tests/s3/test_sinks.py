@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import obstore
 import pytest
 from obstore.exceptions import GenericError
+from pyarrow.fs import S3FileSystem
 from tests.services.proxy import UNAVAILABLE, Proxy
 
 from penstock._connectors.files import opening, stores
 from penstock._connectors.files.object_store import ObjectFileSystem
 from penstock.common.serialization import Encoder
+from penstock.common.types import Row
 from penstock.datastream.connectors.file_system import BucketAssigner, FileSink, FileSource, StreamFormat
+from penstock.datastream.formats.avro import AvroFormat
+from penstock.datastream.formats.csv import CsvReaderFormat, CsvSchema
+from penstock.datastream.formats.parquet import ParquetFormat
 from penstock.testing.sink_contract import SinkRun
 from penstock.testing.source_contract import SourceRun
 
@@ -35,6 +40,42 @@ def _reached(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     stores._opened.cache_clear()
     yield
     stores._opened.cache_clear()
+
+
+CSV = CsvReaderFormat.for_schema(CsvSchema.builder().add_string_column("a").build())
+
+
+@pytest.mark.parametrize(
+    ("file_format", "content", "records"),
+    [
+        (StreamFormat.text_line_format(), b"x\ny\n", ["x", "y"]),
+        (StreamFormat.text_line_format("utf-16"), "x\ny\n".encode("utf-16"), ["x", "y"]),
+        (CSV, b"x\ny\n", [Row(a="x"), Row(a="y")]),
+        (AvroFormat(), None, []),
+        (ParquetFormat(), None, []),
+    ],
+    ids=["lines", "UTF-16", "CSV", "Avro", "Parquet"],
+)
+@pytest.mark.parametrize("path", ["in", "in/*", "in/empty"])
+def test_folders_that_were_made_in_a_store_are_no_files(
+    server: S3Server, bucket: str, *, file_format: Any, content: bytes | None, records: list[Any], path: str
+) -> None:
+    keys = server.variables
+    store = S3FileSystem(
+        access_key=keys["AWS_ACCESS_KEY_ID"],
+        secret_key=keys["AWS_SECRET_ACCESS_KEY"],
+        endpoint_override=keys["AWS_ENDPOINT_URL"],
+        region=keys["AWS_REGION"],
+        scheme="http",
+    )
+    for folder in ("in", "in/sub", "in/empty"):  # as the consoles of stores do, Hadoop and Arrow
+        store.create_dir(f"{bucket}/{folder}")
+    if content is not None:
+        with store.open_output_stream(f"{bucket}/in/sub/a.csv") as file:
+            file.write(content)
+    begin = FileSource.for_bulk_file_format if content is None else FileSource.for_record_stream_format
+    source = begin(file_format, f"s3://{bucket}/{path}").build()
+    assert SourceRun(source).run_to_end() == ([] if path == "in/empty" else records)
 
 
 @pytest.mark.parametrize("segments", [1, 2])

@@ -32,7 +32,6 @@ from penstock.datastream.window import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from pathlib import Path
 
 #: (key, timestamp, number)
 RECORDS = [(number % 3, number * 7 % 50, number) for number in range(300)]
@@ -91,13 +90,6 @@ class ToldOfAll(ProcessAllWindowFunction):
     def process(self, context: Any, elements: Iterable[Any]) -> Iterable[Any]:
         [element] = elements
         yield None, context.window(), element
-
-
-@pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    cluster = Cluster(tmp_path)
-    cluster.patch(monkeypatch)
-    return cluster
 
 
 class Run:

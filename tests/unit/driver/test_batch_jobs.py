@@ -37,14 +37,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    """What runs jobs in place of Spark."""
-    cluster = Cluster(tmp_path)
-    cluster.patch(monkeypatch)
-    return cluster
-
-
 def environment(parallelism: int = 2, **settings: str) -> StreamExecutionEnvironment:
     settings = {"execution.batch.adaptive.auto-parallelism.enabled": "false"} | settings
     configuration = Configuration.from_dict({key.replace("__", "."): value for key, value in settings.items()})

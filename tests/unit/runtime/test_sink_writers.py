@@ -6,7 +6,8 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.kit.epochs import Job
+from tests.kit.cells import cells
+from tests.kit.epochs import EpochFailedError, Job
 from tests.kit.program import Program
 
 from penstock._engine.protocol.versioned import unpack
@@ -15,6 +16,7 @@ from penstock.datastream.connectors.base import (
     Committer,
     CommittingSinkWriter,
     Sink,
+    SinkWriter,
     StatefulSinkWriter,
     SupportsCommitter,
     SupportsWriterState,
@@ -187,3 +189,65 @@ def test_whatever_becomes_of_attempts_each_record_is_numbered_once(program: Prog
     flushed = [epoch for writer in MADE for epoch in writer.epochs]
     assert len(set(flushed)) == len(flushed) > len(tokens), "each attempt has a token of its own"
     assert len(MADE) < len(flushed), "some writers have gone on"
+
+
+class Plain(SinkWriter[int]):
+    """A writer with the method of a committing one, which it does not say."""
+
+    def __init__(self, *_: Any) -> None: ...
+
+    def write(self, element: int, context: Any) -> None: ...
+
+    def flush(self, end_of_input: bool) -> None: ...
+
+    def prepare_commit(self) -> list[int]:
+        return [1]
+
+
+class Committing(Plain, CommittingSinkWriter[int, int]): ...
+
+
+class Stateful(Plain, StatefulSinkWriter[int, int]):
+    def snapshot_state(self, checkpoint_id: int) -> list[int]:
+        return []
+
+
+class Both(Committing, Stateful): ...
+
+
+class Writing(Sink[int]):
+    def __init__(self, kind: type[SinkWriter[int]]) -> None:
+        self.kind = kind
+
+    def create_writer(self, context: Any) -> SinkWriter[int]:
+        return self.kind()
+
+    def create_committer(self, context: Any) -> Any: ...
+
+    def restore_writer(self, context: Any, recovered_state: Any) -> Any: ...
+
+
+class WritingCommitted(Writing, SupportsCommitter[int]): ...
+
+
+class WritingWithState(Writing, SupportsWriterState[int, int]): ...
+
+
+@cells(
+    "sink, wanted",
+    [
+        (WritingCommitted(Plain), "a CommittingSinkWriter, as the sink has a committer"),
+        (Writing(Committing), "no CommittingSinkWriter, as the sink is no SupportsCommitter"),
+        (WritingWithState(Plain), "a StatefulSinkWriter, as the sink is a SupportsWriterState"),
+        (Writing(Stateful), "no StatefulSinkWriter, as the sink is no SupportsWriterState"),
+        (WritingCommitted(Both), "no StatefulSinkWriter"),
+        (WritingWithState(Both), "no CommittingSinkWriter"),
+    ],
+)
+def test_a_writer_of_another_kind_than_its_sink_is_an_error_and_loses_nothing_in_silence(
+    tmp_path: Path, sink: Writing, wanted: str
+) -> None:
+    program = Program(tmp_path)
+    program.source([1, 2, 3]).sink_to(sink).uid("sink")
+    with pytest.raises(EpochFailedError, match=f"create_writer.. of {type(sink).__name__} returned .*{wanted}"):
+        Job(program.graph(), tmp_path).epoch(2)

@@ -121,6 +121,8 @@ class FileSet:
         status, start = new.status, new.start
         found = FoundFile.of(status, may_grow=self.may_grow)
         wanted = part_size if self.splittable else max(status.size, 1)
+        if status.size == 0 and status.etag is not None and filesystem_of(status.path).size_of(status.path) is None:
+            return status, []  # a folder that somebody has made in a store: it is listed, and there is no such object
         if not self.grows(status):
             return status, self.file_format.cut(found, wanted)
         follows = self.follows(status)

@@ -63,11 +63,18 @@ class Connection:
 
     def __init__(self, what: str) -> None:
         self._what = what
+        #: Where the client looks for brokers, and what is to be checked where none answers.
+        self.address = ""
         self._last = ""
         #: Why the broker refuses the connection; empty while it does not.
         self._refused = ""
         #: Which topic or partition is missing; a consumer tells it here only, and not by its messages.
         self._missing = ""
+
+    def is_made(self, properties: Mapping[str, Any]) -> None:
+        """Take where the client looks for brokers."""
+        servers, protocol = properties["bootstrap.servers"], properties.get("security.protocol", "PLAINTEXT")
+        self.address = f"check bootstrap.servers, {servers}, and security.protocol, {protocol}"
 
     def failed(self, error: Any) -> None:
         """Take an error of the client; librdkafka tries again by itself."""
@@ -77,8 +84,9 @@ class Connection:
         if error.name() in UNKNOWN_PLACES:
             self._missing = text
         if text != self._last:
-            self._last = text
             _log.warning("%s: %s", self._what, text)
+            if not self._last or error.name() != "_ALL_BROKERS_DOWN":  # it has no reason, which comes before it
+                self._last = text
 
     @property
     def why(self) -> str:
@@ -122,7 +130,7 @@ def make_consumer(properties: Mapping[str, str], connection: Connection, **more:
     Raises:
         KafkaPropertyError: librdkafka does not take a property.
     """
-    return _make(library().Consumer, {**for_consumer(properties), **more}, connection.failed)
+    return _make(library().Consumer, {**for_consumer(properties), **more}, connection)
 
 
 def make_producer(properties: Mapping[str, str], connection: Connection, **more: Any) -> Any:
@@ -131,7 +139,7 @@ def make_producer(properties: Mapping[str, str], connection: Connection, **more:
     Raises:
         KafkaPropertyError: librdkafka does not take a property.
     """
-    return _make(library().Producer, {**for_producer(properties), **more}, connection.failed)
+    return _make(library().Producer, {**for_producer(properties), **more}, connection)
 
 
 def make_admin(properties: Mapping[str, str], connection: Connection) -> Any:
@@ -140,12 +148,13 @@ def make_admin(properties: Mapping[str, str], connection: Connection) -> Any:
     Raises:
         KafkaPropertyError: librdkafka does not take a property.
     """
-    return _make(admin_library().AdminClient, for_either(properties), connection.failed)
+    return _make(admin_library().AdminClient, for_either(properties), connection)
 
 
-def _make(kind: Callable[..., Any], properties: dict[str, Any], failed: Callable[[Any], None]) -> Any:
+def _make(kind: Callable[..., Any], properties: dict[str, Any], connection: Connection) -> Any:
     require_servers(properties)
-    settings: dict[str, Any] = {**properties, "error_cb": failed, "log_level": "2"}
+    connection.is_made(properties)
+    settings: dict[str, Any] = {**properties, "error_cb": connection.failed, "log_level": "2"}
     try:
         return kind(settings)
     except library().KafkaException as error:
@@ -171,4 +180,6 @@ def connector_error(what: str, error: Any, connection: Connection | None = None)
         reason = f"{reason} ({connection.why.removesuffix('.')})"
     if name in UNKNOWN_PLACES:
         return KafkaTopicError(what, f"{reason}; {_MISSING}")
+    if name in AWAY and connection is not None:
+        reason = f"{reason}; {connection.address}"
     return KafkaConnectorError(what, reason)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import time
 import warnings
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from penstock._connectors.kafka.clients import (
+    REQUEST_S,
     UNKNOWN_TOPICS,
     Connection,
     connector_error,
@@ -14,7 +16,7 @@ from penstock._connectors.kafka.clients import (
     make_producer,
 )
 from penstock.common.redaction import shown_text
-from penstock.errors import KafkaRecordError
+from penstock.errors import KafkaConnectorError, KafkaRecordError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -49,6 +51,8 @@ class RecordProducer:
         given = {**_DEFAULTS, **properties}
         # Delivered records are not told one by one, which would cost a call of Python for each.
         reports = {"delivery.report.only.error": True, "on_delivery": self._delivered}
+        #: Whether a broker has ever taken records: only then is one that is away waited for.
+        self._has_delivered = False
         self.client: Any = make_producer(given, self.connection, **reports, **more)
 
     def _delivered(self, error: Any, message: Any) -> None:
@@ -119,11 +123,17 @@ class RecordProducer:
         """Wait until all records are delivered, as long as the client tries (`delivery.timeout.ms`).
 
         Raises:
-            KafkaConnectorError: One could not be delivered.
+            KafkaConnectorError: One could not be delivered, or no broker has ever answered.
         """
+        deadline = time.monotonic() + REQUEST_S
         while self.client.flush(1.0):
             self.check()
+            if not self._has_delivered and self.connection.why and time.monotonic() > deadline:
+                raise KafkaConnectorError(
+                    self._what, f"no broker has answered ({self.connection.why}); {self.connection.address}"
+                )
         self.check_delivered()
+        self._has_delivered = True
 
     def serve(self) -> None:
         """Serve the callbacks, which say why a call has failed; a fatal error is that of the call."""

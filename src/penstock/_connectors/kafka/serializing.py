@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 from penstock._shelf import show
 from penstock.common.arguments import instance, text
@@ -14,8 +15,10 @@ from penstock.common.short_repr import short_repr
 from penstock.errors import KafkaRecordError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
+#: Names of topics that Kafka allows.
+_TOPIC: Final = re.compile(r"(?!\.\.?$)[a-zA-Z0-9._-]{1,249}")
 #: Names and values of headers; a name may occur twice.
 Headers: TypeAlias = "Sequence[tuple[str, bytes | None]]"
 #: Chooses a partition: (record, key, value, topic, partitions) -> partition.
@@ -75,6 +78,8 @@ class KafkaRecordSerializationSchema(SerializationSchema):
 
     def __init__(self, parts: _Parts) -> None:
         self._parts = parts
+        #: Names that a selector has returned, and that are allowed.
+        self._topics: set[str] = set()
 
     @staticmethod
     def builder() -> KafkaRecordSerializationSchemaBuilder:
@@ -105,7 +110,7 @@ class KafkaRecordSerializationSchema(SerializationSchema):
             partitions_of: Returns the partitions of a topic; called where there is a partitioner.
 
         Raises:
-            KafkaRecordError: A record has no valid topic or partition.
+            KafkaRecordError: A record has no valid topic, partition or headers.
         """
         parts, value = self._parts, self._parts.value
         assert value is not None
@@ -130,14 +135,16 @@ class KafkaRecordSerializationSchema(SerializationSchema):
     ) -> OutRecord:
         parts = self._parts
         topic = parts.topic if parts.selector is None else parts.selector(element)
-        if not isinstance(topic, str) or not topic:
-            raise KafkaRecordError(
-                f"Writing the record {short_repr(element)}",
-                f"the topic selector returned {short_repr(topic)}, which is no name of a topic",
-            )
+        if not isinstance(topic, str) or topic not in self._topics:
+            if not isinstance(topic, str) or not _TOPIC.fullmatch(topic):
+                raise KafkaRecordError(
+                    f"Writing the record {short_repr(element)}",
+                    f"the topic selector returned {short_repr(topic)}, which is no name of a topic",
+                )
+            self._topics.add(topic)
         headers: Any = None if parts.headers is None else parts.headers(element)
         if headers is not None:
-            headers = tuple(headers.items() if hasattr(headers, "items") else headers)
+            headers = _checked(headers.items() if hasattr(headers, "items") else headers, topic)
         partition = None
         if parts.partitioner is not None:
             known = partitions_of(topic)
@@ -147,7 +154,39 @@ class KafkaRecordSerializationSchema(SerializationSchema):
                     f"Writing the record {short_repr(element)}",
                     f"the partitioner returned {partition!r}, and {topic} has the partitions 0 to {len(known) - 1}",
                 )
+            partition = int(partition)
         return OutRecord(topic, value, key, stamp, headers, partition)
+
+
+def as_bytes(value: Any, what: str, topic: str) -> bytes | None:
+    """Return what a schema or a function has returned as the client sends it: texts become UTF-8.
+
+    Args:
+        value: The value.
+        what: What it is of the record, for the error.
+        topic: The topic, for the error.
+
+    Raises:
+        KafkaRecordError: It is neither bytes nor a text.
+    """
+    if value is None or type(value) is bytes:
+        return value
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(cast("bytes", value))
+    reason = f"its {what} is of type {type(value).__name__}, and Kafka's are bytes; return bytes, or a text"
+    raise KafkaRecordError(f"Writing a record into {topic}", reason)
+
+
+def _checked(headers: Iterable[tuple[Any, Any]], topic: str) -> Headers:
+    found: list[tuple[str, bytes | None]] = []
+    for name, value in headers:
+        if not isinstance(name, str):
+            reason = f"the name {short_repr(name)} of a header is of type {type(name).__name__}, and Kafka's are texts"
+            raise KafkaRecordError(f"Writing a record into {topic}", reason)
+        found.append((name, as_bytes(value, f"header {name!r}", topic)))
+    return tuple(found)
 
 
 class KafkaRecordSerializationSchemaBuilder:
@@ -237,11 +276,14 @@ class KafkaRecordSerializationSchemaBuilder:
         """Return the schema.
 
         Raises:
-            ValueError: The topic or the schema of values is missing.
+            ValueError: The topic or the schema of values is missing, or the topic cannot be one's name.
         """
         parts = self._parts
         if not parts.topic and parts.selector is None:
             msg = "The record serializer has no topic: call set_topic or set_topic_selector."
+            raise ValueError(msg)
+        if parts.topic and not _TOPIC.fullmatch(parts.topic):
+            msg = f"{parts.topic!r} is no name of a topic: up to 249 letters, digits, dots, hyphens and underscores."
             raise ValueError(msg)
         if parts.value is None:
             msg = "The record serializer has no schema of values: call set_value_serialization_schema."

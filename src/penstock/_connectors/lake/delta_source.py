@@ -140,13 +140,19 @@ def _pieces(uri: str, table: Any, schema: Any, predicate: Any) -> list[Piece]:
     """Return the files of a table that may have rows for a predicate, the oldest first.
 
     Raises:
-        UnsupportedTableError: A file is outside of the table's folder.
+        UnsupportedTableError: A file is outside of the table's folder, or partitions are of bytes.
     """
     import pyarrow as pa
+
+    what = f"Reading the Delta table {uri}"
 
     rows: list[dict[str, Any]] = cast("Any", pa.table)(table.get_add_actions(flatten=True)).to_pylist()
     rows.sort(key=lambda row: (row["modification_time"], row["path"]))
     partitioned: list[str] = table.metadata().partition_columns
+    kinds: Any = pa.types
+    if of_bytes := [name for name in partitioned if kinds.is_binary(schema.field(name).type)]:
+        reason = f"it is partitioned by {', '.join(of_bytes)}, and the library gives bytes there that were not written"
+        raise UnsupportedTableError(what, f"{reason}; read the table with Spark, as a DataFrame")
     if predicate is not None:
         rows = _possible(rows, partitioned, schema, predicate)
     pieces: list[Piece] = []
@@ -154,7 +160,7 @@ def _pieces(uri: str, table: Any, schema: Any, predicate: Any) -> list[Piece]:
         path = unquote(row["path"])
         if "://" in path or path.startswith("/"):
             reason = f"its file {path} is outside of its folder, as in a shallow clone; read the table that it is of"
-            raise UnsupportedTableError(f"Reading the Delta table {uri}", reason)
+            raise UnsupportedTableError(what, reason)
         values = tuple((name, row[f"partition.{name}"]) for name in partitioned)
         pieces.append(Piece((path, values), 0, row["size_bytes"]))
     return pieces

@@ -23,6 +23,8 @@ from penstock._engine.protocol.versioned import pack, unpack
 from penstock.common.columns import RecordLayout
 from penstock.common.record_text import record_text
 from penstock.common.redaction import hiding
+from penstock.common.short_repr import short_repr
+from penstock.errors import FunctionResultError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -114,8 +116,28 @@ class SinkWriterOperator(Operator):
             self.writer = self.with_state.restore_writer(context, items)
         else:
             self.writer = self.sink.create_writer(context)
+        self._check(self.writer)
         self._writer_context = context
         self.takes_columns = self.writer.takes_batches
+
+    def _check(self, writer: SinkWriter[Any]) -> None:
+        """Raise where the writer would never be asked for what it is for, or the sink has no use for it.
+
+        Raises:
+            FunctionResultError: The writer is not one of a sink of this kind.
+        """
+        commits = isinstance(writer, CommittingSinkWriter)
+        if self.with_commits is not None and not commits:
+            wanted = "a CommittingSinkWriter, as the sink has a committer"
+        elif self.with_commits is None and commits:
+            wanted = "no CommittingSinkWriter, as the sink is no SupportsCommitter and nothing would be committed"
+        elif self.with_state is not None and not isinstance(writer, StatefulSinkWriter):
+            wanted = "a StatefulSinkWriter, as the sink is a SupportsWriterState"
+        elif self.with_state is None and isinstance(writer, StatefulSinkWriter):
+            wanted = "no StatefulSinkWriter, as the sink is no SupportsWriterState and no state would be kept"
+        else:
+            return
+        raise FunctionResultError(f"create_writer() of {type(self.sink).__name__}", "", short_repr(writer), wanted)
 
     def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         assert self.writer is not None
@@ -159,7 +181,7 @@ class SinkWriterOperator(Operator):
         assert writer is not None
         self.iterate([])
         writer.flush(end_of_input)
-        if self.with_commits is None or not isinstance(writer, CommittingSinkWriter):
+        if self.with_commits is None:
             return []
         return list(cast("CommittingSinkWriter[Any, Any]", writer).prepare_commit())
 
@@ -169,7 +191,7 @@ class SinkWriterOperator(Operator):
             committables = _packed(self.with_commits, self._prepared(end_of_input=finished))
         writer = self.writer
         state: bytes | None = None
-        if self.with_state is not None and isinstance(writer, StatefulSinkWriter):
+        if self.with_state is not None:
             serializer = self.with_state.get_writer_state_serializer()
             version = serializer.get_version()
             items = cast("StatefulSinkWriter[Any, Any]", writer).snapshot_state(epoch.checkpoint_id)

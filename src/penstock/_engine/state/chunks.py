@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from dataclasses import dataclass
-from itertools import islice, repeat
+from itertools import compress, islice, repeat
 from operator import is_
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
@@ -305,8 +305,7 @@ def _dirty_columns(pane: Pane) -> tuple[list[Address], list[Any]]:
     if len(dirty) == len(hot):
         return list(hot), list(hot.values())
     if 2 * len(dirty) > len(hot):
-        return [address for address in hot if address in dirty], [
-            value for address, value in hot.items() if address in dirty
-        ]
+        chosen = list(map(dirty.__contains__, hot))
+        return list(compress(hot, chosen)), list(compress(hot.values(), chosen))
     addresses = list(dirty)
-    return addresses, [hot[address] for address in addresses]
+    return addresses, list(map(hot.__getitem__, addresses))

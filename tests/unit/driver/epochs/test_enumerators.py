@@ -243,7 +243,7 @@ def test_error_of_an_asynchronous_handler_fails_the_job_with_its_cause(name: str
     error = driver.result.exception()
     assert isinstance(error, JobExecutionError)
     assert isinstance(error.__cause__, LookupError)
-    assert "the enumerator of 'Source: numbers'" in str(error)
+    assert "the enumerator of 'Source: numbers' (uid 'numbers')" in str(error)
 
 
 def test_error_of_an_asynchronous_call_goes_to_its_handler() -> None:

@@ -146,7 +146,8 @@ class EnumeratorContext:
 class _RunningEnumerator:
     """One enumerator and its context."""
 
-    def __init__(self, name: str, source: Source[Any, Any, Any], context: EnumeratorContext) -> None:
+    def __init__(self, uid: str, name: str, source: Source[Any, Any, Any], context: EnumeratorContext) -> None:
+        self.uid = uid
         self.name = name
         self.source = source
         self.context = context
@@ -181,7 +182,7 @@ class Enumerators:
         for uid, opening in instruction.sources.items():
             name, source = self._sources[uid]
             context = EnumeratorContext(name, source, opening.parallelism, self._run_async, self._run_files)
-            self._running[uid] = running = _RunningEnumerator(name, source, context)
+            self._running[uid] = running = _RunningEnumerator(uid, name, source, context)
             self._guard(running, partial(_open, running, opening))
         return ev.EnumeratorsCalled(self._take_decided(), self._backlog)
 
@@ -237,7 +238,7 @@ class Enumerators:
         try:
             return work()
         except Exception as error:
-            raise driver_code_error(f"the enumerator of {running.name!r}", error) from error
+            raise driver_code_error(f"the enumerator of {running.name!r} (uid {running.uid!r})", error) from error
 
     def _run_async(
         self,

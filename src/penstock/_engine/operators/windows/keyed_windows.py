@@ -319,7 +319,8 @@ class KeyedWindowOperator(WindowedOperator):
                 last = grown[1] - 1
                 clears = min(last + self.lateness_ms, MAX_WATERMARK) if self.is_event_time else last
                 # A session that stays for ever has no timer that clears it.
-                if clears == MAX_WATERMARK or self._own_timers.put_off(clears, normal, grown, key):
+                is_new = clears == MAX_WATERMARK or self._own_timers.put_off(clears, normal, grown, key)
+                if is_new and (last != clears or clears == MAX_WATERMARK):
                     self._own_timers.put_off(last, normal, grown, key)
                 return
 

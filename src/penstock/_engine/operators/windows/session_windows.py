@@ -48,19 +48,18 @@ class SessionWindowOperator(KeyedWindowOperator):
         sessions, changed, written = self._merging.hot, self._merging.dirty, self.contents.pane.dirty
         for normal, key, stamp, time, end in zip(normals, keys, stamps, times, ends, strict=True):
             held: Any = sessions.get(normal, ABSENT)
-            if held is not ABSENT:
-                (first, last), stands = held[-1]
+            if held is not ABSENT and (place := 0 if len(held) == 1 else _only_touched(held, time, end)) >= 0:
+                (first, last), stands = held[place]
                 # Where this epoch has written the contents, the session has a timer.
                 if (
                     first <= time <= last
                     and passed < last - 1
                     and end <= most
                     and (address := (normal, stands, None)) in written
-                    and (end <= last or len(held) == 1 or _is_apart(held, time, end))
                 ):
                     if end > last:
                         grown = (first, end), stands
-                        sessions[normal] = (grown,) if len(held) == 1 else (*held[:-1], grown)
+                        sessions[normal] = (*held[:place], grown, *held[place + 1 :])
                         changed.add(normal)
                     addresses.append(address)
                     continue
@@ -172,6 +171,12 @@ class SessionWindowOperator(KeyedWindowOperator):
                 self._hold(normal, tuple(pair for pair in held if pair[0] != namespace) if len(held) > 1 else ())
 
 
-def _is_apart(held: Pairs, time: int, end: int) -> bool:
-    """Return whether a record's window touches no session of a key but the last one."""
-    return not any(first <= end and time <= last for (first, last), _ in held[:-1])
+def _only_touched(held: Pairs, time: int, end: int) -> int:
+    """Return the place of the session of a key that a record's window touches; -1 for none, and for several."""
+    found = -1
+    for place, ((first, last), _) in enumerate(held):
+        if first <= end and time <= last:
+            if found >= 0:
+                return -1
+            found = place
+    return found

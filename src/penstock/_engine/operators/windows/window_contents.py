@@ -57,7 +57,7 @@ class WindowContents:
     def add_all(self, addresses: list[Composite], records: Iterator[Any]) -> None:
         """Add records to windows that are noted as changed; takes as many from the iterator as there are windows."""
         if addresses:
-            self.strategy.add_all(self.pane, cast("list[Any]", addresses), records)
+            self.strategy.fold_all(self.pane, addresses, records)
 
     def remove(self, address: Composite) -> None:
         """Delete the contents of a window."""

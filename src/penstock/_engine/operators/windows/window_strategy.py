@@ -35,8 +35,13 @@ class PaneStrategy(ABC):
         return {"reduce": ReducePanes, "aggregate": AggregatePanes, "elements": ElementPanes}[name](function)
 
     @abstractmethod
+    def fold_all(self, pane: Pane, keys: list[Any], records: Iterator[Any]) -> None:
+        """Fold records into rows that are noted as changed; takes as many from the iterator as there are keys."""
+
     def add_all(self, pane: Pane, keys: list[NormalKey], records: Iterator[Any]) -> None:
         """Fold records into one pane; takes as many from the iterator as there are keys."""
+        self.fold_all(pane, keys, records)
+        pane.dirty.update(keys)
 
     @abstractmethod
     def add(self, pane: Pane, key: Any, value: Any) -> None:
@@ -80,10 +85,9 @@ class ReducePanes(PaneStrategy):
         super().__init__(function)
         self._loops = Loops()
 
-    def add_all(self, pane: Pane, keys: list[NormalKey], records: Iterator[Any]) -> None:
+    def fold_all(self, pane: Pane, keys: list[Any], records: Iterator[Any]) -> None:
         call = getattr(self.function, "reduce", self.function)
         self._loops.fold(call, records, keys, (pane.hot, pane.load))
-        pane.dirty.update(keys)
 
     def add(self, pane: Pane, key: Any, value: Any) -> None:
         before = _held(pane, key)
@@ -115,10 +119,9 @@ class AggregatePanes(PaneStrategy):
         super().__init__(function)
         self._loops = Loops()
 
-    def add_all(self, pane: Pane, keys: list[NormalKey], records: Iterator[Any]) -> None:
+    def fold_all(self, pane: Pane, keys: list[Any], records: Iterator[Any]) -> None:
         function, state = self.function, (pane.hot, pane.load)
         self._loops.aggregate(function.add, records, keys, state, function.create_accumulator)
-        pane.dirty.update(keys)
 
     def add(self, pane: Pane, key: Any, value: Any) -> None:
         function, before = self.function, _held(pane, key)
@@ -149,7 +152,7 @@ class ElementPanes(PaneStrategy):
     kind = "window-elements"
     folds = False
 
-    def add_all(self, pane: Pane, keys: list[NormalKey], records: Iterator[Any]) -> None:
+    def fold_all(self, pane: Pane, keys: list[Any], records: Iterator[Any]) -> None:
         hot, load = pane.hot, pane.load
         get = hot.get
         for key, value in zip(keys, records, strict=False):
@@ -161,7 +164,6 @@ class ElementPanes(PaneStrategy):
             else:
                 elements.append(value)
                 hot[key] = elements
-        pane.dirty.update(keys)
 
     def add(self, pane: Pane, key: Any, value: Any) -> None:
         before = _held(pane, key)

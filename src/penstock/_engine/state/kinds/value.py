@@ -53,9 +53,8 @@ class StoredValueState(ValueState[Any]):
     def value(self) -> Any:
         """Return the value, None when there is none."""
         normal = self._context.normal
-        try:
-            value = self._hot[normal]
-        except KeyError:
+        value = self._hot.get(normal, MISSING)
+        if value is MISSING:  # an exception would take longer than all the rest
             value = self._load(normal)
         return None if value is ABSENT else value
 

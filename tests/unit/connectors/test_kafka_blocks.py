@@ -1,0 +1,103 @@
+"""What a Kafka sink stages for its committer is what was to be sent, or an error of the writer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock._connectors.kafka.blocks import KafkaBlock, decoded
+from penstock._connectors.kafka.writer import StagingKafkaWriter
+from penstock.common.serialization import SerializationSchema
+from penstock.datastream.connectors.kafka import KafkaRecordSerializationSchema
+from penstock.errors import KafkaRecordError
+from penstock.testing.connector_contexts import TestWriterContext
+
+if TYPE_CHECKING:
+    from penstock._connectors.kafka.serializing import OutRecord
+
+PROPERTIES = {"bootstrap.servers": "localhost:9"}
+
+
+@dataclass
+class Part(SerializationSchema):
+    """Returns one part of a record as it is."""
+
+    name: str
+
+    def serialize(self, element: Any) -> Any:
+        return element[self.name]
+
+
+def schema() -> KafkaRecordSerializationSchema:
+    builder = KafkaRecordSerializationSchema.builder().set_topic_selector(lambda record: record["topic"])
+    builder = builder.set_key_serialization_schema(Part("key")).set_value_serialization_schema(Part("value"))
+    return builder.set_header_provider(lambda record: record["headers"]).build()
+
+
+def staged(records: list[dict[str, Any]]) -> list[OutRecord]:
+    context = TestWriterContext()
+    writer = StagingKafkaWriter(context, PROPERTIES, schema())
+    writer.write_all(records, [record["time"] for record in records])
+    writer.flush(False)
+    blocks: list[KafkaBlock] = writer.prepare_commit()
+    writer.close()
+    return [one for block in blocks for one in decoded(block.data or context.staged[str(block.name)])]
+
+
+def sent(value: Any) -> bytes | None:
+    """Return what Kafka's client makes of a value or a key."""
+    return value.encode() if isinstance(value, str) else None if value is None else bytes(value)
+
+
+GOOD = st.one_of(st.none(), st.binary(max_size=20), st.text(max_size=20), st.binary(max_size=9).map(bytearray))
+BAD = st.one_of(st.integers(), st.floats(), st.just([b"a"]), st.just({}))
+NAMES = st.text(max_size=5)
+
+
+def records_of(values: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries(
+        {
+            "topic": st.from_regex(r"[a-zA-Z0-9_-]{1,9}", fullmatch=True),
+            "value": values,
+            "key": values,
+            "headers": st.one_of(
+                st.none(), st.lists(st.tuples(NAMES, values), max_size=3), st.dictionaries(NAMES, values, max_size=3)
+            ),
+            "time": st.one_of(st.none(), st.integers(-5, 2**62)),
+        }
+    )
+
+
+@settings(max_examples=30 if settings.get_current_profile_name() == "ci" else 2000)
+@given(st.lists(records_of(GOOD), min_size=1, max_size=5))
+def test_what_is_staged_is_what_the_client_would_send(records: list[dict[str, Any]]) -> None:
+    for record, found in zip(records, staged(records), strict=True):
+        given_headers = record["headers"]
+        headers = None
+        if given_headers is not None:
+            pairs = given_headers.items() if isinstance(given_headers, dict) else given_headers
+            headers = tuple((name, sent(value)) for name, value in pairs)
+        assert found == (record["topic"], sent(record["value"]), sent(record["key"]), record["time"], headers, None)
+
+
+@settings(max_examples=20 if settings.get_current_profile_name() == "ci" else 1000)
+@given(st.lists(records_of(GOOD), max_size=3), records_of(GOOD), st.sampled_from(["value", "key", "headers"]), BAD)
+def test_what_the_committer_could_not_read_again_is_refused_by_the_writer(
+    others: list[dict[str, Any]], record: dict[str, Any], part: str, bad: Any
+) -> None:
+    wrong = {**record, part: [("name", bad)] if part == "headers" else bad}
+    with pytest.raises((KafkaRecordError, TypeError)):
+        staged([*others, wrong])
+
+
+@pytest.mark.parametrize("topic", ["", ".", "..", "a b", "a/b", "\u00fc", "a\n", "x" * 250, b"a", None, ["a"]])
+def test_names_that_no_topic_can_have_are_refused_before_anything_is_staged(topic: Any) -> None:
+    with pytest.raises(KafkaRecordError, match="is no name of a topic"):
+        staged([{"topic": topic, "value": b"", "key": None, "headers": None, "time": None}])
+    if isinstance(topic, str):
+        with pytest.raises(ValueError, match="topic"):
+            KafkaRecordSerializationSchema.builder().set_topic(topic).set_value_serialization_schema(Part("")).build()
