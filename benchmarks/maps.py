@@ -9,12 +9,16 @@ without pages of mapped files.
 from __future__ import annotations
 
 import json
+import pickle
 import random
+import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from checkpoints import end_epoch, write_snapshot
 
 from penstock._engine.coordinator.checkpoints.snapshots import needs_snapshot
 from penstock._engine.state.key_context import KeyContext
@@ -87,20 +91,12 @@ class Subtask:
     def end_epoch(self) -> int:
         """Write the checkpoint, begin the next epoch, and return the bytes that were written."""
         self.number += 1
-        cut = needs_snapshot(self.lineage)
-        store, number = self.store, self.number
-        data = b"".join(store.snapshot(number, number)) if cut else store.delta(number, number)
-        if data is None:
-            return 0
-        kind = "snapshot" if cut else "delta"
-        path = f"{kind}-{number}"
-        (self.directory / path).write_bytes(data)
-        handle = store.describe(data, kind, number, number, path)
-        self.lineage = (handle,) if cut else (*self.lineage, handle)
-        size = len(data)
-        del data
-        store.catch_up(self.lineage)
-        return size
+        self.lineage = end_epoch(self.store, self.number, self.lineage, self.put)
+        self.store.catch_up(self.lineage)
+        return sum(handle.size for handle in self.lineage if handle.checkpoint_id == self.number)
+
+    def put(self, name: str, data: bytes) -> None:
+        (self.directory / name).write_bytes(data)
 
 
 class Steps:
@@ -134,7 +130,8 @@ class Steps:
         subtask.end_epoch()
         size = self.measure("snapshot of all", entries, self.snapshot)
         print(json.dumps({"what": "bytes of the snapshot", "bytes": size}), flush=True)
-        self.measure("restore of the snapshot, another machine", entries, lambda: subtask.begin("1"))
+        self.restore()
+        self.measure("restore of the snapshot, another directory", entries, lambda: subtask.begin("1"))
         self.go_through(entries - len(gone))
         keys = range(entries) if self.many else [0]
         self.measure("clear", len(keys), lambda: subtask.batches(keys, lambda _: subtask.map.clear()))
@@ -171,11 +168,33 @@ class Steps:
         """Write a snapshot beside the chain, as a savepoint does, and let the chain begin with it."""
         subtask = self.subtask
         subtask.number += 1
-        data = b"".join(subtask.store.snapshot(subtask.number, subtask.number))
-        path = f"snapshot-{subtask.number}"
-        (subtask.directory / path).write_bytes(data)
-        subtask.lineage = (subtask.store.describe(data, "snapshot", subtask.number, subtask.number, path),)
-        return len(data)
+        name = f"snapshot-{subtask.number}"
+        subtask.lineage = write_snapshot(subtask.store, subtask.number, name, subtask.put)
+        return sum(handle.size for handle in subtask.lineage)
+
+    def restore(self) -> None:
+        """Restore in a process of its own, where nothing of the steps before is in memory."""
+        begun = f"import sys; sys.path.append({str(Path(__file__).parent)!r}); from maps import restored; restored()"
+        given = pickle.dumps((self.subtask.directory, self.subtask.lineage))
+        subprocess.run([sys.executable, "-c", begun], input=given, check=True)
+
+
+def restored() -> None:
+    """Restore the lineage that stands in the standard input."""
+    directory, lineage = pickle.load(sys.stdin.buffer)
+    memory, start = Memory(), time.process_time()
+    store = KeyedStore(
+        directory / "local-alone",
+        range(128),
+        128,
+        lambda handle: (directory / (handle.path or "")).read_bytes(),
+        STATE_MEMORY,
+    )
+    store.catch_up(lineage)
+    memory.look()
+    spent = (time.process_time() - start) / sum(handle.entries for handle in lineage) * 1e9
+    line = {"what": "restore of the snapshot, a process of its own", "ns": round(spent), "peak": round(memory.peak)}
+    print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":

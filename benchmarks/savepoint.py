@@ -31,6 +31,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from checkpoints import write_snapshot
 from entries import JOB, MAX_PARALLELISM, UID, entry_of
 from figures import Figures
 
@@ -61,8 +62,8 @@ def timed(seconds: list[float]) -> Iterator[None]:
     seconds.append(time.perf_counter() - start)
 
 
-def fill(directory: Path, subtask: int, keys: int) -> StateHandle:
-    """Write the file of one subtask: those of the keys that are in its key groups."""
+def fill(directory: Path, subtask: int, keys: int) -> Lineage:
+    """Write the files of one subtask: those of the keys that are in its key groups."""
     storage = open_storage(str(directory / "checkpoints"))
     store = opened(directory / f"fill-{subtask}", subtask, SUBTASKS, directory)
     store.catch_up(())
@@ -72,10 +73,7 @@ def fill(directory: Path, subtask: int, keys: int) -> StateHandle:
         if key_group(key, MAX_PARALLELISM) in groups:
             pane.hot[key] = rng.randbytes(VALUE_BYTES)
             pane.dirty.add(key)
-    data = b"".join(store.snapshot(1, subtask + 1))
-    path = shared_path(JOB, UID, subtask, 1, subtask + 1)
-    storage.put(path, data)
-    return store.describe(data, "snapshot", 1, subtask + 1, path)
+    return write_snapshot(store, 1, shared_path(JOB, UID, subtask, 1, subtask + 1), storage.put, subtask + 1)
 
 
 def opened(place: Path, subtask: int, parallelism: int, directory: Path) -> KeyedStore:
@@ -96,8 +94,9 @@ def restore(directory: Path, subtask: int, parallelism: int, lineage: Lineage) -
     return sum(1 for _ in store.table("state").pane().items())
 
 
-def record_of(handles: list[StateHandle]) -> ChainEntry:
-    return entry_of(ChainEntryKind.SAVEPOINT, 1, [(replace(handle, path=name(handle)),) for handle in handles])
+def record_of(lineages: list[Lineage]) -> ChainEntry:
+    moved = [tuple(replace(handle, path=name(handle)) for handle in lineage) for lineage in lineages]
+    return entry_of(ChainEntryKind.SAVEPOINT, 1, moved)
 
 
 def name(handle: StateHandle) -> str:
@@ -110,7 +109,8 @@ def measure(directory: Path, megabytes: int, figures: Figures) -> None:
     pool = ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn"))
     written: list[float] = []
     with pool, timed(written):
-        handles = list(pool.map(fill, *zip(*((directory, subtask, keys) for subtask in range(SUBTASKS)), strict=True)))
+        lineages = list(pool.map(fill, *zip(*((directory, subtask, keys) for subtask in range(SUBTASKS)), strict=True)))
+    handles = [handle for lineage in lineages for handle in lineage]
     size = sum(handle.size for handle in handles)
 
     def rate(seconds: list[float]) -> float:
@@ -122,7 +122,7 @@ def measure(directory: Path, megabytes: int, figures: Figures) -> None:
     copied: list[float] = []
     with timed(copied):
         copy_files(storage, target, [(str(handle.path), name(handle)) for handle in handles])
-        target.put_if_absent(METADATA, encode_chain_entry(record_of(handles)))
+        target.put_if_absent(METADATA, encode_chain_entry(record_of(lineages)))
     figures.add("Savepoint", f"{rate(copied):,.0f} MB/s", f"{BAR} MB/s", met=rate(copied) >= BAR)
 
     plain: list[float] = []
@@ -134,7 +134,7 @@ def measure(directory: Path, megabytes: int, figures: Figures) -> None:
                 os.fsync(file.fileno())
     figures.add("Plain copy of the same files", f"{rate(plain):,.0f} MB/s")
     shutil.rmtree(directory / "plain")
-    measure_restore(directory, handles, figures)
+    measure_restore(directory, lineages, figures)
 
     read: list[float] = []
     state = Savepoint.open(str(directory / "savepoint")).keyed_state(UID, "state")
@@ -148,8 +148,8 @@ def measure(directory: Path, megabytes: int, figures: Figures) -> None:
     figures.add("penstock.savepoint reads and writes them again", f"{rate(made):,.0f} MB/s")
 
 
-def measure_restore(directory: Path, handles: list[StateHandle], figures: Figures) -> None:
-    size, lineages = sum(handle.size for handle in handles), [(handle,) for handle in handles]
+def measure_restore(directory: Path, lineages: list[Lineage], figures: Figures) -> None:
+    size = sum(handle.size for lineage in lineages for handle in lineage)
     for parallelism, word in ((SUBTASKS, "the same"), (2 * SUBTASKS, "twice the")):
         work = [
             (

@@ -237,12 +237,12 @@ class Simulation:
     def _operator(
         self, uid: str, ack: OperatorAck, part: SubtaskDispatch, attempt: tuple[EpochPlan, int]
     ) -> OperatorAck:
-        handle, (plan, token) = ack.keyed_state, attempt
-        if handle is None:
+        if not ack.keyed_state:
             return ack
+        [handle], (plan, token) = ack.keyed_state, attempt
         at = part.subtask, plan.checkpoint_id, token
         path = shared_path(plan.job.job_id, uid, *at) if handle.size > self._inline else None
-        return replace(ack, keyed_state=self._handle(handle, part, path, at))
+        return replace(ack, keyed_state=(self._handle(handle, part, path, at),))
 
     def _handle(
         self, handle: StateHandle, part: SubtaskDispatch, path: str | None, at: tuple[int, int, int]

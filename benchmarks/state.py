@@ -30,12 +30,12 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
+from checkpoints import end_epoch
 from environments import HERE, prepare
 from figures import Figures
 from measure import Run, RunError, run
 from workloads import keyed_state, tally
 
-from penstock._engine.coordinator.checkpoints.snapshots import needs_snapshot
 from penstock._engine.state.keyed_store import KeyedStore
 
 if TYPE_CHECKING:
@@ -141,17 +141,10 @@ class Subtask:
         for key in keys:
             pane.hot[key] = self._checkpoint_id
             pane.dirty.add(key)
-        number, cut = self._checkpoint_id, needs_snapshot(self._lineage)
-        data = b"".join(store.snapshot(number, number)) if cut else store.delta(number, number)
-        if data is None:
-            return 0
-        path = str(number)
-        self._files[path] = data
-        handle = store.describe(data, "snapshot" if cut else "delta", number, number, path)
-        self._lineage = (handle,) if cut else (*self._lineage, handle)
+        self._lineage = end_epoch(store, self._checkpoint_id, self._lineage, self._files.__setitem__)
         kept = {each.path for each in self._lineage}
         self._files = {name: content for name, content in self._files.items() if name in kept}
-        return len(data)
+        return sum(each.size for each in self._lineage if each.checkpoint_id == self._checkpoint_id)
 
 
 def measure_checkpoints(figures: Figures, keys: int = 500_000) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 import threading
-from io import BytesIO
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from penstock._engine.coordinator.checkpoints.snapshots import needs_snapshot
 from penstock._engine.protocol.state_handle import rescale
 from penstock._engine.state.keyed_store import KeyedStore
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+from checkpoints import end_epoch
 
 if TYPE_CHECKING:
     from penstock._engine.protocol.state_handle import Lineage, StateHandle
@@ -65,18 +68,8 @@ class Checkpoints:
     def checkpoint(self) -> None:
         """End the epoch, and begin the next one."""
         number = self.checkpoint_id = next(self.names)
-        kind: Any = "snapshot" if needs_snapshot(self.lineage) else "delta"
-        if kind == "snapshot":
-            file = BytesIO()
-            file.writelines(self.store.snapshot(number, number))
-            data: bytes | None = file.getvalue()
-            del file
-        else:
-            data = self.store.delta(number, number)
-        if data is not None:
-            name = f"{kind}-{number}"
-            (self.directory / name).write_bytes(data)
-            handle = self.store.describe(data, kind, number, number, name)
-            self.lineage = (handle,) if kind == "snapshot" else (*self.lineage, handle)
-        del data
+        self.lineage = end_epoch(self.store, number, self.lineage, self._put)
         self.catch_up()
+
+    def _put(self, name: str, data: bytes) -> None:
+        (self.directory / name).write_bytes(data)

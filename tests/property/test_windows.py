@@ -391,6 +391,12 @@ def check_counts(fired: list[Any], model: list[Any], *, of_windows: bool) -> Non
 @pytest.mark.behaviour(186)
 @given(jobs(), st.sampled_from([True, True, False]), st.lists(STEPS, max_size=14), st.booleans())
 @example((BY_CLOCK[2], None, 0, None, {}), False, [GROWING, ("tick", 2), GROWING], True)
+@example(
+    (SlidingEventTimeWindows(10, 4, 1), None, 0, None, {"function": Counting(of_windows=True)}),
+    True,
+    [("records", [("a", 0), ("a", 7), (7, 5)])],
+    True,
+)
 @settings(suppress_health_check=[HealthCheck.too_slow])
 def test_windows_are_those_of_a_plain_model(job: Any, is_starved: bool, steps: list[Any], drains: bool) -> None:
     note(f"{job}")

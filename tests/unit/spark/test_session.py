@@ -149,3 +149,36 @@ def test_cluster_that_cannot_be_joined_is_told_with_its_master_and_no_stack(
         session.join_cluster("spark://away:7077")
     assert caught.value.master == "spark://away:7077"
     assert "\tat" not in str(caught.value)
+
+
+class DroppedContext:
+    """A context whose application its cluster has dropped."""
+
+    master, stops = "spark://old:7077", 0
+
+    def __init__(self) -> None:
+        self._jsc = SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=lambda: True))
+
+    def stop(self) -> None:
+        self.stops += 1
+        session.SparkContext._active_spark_context = None
+
+
+def test_next_job_joins_the_cluster_anew_where_the_application_was_dropped_and_never_runs_elsewhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    joined: list[str] = []
+    monkeypatch.setattr(session, "_own", None)
+    monkeypatch.setattr(session, "join_cluster", lambda master, python: joined.append(master))
+    monkeypatch.setattr(session, "_beside_program_session", lambda: "handle")
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_MASTER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(session.SparkContext, "_active_spark_context", dropped := DroppedContext())
+    with pytest.raises(UnsuitableClusterError, match="make another one") as caught:
+        session.get_session()
+    assert (caught.value.master, dropped.stops, joined) == ("spark://old:7077", 1, [])
+    monkeypatch.setenv("SPARK_MASTER", "spark://new:7077")
+    monkeypatch.setattr(session.SparkContext, "_active_spark_context", DroppedContext())
+    assert session.get_session() == "handle"
+    assert joined == ["spark://new:7077"]

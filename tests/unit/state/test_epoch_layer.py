@@ -51,6 +51,22 @@ def running(checkpoints: Checkpoints, directory: Path) -> KeyedStore:
     return store
 
 
+@pytest.mark.parametrize("listed", ["entries", "rows"])
+def test_rows_that_leave_memory_while_they_are_listed_are_listed_once(
+    checkpoints: Checkpoints, directory: Path, listed: str
+) -> None:
+    store = running(checkpoints, directory)
+    pane = store.table("count").pane()
+    for number in MANY:
+        write(pane, number, number)
+    found = []
+    for row in getattr(pane, listed)():
+        found.append(row[0])
+        store.make_room()
+    assert layers(directory)
+    assert sorted(found) == list(MANY)
+
+
 def test_changes_of_one_epoch_take_no_more_memory_than_there_is(checkpoints: Checkpoints, directory: Path) -> None:
     store = running(checkpoints, directory)
     assert count_up(store, MANY) < len(MANY) // 4

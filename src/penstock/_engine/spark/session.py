@@ -172,6 +172,7 @@ def get_session(
             _own = None
         if not _CONNECT_VARIABLES.isdisjoint(os.environ):
             raise UnsupportedOperationError("Spark Connect", _CLASSIC)
+        _forget_stopped()
         if SparkContext._active_spark_context is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
             return _beside_program_session()
         if (master := os.environ.get(MASTER_VARIABLE, "")) and not _is_ignored(master):
@@ -179,6 +180,23 @@ def get_session(
             return _beside_program_session()
         _own = _start(slots or available_cores(), log_level, local_dir, archived=archived, python=python)
         return _own
+
+
+def _forget_stopped() -> None:
+    """Let go of a session whose application its cluster has dropped, so that another one can be made.
+
+    Raises:
+        UnsuitableClusterError: Only the program can make it, and a job here would run elsewhere than the program says.
+    """
+    context = SparkContext._active_spark_context
+    if context is None or not has_stopped(context):
+        return
+    master = context.master or ""
+    with contextlib.suppress(Exception):  # py4j raises many types
+        context.stop()
+    if not os.environ.get(MASTER_VARIABLE):
+        raise UnsuitableClusterError(master, ("the program's session there has ended: make another one",))
+    log.warning("The session on %s has ended; Penstock joins the cluster anew.", master)
 
 
 def _is_ignored(master: str) -> bool:

@@ -171,18 +171,21 @@ class Pane:
         """
         get = cast("dict[Any, Any]", self.originals).get
         hot = [(normal, get(normal), value) for normal, value in self.hot.items() if value is not ABSENT]
-        known = set(self.hot) if self.is_below else ()
+        # Where memory has all rows now, they may all be below it at the end: those of this epoch leave it, too.
+        is_below = self.is_below
+        known = set(self.hot) if is_below else ()
         yield from starmap(self._entry, cast("list[tuple[NormalKey, Any, Any]]", hot))
-        if self.is_below:
+        if is_below and self.stored:
             for normal, value, original, _ in self._base.scan(self, known):
                 yield self._entry(cast("NormalKey", normal), original, value)
 
     def rows(self) -> Iterator[Row]:
         """Iterate all present rows as of now; meanwhile rows may be written and evicted."""
         hot = self.rows_in_memory(list(self.hot))
-        known = set(self.hot) if self.is_below else ()
+        is_below = self.is_below
+        known = set(self.hot) if is_below else ()
         yield from hot
-        if self.is_below:
+        if is_below and self.stored:
             yield from self._base.scan(self, known)
 
     def rows_in_memory(self, addresses: Collection[Address]) -> list[Row]:

@@ -15,6 +15,7 @@ from penstock._engine.coordinator.epochs.source_scheduler import MAX_ATTEMPTS
 from penstock.common.job_status import JobStatus
 from penstock.errors import (
     CheckpointExpiredError,
+    CheckpointStorageError,
     EpochInfrastructureError,
     InternalError,
     JobExecutionError,
@@ -102,6 +103,17 @@ def test_lost_epoch_runs_again_at_once_without_a_restart(name: str) -> None:
     assert driver.progress.restarts == 0
     assert [(one.checkpoint_id, one.attempt) for one in of(do.RunEpoch, seen)[:3]] == [(2, 1), (2, 2), (2, 3)]
     assert "RESTARTING" not in statuses(seen)
+
+
+def test_storage_that_is_away_when_dispatches_are_stored_costs_the_epoch_and_no_restart(name: str) -> None:
+    """As of a driver whose host is cut off: the next attempt finds the storage again."""
+    away = CheckpointStorageError("s3://bucket/job/dispatch", "it does not answer")
+    driver, seen = run(name, World(numbers_job(name), trouble={1: away, 2: away}))
+    assert driver.status is JobStatus.FINISHED
+    assert "RESTARTING" not in statuses(seen)
+    assert [(failure.counted, "does not answer" in failure.reason) for failure in driver.failures] == [
+        (False, True)
+    ] * 2
 
 
 @pytest.mark.behaviour(169)

@@ -202,8 +202,8 @@ class Epochs:
             if damage is not None:
                 return ev.EpochFailed(damage)
             return ev.EpochEnded(outcome, self._mailbox.clock.now().since(started), len(hosts))
-        except (EpochInfrastructureError, EpochCancelledError) as error:
-            return ev.EpochLost(error)
+        except (EpochInfrastructureError, EpochCancelledError, CheckpointStorageError) as error:
+            return ev.EpochLost(error)  # the storage may answer again, as after a cut of the network
         except Exception as error:  # noqa: BLE001 - the job fails with it, whatever it is
             return ev.EpochFailed(error)
 
