@@ -17,7 +17,13 @@ from tests.kit.program import Program
 from penstock.common import Row, RowKind
 from penstock.common.job_status import JobStatus
 from penstock.datastream.connectors.delta import DeltaSink
-from penstock.errors import MissingExtraError, RecordFieldError, RecordValueError, UnsupportedTableError
+from penstock.errors import (
+    LakeTableError,
+    MissingExtraError,
+    RecordFieldError,
+    RecordValueError,
+    UnsupportedTableError,
+)
 from penstock.testing.connector_contexts import TestCommitterContext, TestWriterContext
 from penstock.testing.in_process import Chaos
 from penstock.testing.sink_contract import SinkContract, SinkUnderTest
@@ -75,6 +81,13 @@ def test_a_job_appends_each_record_once_and_one_version_for_each_checkpoint(tmp_
     added = [entry["operation"] for entry in table.history()]
     assert added.count("WRITE") == table.version()
     assert table.version() >= 3
+
+
+def test_a_folder_that_cannot_be_made_is_named_with_what_to_look_at(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(LakeTableError, match=f"Making the folder of the Delta table {place} failed: .*is a folder"):
+            DeltaSink(str(place), SCHEMA).create_writer(TestWriterContext())
 
 
 def test_without_deltalake_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,6 +70,33 @@ def test_sink_passes_the_contract(server: PostgresServer, schema: str, key: tupl
 
 
 @pytest.mark.parametrize("guarantee", [DeliveryGuarantee.EXACTLY_ONCE, DeliveryGuarantee.AT_LEAST_ONCE])
+@pytest.mark.parametrize("key", [(), ("plain",), ("precise", "zoned")])
+def test_times_with_a_zone_are_utc_in_columns_without_one(
+    server: PostgresServer, schema: str, guarantee: DeliveryGuarantee, key: tuple[str, ...]
+) -> None:
+    index = f", UNIQUE ({', '.join(key)})" if key else ""
+    kinds = "plain timestamp NOT NULL, precise timestamp(3) NOT NULL, zoned timestamptz NOT NULL"
+    name = table(server, schema, f"{kinds}, day date{index}")
+    utc, east = datetime.UTC, datetime.timezone(datetime.timedelta(hours=5, minutes=30))
+    moment = datetime.datetime(2026, 11, 23, 1, 2, 3, 4000, utc).replace(tzinfo=None)
+    moments = [
+        moment,
+        moment.replace(tzinfo=utc).astimezone(east),
+        (moment + datetime.timedelta(1)).replace(tzinfo=utc),
+    ]
+    run = SinkRun(sink_of(server, name, *key, guarantee=guarantee))
+    records = [{"plain": one, "precise": one, "zoned": one, "day": moment.date()} for one in moments]
+    prepared = run.epoch(records, end_of_input=True)
+    if guarantee is DeliveryGuarantee.EXACTLY_ONCE:
+        run.commit(prepared)
+    days = (0, 1) if key else (0, 0, 1)  # the first two are one moment
+    expected = [moment + datetime.timedelta(day) for day in days]
+    found = rows(server, schema)
+    assert [(plain, precise) for plain, precise, _, _ in found] == [(one, one) for one in expected]
+    assert [zoned.astimezone(utc).replace(tzinfo=None) for _, _, zoned, _ in found] == expected
+
+
+@pytest.mark.parametrize("guarantee", [DeliveryGuarantee.EXACTLY_ONCE, DeliveryGuarantee.AT_LEAST_ONCE])
 @pytest.mark.parametrize("kind", [kind for kind in RowKind if kind is not RowKind.INSERT])
 def test_rows_that_change_others_are_refused_without_a_key_by_which_these_are_found(
     server: PostgresServer, schema: str, kind: RowKind, guarantee: DeliveryGuarantee

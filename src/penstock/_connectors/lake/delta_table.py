@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from penstock._connectors.lake.stores import s3_of
+from penstock._connectors.lake.stores import refused_by_the_store, s3_of
 from penstock.errors import LakeTableError, MissingExtraError, UnsupportedTableError
 
 if TYPE_CHECKING:
@@ -63,12 +63,16 @@ def folder_of(uri: str, options: Mapping[str, str], *, make: bool = False) -> An
         uri: The table's folder.
         options: As of ``delta_options``.
         make: Whether a local folder that does not exist is made.
+
+    Raises:
+        LakeTableError: It cannot be made.
     """
     import pyarrow.fs as arrow_fs
 
     if "://" not in uri:
         if make:
-            Path(uri).mkdir(parents=True, exist_ok=True)
+            with refused_by_the_store(f"Making the folder of the Delta table {uri}"):
+                Path(uri).mkdir(parents=True, exist_ok=True)
         return arrow_fs.SubTreeFileSystem(uri, arrow_fs.LocalFileSystem())
     from deltalake.fs import DeltaStorageHandler
 

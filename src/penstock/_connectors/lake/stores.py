@@ -65,5 +65,6 @@ def refused_by_the_store(what: str, *errors: type[Exception]) -> Generator[None]
     try:
         yield
     except (OSError, *errors) as error:
-        reason = f"{str(error) or type(error).__name__}; see whether the disk has room, and who may write there"
-        raise LakeTableError(what, " ".join(reason.split())) from error
+        looks = "see whether it is a folder, the disk has room, and who may write there"
+        reason = " ".join(f"{str(error) or type(error).__name__}; {looks}".split())
+        raise LakeTableError(what, reason) from error

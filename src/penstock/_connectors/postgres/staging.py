@@ -133,7 +133,12 @@ class Target:
     @property
     def _columns_sql(self) -> str:
         more = f", 0::bigint AS {SEQUENCE}, ''::text AS {KIND}" if self.key else ""
-        return f"SELECT {listed(self.names)}{more} FROM {self.table.sql}"
+        # The server reads the zone of a text for a column with one alone; the session's zone is UTC, there and back.
+        names = (
+            f"{quoted(one.name)}::timestamptz AS {quoted(one.name)}" if one.is_without_zone else quoted(one.name)
+            for one in self.columns
+        )
+        return f"SELECT {', '.join(names)}{more} FROM {self.table.sql}"
 
     def publish(self, connection: psycopg.Connection[tuple[Any, ...]], staged: str) -> None:
         """Bring the rows of a staged table, by its name in SQL, into the table."""

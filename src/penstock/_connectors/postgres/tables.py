@@ -48,6 +48,11 @@ class Column:
     collation: str | None = None
 
     @property
+    def is_without_zone(self) -> bool:
+        """Whether it has moments without a time zone."""
+        return self.type.startswith("timestamp") and self.type.endswith(" without time zone")
+
+    @property
     def is_given(self) -> bool:
         """Whether the server gives its values: a sink writes it only where the program names it."""
         return self.generated or self.always_identity
