@@ -301,3 +301,15 @@ def test_rows_that_change_others_are_refused_as_a_table_is_only_appended_to(tmp_
     change.set_row_kind(RowKind.DELETE)
     with pytest.raises(RecordValueError, match="it is of kind DELETE, and the table is only appended to"):
         staged(tmp_path, [Row(id=0, name="a"), change])
+
+
+def test_a_table_that_the_catalog_does_not_make_is_named_with_the_reason(tmp_path: Path) -> None:
+    options = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/tables"}
+    with pytest.raises(
+        LakeTableError, match=r"Making the Iceberg table orders failed: .*a namespace, as in shop\.orders"
+    ):
+        IcebergSink("orders", options, pa.schema([("id", pa.int64())])).create_writer(TestWriterContext())
+    nowhere = {"type": "rest", "uri": "http://127.0.0.1:1", "token": "hunter2hunter2"}
+    with pytest.raises(LakeTableError, match=r"Making the Iceberg table a\.b failed: .*refused") as raised:
+        IcebergSink("a.b", nowhere, pa.schema([("id", pa.int64())])).create_writer(TestWriterContext())
+    assert "hunter2" not in str(raised.value)

@@ -121,12 +121,20 @@ class Tables:
             self.close()
 
     def make(self, schema: Any) -> None:
-        """Make the table, without partitions, and its namespace, where there is none."""
-        catalog = self.catalog
+        """Make the table, without partitions, and its namespace, where there is none.
+
+        Raises:
+            LakeTableError: The catalog does not answer, or makes no such table.
+        """
         namespace = self.identifier.rpartition(".")[0]
-        if namespace:
-            catalog.create_namespace_if_not_exists(namespace)
-        catalog.create_table_if_not_exists(self.identifier, schema=schema)
+        try:
+            if namespace:
+                self.catalog.create_namespace_if_not_exists(namespace)
+            self.catalog.create_table_if_not_exists(self.identifier, schema=schema)
+        except Exception as error:  # each catalog raises the errors of its client
+            hint = "" if namespace else "; a table has a namespace, as in shop.orders"
+            reason = f"the catalog does not make it ({type(error).__name__}: {error}){hint}"
+            raise LakeTableError(f"Making the Iceberg table {self.identifier}", reason) from error
 
     def close(self) -> None:
         """Close the catalog; may be called twice."""
