@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from penstock._engine import launch
 from penstock.common import Configuration, Encoder, Order, WatermarkStrategy
 from penstock.datastream import KeyedProcessFunction, RuntimeExecutionMode, StreamExecutionEnvironment
 from penstock.datastream.connectors.file_system import FileSink
@@ -105,8 +106,9 @@ def published(directory: Path) -> Counter[str]:
 @pytest.mark.spark
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + LIVES))
 def test_batch_jobs_whose_workers_are_killed_publish_everything_once(
-    seed: int, spark: SparkHandle, tmp_path: Path
+    seed: int, spark: SparkHandle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(launch, "_started", [])  # each life stands for a program of its own
     choose = random.Random(seed)
     deadly: dict[str, set[int]] = {step: set() for step in STEPS}
     for _ in range(choose.randint(1, 3)):
