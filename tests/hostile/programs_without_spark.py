@@ -9,7 +9,7 @@ from penstock._engine.spark import epoch, session, shipping
 from penstock.testing.in_process import InProcessEpochRunner
 
 
-def _runner(*_: object) -> InProcessEpochRunner:
+def _runner(*_: object, **__: object) -> InProcessEpochRunner:
     return InProcessEpochRunner()
 
 

@@ -11,6 +11,7 @@ from penstock._engine.driver.assembly import RuntimeEnvironment, assemble, check
 from penstock._engine.driver.client.job_client import JobHandle
 from penstock._engine.driver.client.logs import set_up_log
 from penstock._engine.driver.client.resumption import resumption
+from penstock._engine.driver.monitor.job_monitor import none_lost
 from penstock._engine.graph.job_graph import JobType
 from penstock._engine.graph.pickling import user_folders, user_modules
 from penstock._engine.plan.levels import build_plan
@@ -124,7 +125,7 @@ def _environment(
         python_path=python_path,
         working_directory=brought.working_directory,
         hosts=hosts,
-        lost_executors=executors.take_lost if executors is not None else lambda _: (),
+        lost_executors=executors.take_lost if executors is not None else none_lost,
     )
     return environment, executors
 

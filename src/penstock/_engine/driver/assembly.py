@@ -26,7 +26,7 @@ from penstock._engine.driver.epochs.enumerators import Enumerators
 from penstock._engine.driver.epochs.execution import EpochPlanner, Epochs
 from penstock._engine.driver.loop import JobLoop
 from penstock._engine.driver.mailbox import Mailbox, SystemClock
-from penstock._engine.driver.monitor.job_monitor import JobMonitor
+from penstock._engine.driver.monitor.job_monitor import JobMonitor, none_lost
 from penstock._engine.driver.monitor.notebook_progress import NotebookProgress
 from penstock._engine.driver.monitor.progress_bar import ProgressBar
 from penstock._engine.driver.monitor.unread_splits import unread_splits
@@ -90,7 +90,7 @@ class RuntimeEnvironment:
     #: On a cluster, which grows and shrinks: tells the hosts of the tasks that run at the same time now.
     hosts: Callable[[], tuple[str, ...]] | None = None
     #: And returns the executors that Spark has lost since the last call; True for the last call.
-    lost_executors: Callable[[bool], Sequence[Exception]] = lambda _: ()
+    lost_executors: Callable[[bool], Sequence[Exception]] = none_lost
 
 
 def assemble(

@@ -36,6 +36,11 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.metadata import StoredAccumulator
 
 
+def none_lost(_: bool) -> Sequence[Exception]:
+    """Return no executors, for a job that is not on a cluster."""
+    return ()
+
+
 class JobMonitor:
     """Makes the views of one job: a `JobStatusListener`.
 
@@ -64,7 +69,7 @@ class JobMonitor:
         configuration: Mapping[str, str],
         failures_kept: int,
         full_path: Callable[[str], str] | None,
-        lost_executors: Callable[[bool], Sequence[Exception]] = lambda _: (),
+        lost_executors: Callable[[bool], Sequence[Exception]] = none_lost,
     ) -> None:
         self._coordinator = coordinator
         self._clock = clock
