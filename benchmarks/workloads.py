@@ -213,7 +213,7 @@ WORKLOADS = (
         "interval join, 10,000 keys",
         (Bar("pyflink", 30), Bar("bytewax", 3)),
         {
-            "penstock": Sizes(200_000, 1_000_000, 100_000),
+            "penstock": Sizes(500_000, 4_000_000, 100_000),
             "pyflink-process": Sizes(20_000, 60_000, 20_000),
             "pyflink-thread": Sizes(20_000, 100_000, 20_000),
             "bytewax": Sizes(200_000, 800_000, 100_000),
