@@ -14,6 +14,23 @@ if TYPE_CHECKING:
 LEFT_OUT: Final = "lenient=True lets what is no column be left out"
 
 
+def check_insert(row: Row, why: str, way_out: str) -> None:
+    """Check that a row is new, for a target that cannot change or delete another one.
+
+    Args:
+        row: The row.
+        why: Why only new rows are possible, as a clause.
+        way_out: What the error advises.
+
+    Raises:
+        RecordValueError: The row is of another kind than INSERT.
+    """
+    kind = row.get_row_kind()
+    if kind is not RowKind.INSERT:
+        reason = f"it is of kind {kind.name}, and {why}"
+        raise RecordValueError("*", f"{row!r:.200}", "rows of kind INSERT", reason, way_out)
+
+
 class Columns:
     """Splits records into the values of named columns.
 
@@ -48,10 +65,9 @@ class Columns:
                 self.refuse(record, fields)
             return list(map(fields.get, self.names))
         if isinstance(record, Row):
-            if self._inserts_only and record.get_row_kind() is not RowKind.INSERT:
-                reason = f"it is of kind {record.get_row_kind().name}, and the table is only appended to"
+            if self._inserts_only:
                 way_out = "Filter such rows out, or turn them into rows that say what has changed"
-                raise RecordValueError("*", f"{record!r:.200}", "rows of kind INSERT", reason, way_out)
+                check_insert(record, "the table is only appended to", way_out)
             names = field_names(record)
             if names is not None and not self._known.issuperset(names):
                 if self._lenient:

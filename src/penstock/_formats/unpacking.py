@@ -12,8 +12,9 @@ import io
 import lzma
 import zlib
 from contextlib import contextmanager
+from functools import partial
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from penstock.errors import SourceFileError
 
@@ -73,12 +74,8 @@ class _Archives(io.RawIOBase):
         return True
 
 
-def _open_bz2(stream: BinaryIO) -> BinaryIO:
-    return cast("BinaryIO", io.BufferedReader(_Archives(stream, bz2.BZ2Decompressor), _READ_BYTES))
-
-
-def _open_xz(stream: BinaryIO) -> BinaryIO:
-    return cast("BinaryIO", io.BufferedReader(_Archives(stream, lzma.LZMADecompressor), _READ_BYTES))
+def _open_archives(make: Callable[[], Any], stream: BinaryIO) -> io.BufferedReader:
+    return io.BufferedReader(_Archives(stream, make), _READ_BYTES)
 
 
 def _open_zstd(stream: Any) -> Any:
@@ -91,8 +88,8 @@ def _open_zstd(stream: Any) -> Any:
 _DECOMPRESSORS: dict[str, Callable[[BinaryIO], Any]] = {
     ".gz": gzip.open,
     ".gzip": gzip.open,
-    ".bz2": _open_bz2,
-    ".xz": _open_xz,
+    ".bz2": partial(_open_archives, bz2.BZ2Decompressor),
+    ".xz": partial(_open_archives, lzma.LZMADecompressor),
     ".zst": _open_zstd,
 }
 

@@ -7,6 +7,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._connectors.postgres.changes import PostgresChange
+from penstock._formats.fields import check_insert
 from penstock.common.types import Row, RowKind
 from penstock.errors import RecordFieldError, RecordValueError
 
@@ -73,10 +74,9 @@ class RowMaker:
     def _row(self, record: Any) -> tuple[Any, ...]:
         fields: Any = record
         if isinstance(record, Row):
-            if self._inserts_only and record.get_row_kind() is not RowKind.INSERT:
-                reason = f"it is of kind {record.get_row_kind().name}, and without a key each row is a new one"
+            if self._inserts_only:
                 way_out = "Name the key (set_key_columns), or filter such rows out"
-                raise RecordValueError("*", f"{record!r:.200}", "rows of kind INSERT", reason, way_out)
+                check_insert(record, "without a key each row is a new one", way_out)
             fields = tuple(record) if record._fields is None else record.as_dict()
         if isinstance(fields, dict):
             unknown = next((str(name) for name in fields if name not in self._known), None)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]

@@ -93,7 +93,7 @@ class OperatorContext:
     accumulators: AccumulatorRegistry
     #: Makes the operator's keyed store; only keyed operators call it.
     keyed_store: Callable[[], MemoryStore]
-    #: Writes keyed state into the checkpoint: (store, epoch) -> handle for the ack.
+    #: Writes keyed state into the checkpoint: (store, epoch) -> handles for the ack.
     save_keyed_state: Callable[[MemoryStore, EpochContext], tuple[StateHandle, ...]]
     #: Writes a file of operator state into the checkpoint: (bytes, its parts, epoch) -> handle for the ack.
     save_operator_state: Callable[[bytes, tuple[StatePart, ...], EpochContext], StateHandle]

@@ -111,6 +111,16 @@ def shared_path(job_id: str, uid: str, subtask: int, checkpoint_id: int, token: 
     return f"{shared_directory(job_id)}/{name}-{subtask}-{checkpoint_id}-{_in_name(token)}{suffix}"
 
 
+def part_suffix(number: int) -> str:
+    """Return the suffix for `shared_path` of one of several files, counted from 0; the first one has none.
+
+    Example:
+        >>> part_suffix(0), part_suffix(2)
+        ('', '.2')
+    """
+    return f".{number}" if number else ""
+
+
 def checkpoint_of(path: str) -> int | None:
     """Return the checkpoint in the name of a file of `shared_path`, None for any other name."""
     match = _SHARED.search(path)

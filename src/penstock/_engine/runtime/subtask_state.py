@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock._engine.protocol.control import encode
 from penstock._engine.protocol.key_groups import key_group_range
-from penstock._engine.protocol.paths import shared_path, staged_path
+from penstock._engine.protocol.paths import part_suffix, shared_path, staged_path
 from penstock._engine.protocol.signing import file_digest
 from penstock._engine.protocol.state_handle import StateMode
 from penstock._engine.state.keyed_store import KeyedStore
@@ -94,7 +94,7 @@ class SubtaskState:
         """Write one file of keyed state into the checkpoint, or its handle."""
         path = None
         if number or len(data) > self._limit(epoch):
-            path = self._put(uid, data, epoch, suffix=f".{number}" if number else "")
+            path = self._put(uid, data, epoch, suffix=part_suffix(number))
         kind = "snapshot" if epoch.full_snapshot else "delta"
         return store.describe(data, kind, epoch.checkpoint_id, epoch.token, path)
 

@@ -96,7 +96,7 @@ class KeyedStateCounter:
         windows: set[tuple[_State, tuple[int, ...]]] = set()
         for handle, info in self._chunks(lineage):
             state, file = _state(info), _identity(handle)
-            step = handle.checkpoint_id, handle.token, handle.kind
+            step = handle.checkpoint_id, handle.token, handle.kind  # the files of one snapshot count as one
             if has_sub_keys(bare(info.kind)):  # entries are not keys
                 self._unclear.add(state)
             files.setdefault(state, set()).add(step)

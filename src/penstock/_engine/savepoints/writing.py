@@ -11,7 +11,7 @@ from penstock._engine.operators.windows.fired_windows import CONTENTS, FIRED, ta
 from penstock._engine.protocol.clocks import now_ms
 from penstock._engine.protocol.key_groups import key_group, key_group_range, subtask_of_key_group
 from penstock._engine.protocol.keys import NormalKey, normal_key
-from penstock._engine.protocol.paths import METADATA, shared_path
+from penstock._engine.protocol.paths import METADATA, part_suffix, shared_path
 from penstock._engine.protocol.state_handle import StateHandle, StateMode
 from penstock._engine.savepoints.draft import transformed
 from penstock._engine.savepoints.located import absolute
@@ -169,7 +169,7 @@ class _DraftWriter:
         for number, data in enumerate(store.snapshot(checkpoint_id, token)):
             handle = store.describe(data, "snapshot", checkpoint_id, token, "")
             if handle.entries:
-                path = self._put(uid, subtask, token, data, f".{number}" if number else "")
+                path = self._put(uid, subtask, token, data, part_suffix(number))
                 yield replace(handle, path=path)
 
     def _take_over(self, operator: OperatorDraft, subtask: int, stores: _NewStores) -> None:

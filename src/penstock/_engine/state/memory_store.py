@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from penstock._engine.state.state_file import ChunkInfo
     from penstock._engine.state.trust import AllowedClasses
 
-#: A snapshot goes on in another file behind this size.
+#: A snapshot begins another file when one has as many bytes.
 SNAPSHOT_FILE_BYTES: Final = 32 << 20
 
 
