@@ -10,8 +10,8 @@ from penstock._formats.file_format import BulkFormat
 from penstock._formats.input_format import InputFormat
 from penstock._formats.parquet import ParquetBulkWriters, ParquetFormat
 from penstock._shelf import show
-from penstock.common._row_formats.avro_schema import AvroSchema, GenericRecordAvroTypeInfo, without_zone
-from penstock.common._row_formats.avro_written import to_avro
+from penstock.common._codecs.avro_schema import AvroSchema, GenericRecordAvroTypeInfo, without_zone
+from penstock.common._codecs.avro_written import to_avro
 from penstock.common.arguments import instance
 from penstock.common.serialization import BulkWriter, BulkWriterFactory
 from penstock.errors import RecordValueError, SourceFileError

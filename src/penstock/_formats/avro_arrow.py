@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penstock._formats.arrow_types import arrow_schema
-from penstock.common._row_formats.avro_values import type_of
+from penstock.common._codecs.avro_values import type_of
 from penstock.common.typeinfo import RowTypeInfo
 
 if TYPE_CHECKING:
-    from penstock.common._row_formats.avro_schema import AvroSchema
+    from penstock.common._codecs.avro_schema import AvroSchema
 
 
 def arrow_schema_of(schema: AvroSchema) -> Any:

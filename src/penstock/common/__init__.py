@@ -1,9 +1,9 @@
 """Types, rows, time, configuration and jobs (``pyflink.common``)."""
 
 from penstock._absent import explain
-from penstock.common._row_formats.avro_rows import AvroRowDeserializationSchema, AvroRowSerializationSchema
-from penstock.common._row_formats.csv_rows import CsvRowDeserializationSchema, CsvRowSerializationSchema
-from penstock.common._row_formats.json_rows import JsonRowDeserializationSchema, JsonRowSerializationSchema
+from penstock.common._codecs.avro_rows import AvroRowDeserializationSchema, AvroRowSerializationSchema
+from penstock.common._codecs.csv_rows import CsvRowDeserializationSchema, CsvRowSerializationSchema
+from penstock.common._codecs.json_rows import JsonRowDeserializationSchema, JsonRowSerializationSchema
 from penstock.common.completable_future import CompletableFuture
 from penstock.common.config_options import ConfigOption, ConfigOptions
 from penstock.common.configuration import Configuration

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from penstock._absent import explain
 from penstock._formats.avro import AvroBulkWriters, AvroFormat, AvroInputFormat
-from penstock.common._row_formats.avro_rows import AvroRowDeserializationSchema, AvroRowSerializationSchema
-from penstock.common._row_formats.avro_schema import AvroSchema, GenericRecordAvroTypeInfo
+from penstock.common._codecs.avro_rows import AvroRowDeserializationSchema, AvroRowSerializationSchema
+from penstock.common._codecs.avro_schema import AvroSchema, GenericRecordAvroTypeInfo
 
 __all__ = [
     "AvroBulkWriters",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock._formats.csv.reader import CsvReaderFormat
 from penstock._formats.csv.schema import CsvSchema, CsvSchemaBuilder
 from penstock._formats.csv.writer import CsvBulkWriters, CsvEncoder
-from penstock.common._row_formats.csv_rows import CsvRowDeserializationSchema, CsvRowSerializationSchema
+from penstock.common._codecs.csv_rows import CsvRowDeserializationSchema, CsvRowSerializationSchema
 
 __all__ = [
     "CsvBulkWriters",

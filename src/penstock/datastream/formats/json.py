@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from penstock._formats.json_lines import BadLine, JsonLinesFormat
-from penstock.common._row_formats.json_rows import JsonRowDeserializationSchema, JsonRowSerializationSchema
+from penstock.common._codecs.json_rows import JsonRowDeserializationSchema, JsonRowSerializationSchema
 
 __all__ = ["BadLine", "JsonLinesFormat", "JsonRowDeserializationSchema", "JsonRowSerializationSchema"]

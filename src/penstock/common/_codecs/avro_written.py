@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from operator import index
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from penstock.common._row_formats.avro_schema import plain
-from penstock.common._row_formats.avro_values import note, resolved, without_null
-from penstock.common._row_formats.row_values import elements_of, octets_of, values_of
+from penstock.common._codecs.avro_schema import plain
+from penstock.common._codecs.avro_values import note, resolved, without_null
+from penstock.common._codecs.row_values import elements_of, octets_of, values_of
 from penstock.common.types import Row, field_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.common._row_formats.avro_values import Names
+    from penstock.common._codecs.avro_values import Names
 
     Converter = Callable[[Any], Any]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from penstock.common._row_formats.avro_schema import without_zone
+from penstock.common._codecs.avro_schema import without_zone
 from penstock.common.typeinfo import Types
 from penstock.common.types import RowKind, make_row
 

@@ -10,8 +10,8 @@ from decimal import MAX_PREC, Context, Decimal
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from penstock.common._row_formats.row_values import elements_of, octets_of, values_of
-from penstock.common._row_formats.times import date_text, of_rfc_time, of_rfc_timestamp, to_rfc_time, to_rfc_timestamp
+from penstock.common._codecs.row_values import elements_of, octets_of, values_of
+from penstock.common._codecs.times import date_text, of_rfc_time, of_rfc_timestamp, to_rfc_time, to_rfc_timestamp
 from penstock.common.typeinfo import (
     BasicArrayTypeInfo,
     BasicType,

@@ -9,9 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from penstock._shelf import show
-from penstock.common._row_formats.json_values import UNFIT, decimal, of_json, to_json, truth
-from penstock.common._row_formats.row_values import elements_of, values_of
-from penstock.common._row_formats.times import in_utc, of_rfc_timestamp, time_of_day, without_zeros
+from penstock.common._codecs.json_values import UNFIT, decimal, of_json, to_json, truth
+from penstock.common._codecs.row_values import elements_of, values_of
+from penstock.common._codecs.times import in_utc, of_rfc_timestamp, time_of_day, without_zeros
 from penstock.common.serialization import DeserializationSchema, SerializationSchema
 from penstock.common.typeinfo import (
     BasicArrayTypeInfo,

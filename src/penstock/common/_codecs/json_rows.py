@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penstock._shelf import show
-from penstock.common._row_formats.json_types import type_of_json_schema
-from penstock.common._row_formats.json_values import UNFIT, encoded, has_decimals, of_json, parsed, to_json
+from penstock.common._codecs.json_types import type_of_json_schema
+from penstock.common._codecs.json_values import UNFIT, encoded, has_decimals, of_json, parsed, to_json
 from penstock.common.serialization import DeserializationSchema, SerializationSchema
 from penstock.common.typeinfo import RowTypeInfo
 from penstock.errors import MessageFormatError

@@ -6,9 +6,9 @@ import io
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock._shelf import show
-from penstock.common._row_formats.avro_schema import AvroSchema
-from penstock.common._row_formats.avro_values import of_avro, type_of
-from penstock.common._row_formats.avro_written import to_avro
+from penstock.common._codecs.avro_schema import AvroSchema
+from penstock.common._codecs.avro_values import of_avro, type_of
+from penstock.common._codecs.avro_written import to_avro
 from penstock.common.serialization import DeserializationSchema, SerializationSchema
 from penstock.errors import MessageFormatError, UnsupportedOperationError
 
