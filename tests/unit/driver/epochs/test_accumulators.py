@@ -148,7 +148,7 @@ def test_values_are_those_of_completed_checkpoints(tmp_path: Path) -> None:
     def look(instruction: do.Instruction, perform: Any) -> None:
         perform(instruction)
         if isinstance(instruction, do.PublishProgress):
-            value = metadata_value(instruction.snapshot.operators["counts"].all_accumulators["records"])
+            value = metadata_value(instruction.snapshot.operators["counts"].accumulators["records"])
             seen.append((instruction.progress.records, value))
 
     Story(tmp_path).run(program(), step=look)
@@ -470,5 +470,5 @@ def test_the_last_record_of_a_finished_job_has_its_values(tmp_path: Path) -> Non
     story.run(program())
     last = story.records_of_jobs()[-1]
     assert last.kind is ChainEntryKind.FINISHED
-    assert last.all_accumulators["counts"]["rests"].text == str(TRUTH["rests"])
-    assert last.all_accumulators["counts"]["rests"].type.endswith(f".{Histogram.__name__}")
+    assert last.accumulators["counts"]["rests"].text == str(TRUTH["rests"])
+    assert last.accumulators["counts"]["rests"].type.endswith(f".{Histogram.__name__}")
