@@ -11,12 +11,13 @@ from tests.kit.cells import cells
 from penstock._engine.protocol import job_events, metadata
 from penstock._engine.protocol.job_events import LogBaseEvent, SegmentHeader
 from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind
+from penstock._engine.protocol.signing import SigningKeys
 from penstock._engine.protocol.state_handle import StateMode, StatePart
 from penstock._engine.state import operator_state, state_file
 from penstock._engine.state.chunk_columns import Chunk, ChunkOperation
 from penstock._engine.state.operator_state import OperatorStateBackend, describe
 from penstock._engine.state.state_file import StateFileWriter
-from penstock.errors import UnsupportedFormatError
+from penstock.errors import SignatureError, UnsupportedFormatError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -127,3 +128,13 @@ def test_a_later_format_reads_the_one_before_by_its_step(kind: Kind) -> None:
         assert set(steps) == {1}
         with pytest.raises(UnsupportedFormatError, match=r"of format 3.*knows format 2"):
             read(numbered(written, 3))
+
+
+def test_a_signature_covers_the_format_so_that_nothing_is_read_as_another_one() -> None:
+    keys = SigningKeys((b"a key of the user",))
+    written = metadata.encode_chain_entry(metadata.decode_chain_entry(entry(), PATH), keys)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(metadata, "DOCUMENT", replace(metadata.DOCUMENT, number=2, steps={0: bytes, 1: bytes}))
+        assert metadata.decode_chain_entry(written, PATH, keys)
+        with pytest.raises(SignatureError, match="another key has signed it, or it was altered"):
+            metadata.decode_chain_entry(document(written, 0), PATH, keys)

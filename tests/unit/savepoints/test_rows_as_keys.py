@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from penstock.datastream import StreamExecutionEnvironment
 
 #: The numbers that the job goes through; it has stopped within them.
-NUMBERS = 8_000
+NUMBERS = 8_400
 SIZE = 700
 
 

@@ -18,11 +18,11 @@ Step: TypeAlias = Callable[[bytes], bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class FileFormat:
+class StoredFormat:
     """The format of one kind of file.
 
     Example:
-        >>> letters = FileFormat("letter", 2, steps={1: bytes.upper})
+        >>> letters = StoredFormat("letter", 2, steps={1: bytes.upper})
         >>> letters.content(2, b"Dear", "a/letter"), letters.content(1, b"Dear", "a/letter")
         (b'Dear', b'DEAR')
         >>> letters.content(3, b"Dear", "a/letter")
@@ -44,25 +44,27 @@ class FileFormat:
         """The first bytes of a binary file that is written now."""
         return self.mark + bytes((self.number,))
 
-    def content(self, found: int, data: bytes, path: str) -> bytes:
-        """Return the content of a file as it is written now.
+    def way(self, found: int, path: str) -> list[Step]:
+        """Return the steps from a format to the one that is written now.
 
         Args:
             found: The number in the file.
-            data: The content.
             path: The file, for messages.
 
         Raises:
-            UnsupportedFormatError: No steps lead from that format to the one that is written now.
+            UnsupportedFormatError: There are none.
         """
-        for number in range(found, self.number):
-            step = self.steps.get(number)
-            if step is None:
-                break
-            data, found = step(data), number + 1
-        if found != self.number:
+        if found == self.number:
+            return []
+        if found > self.number or not self.steps.keys() >= {*range(found, self.number)}:
             reason = f"it is a {self.kind} of format {found}, and this version knows format {self.number}"
             raise UnsupportedFormatError(path, reason)
+        return [self.steps[number] for number in range(found, self.number)]
+
+    def content(self, found: int, data: bytes, path: str) -> bytes:
+        """Return the content of a file of a format as it is written now; see `way`."""
+        for step in self.way(found, path):
+            data = step(data)
         return data
 
     def current(self, data: bytes, path: str) -> bytes:

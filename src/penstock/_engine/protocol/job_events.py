@@ -19,7 +19,7 @@ import msgspec
 
 from penstock._engine.protocol.control import SubtaskAck, encode
 from penstock._engine.protocol.decoders import msgpack_decoder
-from penstock._engine.protocol.formats import FileFormat
+from penstock._engine.protocol.formats import StoredFormat
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 NO_CHECKPOINT: Final = -1
 
 #: The content is the records. A segment of another format is refused before its records are read.
-JOB_EVENTS: Final = FileFormat("segment of a job's events", mark=b"PNEVENT")
+JOB_EVENTS: Final = StoredFormat("segment of a job's events", mark=b"PNEVENT")
 _LENGTH_BYTES: Final = 8
 _DIGEST_BYTES: Final = 32
 

@@ -19,7 +19,7 @@ import msgspec
 from penstock._engine.protocol.batch_program import BatchProgram  # noqa: TC001 - msgspec reads it
 from penstock._engine.protocol.control import ChannelStatus
 from penstock._engine.protocol.decoders import json_decoder
-from penstock._engine.protocol.formats import FileFormat
+from penstock._engine.protocol.formats import StoredFormat
 from penstock._engine.protocol.rows import MIN_WATERMARK
 from penstock._engine.protocol.signing import UNSIGNED
 from penstock._engine.protocol.soundness import why_unsound
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.state_handle import StateHandle
 
 #: The content is the JSON of a `ChainEntry`.
-DOCUMENT: Final = FileFormat("checkpoint's metadata")
+DOCUMENT: Final = StoredFormat("checkpoint's metadata")
 
 #: Errors of a decoder for damaged bytes.
 _NOT_DECODED: Final = (msgspec.MsgspecError, UnicodeError, RecursionError)
@@ -380,6 +380,7 @@ def decode_chain_entry(data: bytes, path: str, keys: SigningKeys = UNSIGNED) -> 
         document = json_decoder(_Document).decode(data)
     except _NOT_DECODED as error:
         raise CorruptCheckpointError(path, f"it is not a whole metadata document ({error})") from error
+    DOCUMENT.way(document.format, path)  # of an unknown format neither checksum nor signature mean anything
     body = bytes(document.entry)
     if _digest(body) != document.sha256:
         raise CorruptCheckpointError(path, "its checksum does not match, so it was altered after it was written")

@@ -15,7 +15,7 @@ import msgspec
 
 from penstock._api.state.kinds import BroadcastState, ListState
 from penstock._engine.protocol.decoders import msgpack_decoder
-from penstock._engine.protocol.formats import FileFormat
+from penstock._engine.protocol.formats import StoredFormat
 from penstock._engine.protocol.signing import file_digest
 from penstock._engine.protocol.state_handle import StateHandle, StateMode, StatePart
 from penstock._engine.state.chunk_columns import load_value
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from penstock._engine.state.trust import AllowedClasses
 
 #: The content is MessagePack of the pickled items of each state, by its name.
-OPERATOR_STATE: Final = FileFormat("file of operator state", mark=b"PNLISTS")
+OPERATOR_STATE: Final = StoredFormat("file of operator state", mark=b"PNLISTS")
 
 _WRONG_PART: Final = "it lacks items of state"
 

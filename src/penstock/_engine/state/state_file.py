@@ -20,7 +20,7 @@ import msgspec
 import pyarrow as pa
 
 from penstock._engine.protocol.decoders import msgpack_decoder
-from penstock._engine.protocol.formats import FileFormat
+from penstock._engine.protocol.formats import StoredFormat
 from penstock._engine.state.chunk_columns import (
     Chunk,
     ChunkOperation,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from penstock._engine.state.rows import Namespace
     from penstock._engine.state.trust import AllowedClasses
 
-KEYED_STATE: Final = FileFormat("file of keyed state", mark=b"PNSTATE")
+KEYED_STATE: Final = StoredFormat("file of keyed state", mark=b"PNSTATE")
 _TRAILER: Final = Struct(">II")
 
 #: Errors that the columns of a damaged chunk raise; values have errors of their own.
