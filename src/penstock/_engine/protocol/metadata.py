@@ -77,6 +77,8 @@ class ReaderMessages:
     #: Pickled source events, in order.
     events: tuple[bytes, ...] = ()
     split_requests: int = 0
+    #: Where the reader ran; empty if that is not known.
+    host: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,12 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from penstock._engine.coordinator.checkpoints.operator_state import items_left
 from penstock._engine.protocol.control import decode
 from penstock._engine.protocol.events import AddSplitsEvent, ReaderState, decode_event
 from penstock._engine.protocol.metadata import handles_of
 from penstock._engine.protocol.rows import MIN_WATERMARK
+from penstock._engine.protocol.state_handle import StateMode
 from penstock._engine.savepoints.counting import KeyedStateCounter, KeyedStateInfo
 from penstock._engine.savepoints.located import decoding, locate
 from penstock._engine.savepoints.verification import verify_located
@@ -40,7 +42,8 @@ class OperatorStateInfo:
     mode: str
     #: The number of items of a list over all subtasks; for a broadcast state, the number of maps, one in each subtask.
     items: int
-    #: The items among them of a finished operator, which a start assigns only if the operator runs again.
+    #: The items among them that no start assigns: list items of finished subtasks, and all items of a finished
+    #: operator, unless it runs again.
     finished_items: int = 0
 
 
@@ -253,8 +256,13 @@ def _operator_states(operator: OperatorMetadata) -> tuple[OperatorStateInfo, ...
         for handle in subtask.operator_state:
             for part in handle.parts:
                 items[part.name, part.mode.value] += len(part.places())
-    is_over = operator.finished and not operator.drained
-    return tuple(OperatorStateInfo(*name, count, count if is_over else 0) for name, count in sorted(items.items()))
+    if operator.finished and not operator.drained:
+        return tuple(OperatorStateInfo(*name, count, count) for name, count in sorted(items.items()))
+    left = items_left(operator.subtasks)
+    return tuple(
+        OperatorStateInfo(name, mode, count, left[name] if mode == StateMode.LIST.value else 0)
+        for (name, mode), count in sorted(items.items())
+    )
 
 
 def _source(operator: OperatorMetadata, enumerator: SourceCoordinatorState) -> SourceInfo:

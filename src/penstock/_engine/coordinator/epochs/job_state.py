@@ -245,7 +245,8 @@ class JobState:
             vertex = self._sources_by_uid[uid]
             own = [ack for ack in acks if ack.vertex == vertex]
             finished = [ack.subtask for ack in own if ack.finished or ack.awaits_end]
-            source.accepted({ack.subtask: ack.operators[uid] for ack in own}, finished)
+            hosts = {ack.subtask: ack.host for ack in own}
+            source.accepted({ack.subtask: ack.operators[uid] for ack in own}, finished, hosts)
         if any(part.ends_input for ack in acks for part in ack.operators.values()):
             for source in self._sources.values():
                 source.end_input()

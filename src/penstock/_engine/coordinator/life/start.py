@@ -430,6 +430,10 @@ class JobStart:
 def _remarks(assignment: StateAssignment, again: ReopenedSources) -> tuple[LogMessage, ...]:
     return (
         *(LogMessage(f"The state of operator {name} is dropped") for name in assignment.dropped),
+        *(
+            LogMessage(f"Finished subtasks of operator {name} have left {count:,} list items, which nobody gets")
+            for name, count in assignment.left
+        ),
         *(LogMessage(f"Source {uid!r} had finished and looks for new input") for uid in again.sources),
         *(
             LogMessage(

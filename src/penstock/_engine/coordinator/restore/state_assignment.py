@@ -2,8 +2,8 @@
 
 Operators are matched by uid. Keyed state follows its key groups to any parallelism, operator state and the states of
 writers are redistributed, splits go back to the enumerator, and watermarks begin anew. A finished operator stays
-finished. If only some subtasks of an operator have finished, all of them run again and share what the finished ones
-left unused: list items, and splits that were not read to their end.
+finished. If only some subtasks of an operator have finished, all of them run again and share the state of those that
+had not: what a finished subtask has left in a list is counted and not assigned (FLIP-147).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from penstock._engine.coordinator.checkpoints.operator_state import redistribute
+from penstock._engine.coordinator.checkpoints.operator_state import items_left, redistribute
 from penstock._engine.coordinator.checkpoints.snapshots import fresh_snapshot
 from penstock._engine.coordinator.checkpoints.splits import splits_of
 from penstock._engine.coordinator.restore.finished import Extent, extents
@@ -51,6 +51,8 @@ class StateAssignment:
     graph: JobGraph
     #: The operators whose state was dropped, by name and uid.
     dropped: tuple[str, ...] = ()
+    #: List items that finished subtasks have left and nobody gets: the operator by name and uid, and how many.
+    left: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,13 @@ def assign_state(
     }
     kept = replace(fresh, outstanding=stored.outstanding, given_up=stored.given_up, committed=stored.committed)
     snapshot = replace(kept, vertices=vertices, operators=operators)
-    return StateAssignment(snapshot, graph, dropped)
+    left = tuple(
+        (str(nodes[uid]), count)
+        for uid, wanted in fresh.operators.items()
+        if found[wanted.vertex] is Extent.PARTLY
+        if (count := items_left(stored.operators[uid].subtasks).total())
+    )
+    return StateAssignment(snapshot, graph, dropped, left)
 
 
 def _shape(snapshot: JobSnapshot) -> object:
@@ -238,7 +246,10 @@ def _heir(subtask: int, parallelism: int) -> int:
 
 
 def _deal(found: OperatorMetadata, parallelism: int) -> list[bytes | None]:
-    """Return the states of writers for each new subtask, dealt round-robin (FLIP-143); None without any."""
-    states = [part.state for part in found.subtasks if part.state is not None]
+    """Return the states of writers for each new subtask, dealt round-robin (FLIP-143); None without any.
+
+    They are lists, so those of finished subtasks are not dealt out.
+    """
+    states = [part.state for part in found.subtasks if part.state is not None and not part.finished]
     items = [item for state in states for item in decode(state, list[bytes])]
     return [encode(items[index::parallelism]) if items[index:] else None for index in range(parallelism)]
