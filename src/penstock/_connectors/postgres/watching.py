@@ -99,21 +99,20 @@ class TableWatch:
     def _check(self, connection: AnyConnection, tables: Sequence[SourceTable], *, is_first: bool) -> None:
         oids = {table.oid for table in tables}
         lost = {mark.name for oid, mark in self.marks.items() if oid not in oids}
-        check_publication(connection, self._options.slot, self._options.publication, tables)
-        published = published_by(connection, self._options.publication, list(oids))
         for table in tables:
-            key = table.key()
-            check_identity(table, key.names)
-            mark = self.marks.get(table.oid)
-            if mark is None:
-                if str(table) in lost or not is_first:
-                    reason = "it is not the one that was followed: that was dropped and made anew, or lost its name"
-                    raise TableError(str(table), reason, f"Drop the slot. {ANEW}")
-                self.marks |= marks_of(connection, self._options, [table])
-                continue
-            mark.check(table, key, way_out=f"Drop the slot. {ANEW}")
-            if mark.published != published.get(table.oid):
-                reason = (
-                    f"what the publication {self._options.publication} has of it was changed; changes may be missing"
-                )
+            key, mark = table.key(), self.marks.get(table.oid)
+            if mark is not None:
+                mark.check(table, key, way_out=f"Drop the slot. {ANEW}")
+            elif str(table) in lost or not is_first:
+                reason = "it is not the one that was followed: that was dropped and made anew, or another has its name"
                 raise TableError(str(table), reason, f"Drop the slot. {ANEW}")
+            check_identity(table, key.names)
+        check_publication(connection, self._options.slot, self._options.publication, tables)
+        self.marks |= marks_of(connection, self._options, [table for table in tables if table.oid not in self.marks])
+        published = published_by(connection, self._options.publication, list(oids))
+        changed = next((table for table in tables if self.marks[table.oid].published != published[table.oid]), None)
+        if changed is not None:
+            reason = (
+                f"what the publication {self._options.publication} has of it was changed, and changes may be missing"
+            )
+            raise TableError(str(changed), reason, f"Drop the slot. {ANEW}")
