@@ -22,16 +22,20 @@ if TYPE_CHECKING:
     from penstock._connectors.postgres.tables import SourceTable
 
 
-def marks_of(connection: AnyConnection, options: ChangeOptions, tables: Sequence[SourceTable]) -> dict[int, TableMark]:
-    """Return the marks of tables that are followed from now on.
+def check_columns(connection: AnyConnection, options: ChangeOptions, tables: Sequence[SourceTable]) -> None:
+    """Check that the values of all columns can be read.
 
     Raises:
-        TableError: One has a column whose values have no counterpart.
+        TableError: One is of a type that has no counterpart.
     """
-    published = published_by(connection, options.publication, [table.oid for table in tables])
     for table in tables:
         columns = [column for column in table.columns if not column.generated]
         codecs_of(connection, str(table), columns, options.text_columns)
+
+
+def marks_of(connection: AnyConnection, options: ChangeOptions, tables: Sequence[SourceTable]) -> dict[int, TableMark]:
+    """Return the marks of tables that are followed from now on."""
+    published = published_by(connection, options.publication, [table.oid for table in tables])
     return {table.oid: TableMark.of(table, table.key(), published.get(table.oid, "")) for table in tables}
 
 
@@ -107,6 +111,7 @@ class TableWatch:
                 reason = "it is not the one that was followed: that was dropped and made anew, or another has its name"
                 raise TableError(str(table), reason, f"Drop the slot. {ANEW}")
             check_identity(table, key.names)
+        check_columns(connection, self._options, tables)
         check_publication(connection, self._options.slot, self._options.publication, tables)
         self.marks |= marks_of(connection, self._options, [table for table in tables if table.oid not in self.marks])
         published = published_by(connection, self._options.publication, list(oids))
