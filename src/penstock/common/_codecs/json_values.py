@@ -10,8 +10,10 @@ from decimal import MAX_PREC, Context, Decimal
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from penstock.common._codecs.json_reading import truth
 from penstock.common._codecs.row_values import elements_of, octets_of, values_of
 from penstock.common._codecs.times import date_text, of_rfc_time, of_rfc_timestamp, to_rfc_time, to_rfc_timestamp
+from penstock.common._conversion.values import TypeMismatchError
 from penstock.common.typeinfo import (
     BasicArrayTypeInfo,
     BasicType,
@@ -34,12 +36,11 @@ if TYPE_CHECKING:
     Converter = Callable[[Any], Any]
 
 _BYTES: Final = Types.PRIMITIVE_ARRAY(Types.BYTE())
-_TRUTH: Final = {"true": True, "false": False}
 _EXACT: Final = Context(prec=MAX_PREC)
 #: Greater whole decimals are written with an exponent.
 _MOST_DIGITS: Final = 40
 #: What the converters raise for a value that does not fit.
-UNFIT: Final = (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError)
+UNFIT: Final = (TypeMismatchError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError)
 
 
 def _text(value: Any) -> str:
@@ -49,20 +50,6 @@ def _text(value: Any) -> str:
     if isinstance(value, (dict, list)):
         return encoded(_any(value)).decode()
     return str(value)
-
-
-def truth(value: Any) -> bool:
-    """Return a truth value, which may be a text.
-
-    Raises:
-        ValueError: It is none.
-    """
-    if isinstance(value, bool):
-        return value
-    found = _TRUTH.get(str(value).strip().lower())
-    if found is None:
-        raise ValueError(f"{value!r} is neither true nor false")
-    return found
 
 
 def _whole(low: int, high: int, value: Any) -> int:
