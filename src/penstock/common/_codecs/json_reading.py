@@ -185,18 +185,18 @@ def converter(type_info: TypeInformation, *, strict: bool, lenient: bool) -> Con
     """
     if isinstance(type_info, RowTypeInfo):
         names = list(type_info.get_field_names())
-        fields = [_Part(one, strict, lenient) for one in type_info.get_field_types()]
+        fields = [_JsonPart(one, strict, lenient) for one in type_info.get_field_types()]
         return partial(_row, names, fields, strict)
     if isinstance(type_info, MapTypeInfo):
-        part = _Part(type_info.value_type, strict, lenient)
+        part = _JsonPart(type_info.value_type, strict, lenient)
         return partial(_map_of_parsed, _from_text(type_info.key_type), part, lenient)
     if (elements := elements_type(type_info)) is not None:
-        part = _Part(elements, strict, lenient, may_be_null=not isinstance(type_info, PrimitiveArrayTypeInfo))
+        part = _JsonPart(elements, strict, lenient, may_be_null=not isinstance(type_info, PrimitiveArrayTypeInfo))
         return lambda value: [part(f"[{at}]", one) for at, one in enumerate(_array(value))]
     return plain if isinstance(type_info, PickledBytesTypeInfo) else _loose(type_info)
 
 
-class _Part:
+class _JsonPart:
     """Reads a part of a value, and says where it is if it does not fit."""
 
     def __init__(self, type_info: TypeInformation, strict: bool, lenient: bool, *, may_be_null: bool = True) -> None:
@@ -220,7 +220,7 @@ class _Part:
         raise reason
 
 
-def _row(names: list[str], fields: list[_Part], strict: bool, value: Any) -> Row:
+def _row(names: list[str], fields: list[_JsonPart], strict: bool, value: Any) -> Row:
     if isinstance(value, list):  # a tuple, in JSON schemas an array with a type for each place
         given: dict[str, Any] = dict(zip(names, cast("list[Any]", value), strict=False))
         if len(cast("list[Any]", value)) > len(names):
@@ -233,7 +233,7 @@ def _row(names: list[str], fields: list[_Part], strict: bool, value: Any) -> Row
     return make_row(names, values, RowKind.INSERT)
 
 
-def _map_of_parsed(key_of: Converter, part: _Part, lenient: bool, value: Any) -> dict[Any, Any]:
+def _map_of_parsed(key_of: Converter, part: _JsonPart, lenient: bool, value: Any) -> dict[Any, Any]:
     found: dict[Any, Any] = {}
     for text, inner in _object(value).items():
         step = f"[{text!r}]"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import datetime
-import json
 import math
 from decimal import MAX_PREC, Context, Decimal
 from functools import cache, partial
@@ -265,29 +264,6 @@ def _encoder() -> Any:
     import msgspec
 
     return msgspec.json.Encoder(decimal_format="number")
-
-
-def parsed(message: bytes, *, exact: bool) -> Any:
-    """Return JSON as Python has it.
-
-    Args:
-        message: The JSON.
-        exact: Whether fractions are decimals, which have all their digits.
-
-    Raises:
-        ValueError: It is none.
-    """
-    return json.loads(message, parse_float=Decimal if exact else None)
-
-
-def has_decimals(type_info: TypeInformation) -> bool:
-    """Tell whether a type has decimals in it."""
-    if isinstance(type_info, RowTypeInfo):
-        return any(map(has_decimals, type_info.get_field_types()))
-    if isinstance(type_info, MapTypeInfo):
-        return has_decimals(type_info.value_type)
-    elements = _elements(type_info)
-    return has_decimals(elements) if elements is not None else type_info == Types.BIG_DEC()
 
 
 def _elements(type_info: TypeInformation) -> TypeInformation | None:
