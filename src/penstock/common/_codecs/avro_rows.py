@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import io
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from penstock._shelf import show
+from penstock.common._codecs.avro_codec import AvroCodec
+from penstock.common._codecs.avro_reading import type_of
 from penstock.common._codecs.avro_schema import AvroSchema
-from penstock.common._codecs.avro_values import of_avro, type_of
-from penstock.common._codecs.avro_written import to_avro
 from penstock.common.serialization import DeserializationSchema, SerializationSchema
-from penstock.errors import MessageFormatError, UnsupportedOperationError
+from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
     from penstock.common.typeinfo import TypeInformation
@@ -39,9 +38,8 @@ class AvroRowDeserializationSchema(DeserializationSchema):
     """
 
     def __init__(self, record_class: str | None = None, avro_schema_string: str | None = None) -> None:
-        self._schema = _schema("AvroRowDeserializationSchema", record_class, avro_schema_string)
-        self._type_info = type_of(self._schema.definition)
-        self._convert = of_avro(self._schema.definition)
+        schema = _schema("AvroRowDeserializationSchema", record_class, avro_schema_string)
+        self._codec = AvroCodec(schema, rows=True)
 
     def deserialize(self, message: bytes) -> Any:
         """Return the row; None for no message.
@@ -49,23 +47,24 @@ class AvroRowDeserializationSchema(DeserializationSchema):
         Raises:
             MessageFormatError: The message is not what the schema describes.
         """
-        import fastavro
-
         if message is None:  # pyright: ignore[reportUnnecessaryComparison] - a connector has none where a record has none
             return None
-        try:
-            read = cast("Any", fastavro).schemaless_reader
-            record = read(io.BytesIO(message), self._schema.parsed, None)
-        except Exception as error:  # invalid bytes may raise any exception in the decoder
-            raise MessageFormatError("Avro", f"{message[:200]!r}", str(self._schema), f"{error!r}") from error
-        return self._convert(record)
+        return self._codec.decode(message)
+
+    def deserialize_all(self, messages: list[bytes]) -> list[Any]:
+        """Return the rows of a block of messages.
+
+        Raises:
+            MessageFormatError: One of them is not what the schema describes.
+        """
+        return self._codec.decode_block(messages)
 
     def get_produced_type(self) -> TypeInformation:
         """Return the type of the rows."""
-        return self._type_info
+        return type_of(self._codec.schema)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return AvroRowDeserializationSchema, (None, str(self._schema))
+        return AvroRowDeserializationSchema, (None, str(self._codec.schema))
 
 
 class AvroRowSerializationSchema(SerializationSchema):
@@ -92,8 +91,7 @@ class AvroRowSerializationSchema(SerializationSchema):
     """
 
     def __init__(self, record_class: str | None = None, avro_schema_string: str | None = None) -> None:
-        self._schema = _schema("AvroRowSerializationSchema", record_class, avro_schema_string)
-        self._convert = to_avro(self._schema.definition)
+        self._codec = AvroCodec(_schema("AvroRowSerializationSchema", record_class, avro_schema_string))
 
     def serialize(self, element: Any) -> bytes:
         """Return the message.
@@ -101,19 +99,18 @@ class AvroRowSerializationSchema(SerializationSchema):
         Raises:
             MessageFormatError: The row is not what the schema describes.
         """
-        import fastavro
+        return self._codec.encode(element)
 
-        written = io.BytesIO()
-        try:
-            record = self._convert(element)
-            write = cast("Any", fastavro).schemaless_writer
-            write(written, self._schema.parsed, record, strict_allow_default=True)
-        except Exception as error:  # a value may raise any exception in the encoder
-            raise MessageFormatError("Avro", f"{element!r:.200}", str(self._schema), f"{error!r}") from error
-        return written.getvalue()
+    def serialize_all(self, elements: list[Any]) -> list[bytes]:
+        """Return the messages of a block of rows.
+
+        Raises:
+            MessageFormatError: A row is not what the schema describes.
+        """
+        return self._codec.encode_block(elements)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return AvroRowSerializationSchema, (None, str(self._schema))
+        return AvroRowSerializationSchema, (None, str(self._codec.schema))
 
 
 def _schema(name: str, record_class: str | None, text: str | None) -> AvroSchema:
