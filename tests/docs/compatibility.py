@@ -41,8 +41,8 @@ WITHOUT_EFFECT = {
 #: Accepted, with another effect than in Flink.
 OTHERWISE = {
     "The timestamp of a record that a `KafkaSink` writes": (
-        "one too far ahead of the clock for the topic (`message.timestamp.after.max.ms`, one hour in Kafka 4), such as "
-        "that of a count window's result, is left out: the producer's clock counts. Flink sends it, and brokers refuse it"
+        "one too far ahead of the clock for the topic (`message.timestamp.after.max.ms`, one hour in Kafka 4), such "
+        "as that of a count window's result, is left out: the producer's clock counts. Flink sends it, and is refused"
     ),
 }
 HEADER = """\

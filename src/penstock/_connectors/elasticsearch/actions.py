@@ -11,7 +11,7 @@ from uuid import UUID
 
 import msgspec
 
-from penstock._connectors.elasticsearch.document_values import FieldError, check_value, place_of_text
+from penstock._connectors.elasticsearch.document_values import DocumentValueError, check_value, place_of_text
 from penstock._shelf import show
 from penstock.common.short_repr import short_repr
 from penstock.common.types import Row
@@ -125,7 +125,7 @@ def encoded(source: Any, index: str) -> bytes:
     try:
         check_value(source)
         data = _ENCODER.encode(source)
-    except FieldError as error:
+    except DocumentValueError as error:
         raise ElasticsearchDocumentError(f"Making a document for {index}", str(error)) from None
     except UnicodeEncodeError as error:
         reason = f"{place_of_text(source, error.object)} has a character that UTF-8 does not have"

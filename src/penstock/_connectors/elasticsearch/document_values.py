@@ -22,7 +22,7 @@ _PLAIN: Final = frozenset({str, int, bool, NoneType, bytes, Decimal, date, timed
 _MINUTE: Final = timedelta(minutes=1)
 
 
-class FieldError(ValueError):
+class DocumentValueError(ValueError):
     """A field has a value that JSON would have otherwise; the text names the field."""
 
 
@@ -34,13 +34,13 @@ def check_value(value: Any, path: tuple[str, ...] = ()) -> None:
         path: The fields that lead to it.
 
     Raises:
-        FieldError: JSON would have one of its values otherwise.
+        DocumentValueError: JSON would have one of its values otherwise.
 
     Example:
-        >>> check_value({"prices": [1.5, float("nan")]})
+        >>> check_value({"prices": [1.5, float("nan")]})  # doctest: +ELLIPSIS
         Traceback (most recent call last):
             ...
-        penstock._connectors.elasticsearch.document_values.FieldError: prices.1 is nan, and JSON has no such number
+        penstock...DocumentValueError: prices.1 is nan, and JSON has no such number
     """
     kind = cast("Any", type(value))
     if kind in _PLAIN:
@@ -48,12 +48,12 @@ def check_value(value: Any, path: tuple[str, ...] = ()) -> None:
     if kind is float:
         if not isfinite(value):
             msg = f"{_shown(path)} is {value}, and JSON has no such number"
-            raise FieldError(msg)
+            raise DocumentValueError(msg)
     elif kind is datetime or kind is time:
         offset = value.utcoffset()
         if offset is not None and offset % _MINUTE:
             msg = f"{_shown(path)} is {value!r}, and the zone of a time in JSON has whole minutes"
-            raise FieldError(msg)
+            raise DocumentValueError(msg)
     else:
         for name, one in _parts(value, path):
             if type(one) not in _PLAIN:
@@ -85,7 +85,7 @@ def _check_keys(fields: dict[Any, Any], path: tuple[str, ...]) -> None:
         name = msgspec.json.encode({key: 0})
         if name in names:
             msg = f"{_shown(path)} has the keys {names[name]!r} and {key!r}, which are one in JSON"
-            raise FieldError(msg)
+            raise DocumentValueError(msg)
         names[name] = key
 
 

@@ -105,7 +105,7 @@ class KafkaCommitter(Committer["KafkaBlock"]):
         rules = self._topics.rules(topics)
         has_old = any(rules[topic].topic_id == topic_id for topic, topic_id in staged)  # what is in others is gone
         if marked is None and requests[0].may_be_committed and has_old and not publisher.is_begun(topics[0]):
-            raise KafkaTransactionError("UNKNOWN", "placeholder")
+            raise _unknown(checkpoint_id, topics[0])
         publisher.limit(smallest_batch(rules.values()))
         topic = topics[0]
         publisher.publish((self._records(block) for block in blocks), topic, checkpoint_id, names)
@@ -272,6 +272,14 @@ class _Publisher:
         marker, self._marker = self._marker, None
         if marker is not None:
             marker.close()
+
+
+def _unknown(checkpoint_id: int, topic: str) -> KafkaTransactionError:
+    reason = (
+        f"nobody knows whether it was published before: the broker has dropped what the committer had noted on {topic} "
+        "(offsets.retention.minutes after it was written, or with the group)"
+    )
+    return KafkaTransactionError(f"Publishing checkpoint {checkpoint_id}", reason)
 
 
 def _transaction_error(what: str, cause: Any, connection: Connection) -> KafkaTransactionError:
