@@ -9,13 +9,10 @@ from decimal import Decimal
 from typing import Any, Final, Literal, NamedTuple
 from uuid import UUID
 
-import msgspec
-
-from penstock._connectors.elasticsearch.document_values import DocumentValueError, check_value, place_of_text
 from penstock._shelf import show
+from penstock.common._codecs.json_codec import JsonCodec
 from penstock.common.short_repr import short_repr
-from penstock.common.types import Row
-from penstock.errors import ElasticsearchDocumentError
+from penstock.errors import ElasticsearchDocumentError, MessageFormatError
 
 Operation = Literal["index", "create", "update", "delete"]
 
@@ -82,7 +79,7 @@ class BulkItem(NamedTuple):
             >>> BulkItem("delete", "orders", "a", {}, b"").lines().decode().splitlines()
             ['{"delete":{"_index":"orders","_id":"a"}}']
         """
-        head = _ENCODER.encode({self.operation: {"_index": self.target, "_id": self.id, **self.more}})
+        head = _JSON.encode({self.operation: {"_index": self.target, "_id": self.id, **self.more}})
         if self.operation == "delete":
             return head + b"\n"
         if self.operation == "update":
@@ -119,19 +116,14 @@ def encoded(source: Any, index: str) -> bytes:
 
     Example:
         >>> from decimal import Decimal
+        >>> from penstock.common.types import Row
         >>> encoded({"name": "ada", "price": Decimal("1.50"), "at": Row(x=1)}, "orders")
-        b'{"name":"ada","price":"1.50","at":{"x":1}}'
+        b'{"name":"ada","price":1.5,"at":{"x":1}}'
     """
     try:
-        check_value(source)
-        data = _ENCODER.encode(source)
-    except DocumentValueError as error:
-        raise ElasticsearchDocumentError(f"Making a document for {index}", str(error)) from None
-    except UnicodeEncodeError as error:
-        reason = f"{place_of_text(source, error.object)} has a character that UTF-8 does not have"
-        raise ElasticsearchDocumentError(f"Making a document for {index}", reason) from None
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise ElasticsearchDocumentError(f"Making a document for {index}", str(error).removesuffix(".")) from None
+        data = _JSON.encode(source)
+    except MessageFormatError as error:
+        raise ElasticsearchDocumentError(f"Making a document for {index}", error.reason) from None
     if not data.startswith(b"{"):
         reason = f"a document is a dict or a Row with names, and this is a {type(source).__name__}"
         raise ElasticsearchDocumentError(f"Making a document for {index}", reason)
@@ -187,13 +179,6 @@ def _is_utf_8(text: str) -> bool:
     return True
 
 
-def _as_json(value: Any) -> Any:
-    if isinstance(value, Row):
-        return list(value) if value._fields is None else value.as_dict()
-    msg = f"a {type(value).__name__} is no value of JSON"
-    raise TypeError(msg)
-
-
 #: Upper case is for aliases alone.
 _TARGET: Final = re.compile(r'(?![-_+])[^\\/*?"<>| ,#:\s\0]+')
 _LONGEST: Final = 255
@@ -201,6 +186,6 @@ _LONGEST_ID: Final = 512
 _MOST_TARGETS: Final = 10_000
 _known_targets: Final[set[str]] = set()
 _ID_KINDS: Final = frozenset({int, Decimal, date, datetime, UUID})
-_ENCODER: Final = msgspec.json.Encoder(enc_hook=_as_json)
+_JSON: Final = JsonCodec()
 
 show("penstock.datastream.connectors.elasticsearch", ElasticsearchAction)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 from penstock._shelf import show
 from penstock.common.arguments import instance, text
-from penstock.common.serialization import ByteArraySchema, SerializationSchema
+from penstock.common.serialization import SerializationSchema
 from penstock.common.short_repr import short_repr
 from penstock.errors import KafkaRecordError
 
@@ -115,11 +115,10 @@ class KafkaRecordSerializationSchema(SerializationSchema):
         parts, value = self._parts, self._parts.value
         assert value is not None
         stamps = [None] * len(elements) if timestamps is None else timestamps
-        values = elements if type(value) is ByteArraySchema else list(map(value.serialize, elements))
-        values = _all_bytes("value", values, elements)
+        values = _all_bytes("value", value.serialize_all(elements), elements)
         keys: Sequence[bytes | None] = [None] * len(elements)
         if parts.key is not None:
-            keys = _all_bytes("key", list(map(parts.key.serialize, elements)), elements)
+            keys = _all_bytes("key", parts.key.serialize_all(elements), elements)
         if parts.selector is None and parts.headers is None and parts.partitioner is None:
             topic = parts.topic or ""
             return [
