@@ -70,15 +70,22 @@ def _of_sequence(value: list[object] | tuple[object, ...]) -> bytes | None:
     return digest.digest()
 
 
-def _of_loose(value: Iterable[object]) -> bytes | None:
+def _of_dict(value: dict[object, object]) -> bytes | None:
+    return _of_loose("dict", value.items())
+
+
+def _of_set(value: set[object] | frozenset[object]) -> bytes | None:
+    return _of_loose(type(value).__name__, value)
+
+
+def _of_loose(kind: str, parts: Iterable[object]) -> bytes | None:
     """Return the digest of plain values without an order: that of their digests' sum, which takes no memory."""
     total = 0
-    parts = cast("dict[object, object]", value).items() if isinstance(value, dict) else value
     for some in _in_order(parts):
         if some is None:
             return None
         total += sum(int.from_bytes(sha256(repr(part).encode()).digest(), "big") for part in some)
-    return sha256(f"{type(value).__name__} {total:x}".encode()).digest()
+    return sha256(f"{kind} {total:x}".encode()).digest()
 
 
 def _in_order(values: Iterable[object]) -> Iterator[list[object] | None]:
@@ -118,7 +125,7 @@ _DIGESTS: Final[dict[type, Callable[[Any], bytes | None]]] = {
     datetime: _of_time,
     tuple: _of_sequence,
     list: _of_sequence,
-    dict: _of_loose,
-    set: _of_loose,
-    frozenset: _of_loose,
+    dict: _of_dict,
+    set: _of_set,
+    frozenset: _of_set,
 }
