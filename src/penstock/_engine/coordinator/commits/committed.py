@@ -10,15 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET
-
 from penstock._engine.protocol.control import encode
 from penstock._engine.protocol.metadata import OutstandingCommit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-    from msgspec import UnsetType
 
     from penstock._engine.coordinator.epochs.topology import Topology
     from penstock._engine.protocol.metadata import Committable, JobSnapshot
@@ -67,11 +63,11 @@ class CommittedCommittables:
         """The vertices that the driver feeds."""
         return frozenset(feed.vertex for feed in self._feeds.values())
 
-    def restore(self, commits: Iterable[OutstandingCommit] | UnsetType) -> None:
+    def restore(self, commits: Iterable[OutstandingCommit]) -> None:
         """Take up what a checkpoint has."""
         for feed in self._feeds.values():
             feed.commits.clear()
-        for commit in () if commits is UNSET else commits:
+        for commit in commits:
             if commit.uid in self._feeds:
                 self._feeds[commit.uid].commits.append(commit)
 
@@ -153,11 +149,10 @@ class CommittedCommittables:
         for uid, number in begun.items():
             del self._feeds[uid].commits[:number]
 
-    def left(self, begun: Mapping[str, int]) -> tuple[OutstandingCommit, ...] | UnsetType:
-        """Return what is not passed on once an epoch counts; UNSET for nothing.
+    def left(self, begun: Mapping[str, int]) -> tuple[OutstandingCommit, ...]:
+        """Return what is not passed on once an epoch counts.
 
         Args:
             begun: What that epoch passes on.
         """
-        commits = [commit for uid, feed in self._feeds.items() for commit in feed.commits[begun.get(uid, 0) :]]
-        return tuple(commits) or UNSET
+        return tuple(commit for uid, feed in self._feeds.items() for commit in feed.commits[begun.get(uid, 0) :])

@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET
-
 from penstock._engine.coordinator.checkpoints.inline_state import room, spill
 from penstock._engine.coordinator.checkpoints.snapshots import (
     advance,
@@ -300,7 +298,7 @@ class JobState:
     @property
     def given_up(self) -> tuple[GivenUp, ...]:
         """The committables that committers gave up, in all runs of the job."""
-        return () if self.ledger.given_up is UNSET else self.ledger.given_up
+        return self.ledger.given_up
 
     def completed(self, pending: PendingCheckpoint, document: JobSnapshot, checkpoint_id: int) -> None:
         """Note that an epoch's checkpoint has completed."""
