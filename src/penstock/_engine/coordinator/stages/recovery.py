@@ -187,7 +187,7 @@ class JobRecovery:
         self._snapshot_ms = None
 
     def idle(self, checkpoint: JobSnapshot) -> list[SubtaskAck]:
-        """Return the acks of subtasks that did not run, of vertices that have finished with fewer after a checkpoint."""
+        """Return the acks of subtasks that did not run, of vertices that finished with fewer after a checkpoint."""
         graph, job, left = self._graph, self.job, set(unfinished(checkpoint))
         return [
             idle_ack((vertex.id, subtask), 0)
