@@ -8,7 +8,7 @@ from penstock._shelf import show
 from penstock.common._codecs.avro_codec import AvroCodec
 from penstock.common._codecs.avro_reading import type_of
 from penstock.common._codecs.avro_schema import AvroSchema
-from penstock.common.serialization import DeserializationSchema, SerializationSchema
+from penstock.common._codecs.codec import CodecDeserializationSchema, CodecSerializationSchema
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["AvroRowDeserializationSchema", "AvroRowSerializationSchema"]
 
 
-class AvroRowDeserializationSchema(DeserializationSchema):
+class AvroRowDeserializationSchema(CodecDeserializationSchema):
     r"""Makes a Row of an Avro message without a header.
 
     Source: org.apache.flink.formats.avro.AvroRowDeserializationSchema.
@@ -38,36 +38,18 @@ class AvroRowDeserializationSchema(DeserializationSchema):
     """
 
     def __init__(self, record_class: str | None = None, avro_schema_string: str | None = None) -> None:
-        schema = _schema("AvroRowDeserializationSchema", record_class, avro_schema_string)
-        self._codec = AvroCodec(schema, rows=True)
-
-    def deserialize(self, message: bytes) -> Any:
-        """Return the row; None for no message.
-
-        Raises:
-            MessageFormatError: The message is not what the schema describes.
-        """
-        if message is None:  # pyright: ignore[reportUnnecessaryComparison] - a connector has none where a record has none
-            return None
-        return self._codec.decode(message)
-
-    def deserialize_all(self, messages: list[bytes]) -> list[Any]:
-        """Return the rows of a block of messages.
-
-        Raises:
-            MessageFormatError: One of them is not what the schema describes.
-        """
-        return self._codec.decode_block(messages)
+        self._schema = _schema("AvroRowDeserializationSchema", record_class, avro_schema_string)
+        super().__init__(AvroCodec(self._schema, rows=True))
 
     def get_produced_type(self) -> TypeInformation:
         """Return the type of the rows."""
-        return type_of(self._codec.schema)
+        return type_of(self._schema)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return AvroRowDeserializationSchema, (None, str(self._codec.schema))
+        return AvroRowDeserializationSchema, (None, str(self._schema))
 
 
-class AvroRowSerializationSchema(SerializationSchema):
+class AvroRowSerializationSchema(CodecSerializationSchema):
     r"""Makes an Avro message without a header of a Row, by names where it has them, else by position.
 
     The names f0, f1 and so on are those of a type without names; they count only where the schema has them.
@@ -91,26 +73,11 @@ class AvroRowSerializationSchema(SerializationSchema):
     """
 
     def __init__(self, record_class: str | None = None, avro_schema_string: str | None = None) -> None:
-        self._codec = AvroCodec(_schema("AvroRowSerializationSchema", record_class, avro_schema_string))
-
-    def serialize(self, element: Any) -> bytes:
-        """Return the message.
-
-        Raises:
-            MessageFormatError: The row is not what the schema describes.
-        """
-        return self._codec.encode(element)
-
-    def serialize_all(self, elements: list[Any]) -> list[bytes]:
-        """Return the messages of a block of rows.
-
-        Raises:
-            MessageFormatError: A row is not what the schema describes.
-        """
-        return self._codec.encode_block(elements)
+        self._schema = _schema("AvroRowSerializationSchema", record_class, avro_schema_string)
+        super().__init__(AvroCodec(self._schema))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return AvroRowSerializationSchema, (None, str(self._codec.schema))
+        return AvroRowSerializationSchema, (None, str(self._schema))
 
 
 def _schema(name: str, record_class: str | None, text: str | None) -> AvroSchema:

@@ -67,7 +67,7 @@ class _Writing:
     # --------------------------------------------------------------------------------------------------------- records
 
     def _record(self, node: dict[str, Any]) -> Converter:
-        fields: dict[str, _Field] = {}
+        fields: dict[str, _RecordField] = {}
         writers: list[tuple[str, Converter]] = []
 
         def convert(value: Any) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class _Writing:
         self._records[node["name"]] = convert
         for one in node["fields"]:
             write = self.of(one["type"])
-            fields[str(one["name"])] = _Field(write, self._missing(one, write))
+            fields[str(one["name"])] = _RecordField(write, self._missing(one, write))
         writers += [(name, field.write) for name, field in fields.items()]
         return convert
 
@@ -147,7 +147,7 @@ class _Writing:
         return _Branch(name, kind, write, _CLASSES.get(logical or kind, ()), fields)
 
 
-class _Field(NamedTuple):
+class _RecordField(NamedTuple):
     """A field of a record."""
 
     write: Converter
@@ -200,7 +200,7 @@ def _by_name(value: Any, fields: list[str]) -> Mapping[str, Any]:
     return dict(zip(fields, values, strict=True))
 
 
-def _field_of(given: Mapping[str, Any], name: str, field: _Field) -> Any:
+def _field_of(given: Mapping[str, Any], name: str, field: _RecordField) -> Any:
     if name in given:
         return _part(f".{name}", field.write, given[name])
     if field.missing is None:
