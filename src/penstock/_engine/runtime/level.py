@@ -16,12 +16,13 @@ from penstock._engine.plan.levels import placement
 from penstock._engine.protocol.control import UNHEARD, ChannelClosing, JobDispatch, StopMode, decode, encode
 from penstock._engine.protocol.rows import DRIVER, PayloadKind, slot_of_target, slot_target, subtask_target
 from penstock._engine.runtime.blocks import decode_batch
-from penstock._engine.runtime.failures import OperatorError, describe_failure
+from penstock._engine.runtime.failures import OperatorError, describe_failure, ends_task
 from penstock._engine.runtime.row_buffer import ExchangeRow, RowBuffer, rows_of
 from penstock._engine.runtime.stage import StageTask
 from penstock._engine.runtime.subtask import SubtaskRuntime
 from penstock._engine.runtime.task_log import TaskLog
 from penstock._engine.runtime.worker_cache import CACHE, close_needless
+from penstock.common.interrupts import hearing_interrupts
 from penstock.common.store_options import reaching_stores_by
 from penstock.errors import InternalError, LocalStateError
 
@@ -89,7 +90,9 @@ class LevelTask:
                 yield from self._end()
         except OperatorError as error:
             self._fail(error.__cause__ or error, error)
-        except Exception as error:  # noqa: BLE001 - Spark must not run user functions again because of our bug either
+        except BaseException as error:  # Spark must not run user functions again because of our bug either
+            if ends_task(error):
+                raise
             self._fail(error, None)
 
     # ------------------------------------------------------------------------------------------------------ the epoch
@@ -319,7 +322,7 @@ def run_level(
     run = decode(job, JobDispatch)
     cache.turn_to_run(run, storage_options)
     dispatch = unpack(dispatches, run, place, lambda: cache.storage(run).read_range)
-    with reaching_stores_by(storage_options):
+    with hearing_interrupts(), reaching_stores_by(storage_options):
         if dispatch.level.results is None:
             yield from LevelTask(dispatch, cache, attempt).run(batches)
         else:
@@ -342,7 +345,7 @@ def close_all(run_id: str, cache: WorkerCache = CACHE) -> pa.RecordBatch:
         cache: The cache of the worker.
     """
     rows, log = RowBuffer(), TaskLog()
-    with log.listening():
+    with hearing_interrupts(), log.listening():
         cache.release(run_id, log.turn_to)
     log.send(rows, 0, 0)
     return rows.drain()

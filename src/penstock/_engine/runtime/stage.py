@@ -22,7 +22,7 @@ from penstock._engine.protocol.row_sums import MODULUS
 from penstock._engine.protocol.rows import DRIVER, PayloadKind, split_channel
 from penstock._engine.protocol.signing import seal
 from penstock._engine.runtime.blocks import decode_batch
-from penstock._engine.runtime.failures import OperatorError, describe_failure
+from penstock._engine.runtime.failures import OperatorError, describe_failure, ends_task
 from penstock._engine.runtime.results import ResultReader, ResultWriter
 from penstock._engine.runtime.row_buffer import ExchangeRow, RowBuffer
 from penstock._engine.runtime.stage_subtask import StageSubtask
@@ -70,7 +70,9 @@ class StageTask:
                     yield self._rows.drain()
             except OperatorError as error:
                 self._fail(error.__cause__ or error, error)
-            except Exception as error:  # noqa: BLE001 - Spark must not run user functions again because of our bug
+            except BaseException as error:  # Spark must not run user functions again because of our bug either
+                if ends_task(error):
+                    raise
                 self._fail(error, None)
             finally:
                 if self._runtime is not None:

@@ -21,6 +21,7 @@ from penstock._engine.state import pickles
 from penstock._engine.state.rows import TIMERS
 from penstock._engine.state.table import MISSING
 from penstock._engine.state.trust import ALL_CLASSES
+from penstock.common.user_values import error_line
 from penstock.errors import StateClassError, UnpicklableStateError, UntrustedClassError
 
 if TYPE_CHECKING:
@@ -206,10 +207,10 @@ def load_value(classes: AllowedClasses, name: str, data: bytes) -> Any:
     except UntrustedClassError as error:
         raise UntrustedClassError(error.name, name) from None
     except (pickle.UnpicklingError, EOFError, MemoryError, OverflowError) as error:
-        reason = f"{type(error).__name__}: {error}"
+        reason = error_line(error)
         raise ValueError(reason) from error
     except Exception as error:  # the user's classes may raise anything
-        raise StateClassError(name, f"{type(error).__name__}: {error}") from error
+        raise StateClassError(name, error_line(error)) from error
 
 
 def unpack_owners(raw: bytes, columns: int) -> tuple[list[NormalKey], list[Namespace] | None, list[NormalKey] | None]:
