@@ -33,7 +33,7 @@ from penstock._engine.coordinator import instructions as do
 from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock._engine.savepoints.inspection import inspect
 from penstock.common.job_status import JobStatus
-from penstock.datastream import CheckpointedFunction, MapFunction
+from penstock.datastream import CheckpointedFunction, FlatMapFunction, MapFunction
 from penstock.datastream.state import ListStateDescriptor
 
 if TYPE_CHECKING:
@@ -154,17 +154,49 @@ def keeping(place: Place, parallelism: int = 2) -> None:
 
 
 @pytest.mark.behaviour(10)
-def test_items_of_finished_subtasks_are_handed_out_with_all_others_when_the_job_has_changed(
-    jobs: Jobs,
+def test_list_items_of_finished_subtasks_are_counted_and_not_dealt_out_when_the_job_has_changed(
+    jobs: Jobs, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = jobs.make(keeping)
     first.to_its_end(Ending.SUSPEND, after=GATE)
     [kept] = [state for one in inspect(first.goes_on_from).operators for state in one.operator_states]
-    assert (kept.name, kept.finished_items) == ("own", 0)
+    assert (kept.name, kept.finished_items) == ("own", len(SHORT))
     HANDED_OUT.clear()
-    jobs.make(lambda place: keeping(place, 3), first.goes_on_from).to_its_end()
-    assert len(HANDED_OUT) == len(set(HANDED_OUT)) == kept.items > len(SHORT)
-    assert set(HANDED_OUT) > set(SHORT)
+    with caplog.at_level("INFO", logger="penstock"):
+        jobs.make(lambda place: keeping(place, 3), first.goes_on_from).to_its_end()
+    assert len(HANDED_OUT) == len(set(HANDED_OUT)) == kept.items - len(SHORT) > 0
+    assert not set(HANDED_OUT) & set(SHORT)
+    assert f"have left {len(SHORT)} list items, which nobody gets" in caplog.text
+
+
+class Rest(FlatMapFunction, CheckpointedFunction):
+    """Holds numbers back, and emits them at the end, without emptying its list."""
+
+    def initialize_state(self, context: Any) -> None:
+        self.own = context.get_operator_state_store().get_list_state(ListStateDescriptor("own"))
+
+    def snapshot_state(self, context: Any) -> None:
+        pass
+
+    def flat_map(self, value: int) -> Iterator[int]:
+        self.own.add(value)
+        yield from ()
+
+    def finish(self) -> Iterator[int]:
+        yield from self.own
+
+
+@pytest.mark.parametrize("parallelism", [1, 2, 3])
+@pytest.mark.behaviour(15)
+def test_what_finish_has_emitted_is_emitted_once_at_any_other_parallelism(jobs: Jobs, parallelism: int) -> None:
+    def rests(place: Place, parallelism: int) -> None:
+        numbers = place.numbers(SHORT, range(len(SHORT), RECORDS)).set_parallelism(parallelism)
+        place.write(numbers.flat_map(Rest()).set_parallelism(parallelism).name("rest"), writers=parallelism)
+
+    first = jobs.make(lambda place: rests(place, 2))
+    first.to_its_end(Ending.SUSPEND, after=GATE)
+    jobs.make(lambda place: rests(place, parallelism), first.goes_on_from).to_its_end()
+    assert jobs.published == {"out": Counter(NUMBERS)}
 
 
 @pytest.mark.behaviour(10)
@@ -181,7 +213,7 @@ def test_inspect_marks_items_of_an_operator_that_has_finished(jobs: Jobs, capfd:
     capfd.readouterr()
     assert main(("savepoint", "inspect", first.goes_on_from)) == 0
     printed = capfd.readouterr().out
-    assert f"{kept.items} ({kept.items} of a finished operator, assigned only if it runs again)" in printed
+    assert f"{kept.items} ({kept.items} left by finished subtasks)" in printed
 
 
 @pytest.mark.behaviour(11, 16)

@@ -177,7 +177,7 @@ def test_records_may_be_dicts_rows_and_dataclasses_and_name_their_index(scripted
     assert scripted.documents("a") == {"1": {"kind": "a", "n": 1}}
     assert scripted.documents("b") == {"2": {"kind": "b", "n": 2}}
     assert scripted.documents("c") == {"3": {"kind": "c", "n": 3}}
-    assert scripted.documents("d")["3"] == {**nested, "at": {"x": [1, 2]}, "price": "1.50", "data": "AA=="}
+    assert scripted.documents("d")["3"] == {**nested, "at": {"x": [1, 2]}, "price": 1.5, "data": "AA=="}
 
 
 def test_a_record_that_is_no_document_fails_with_the_field(scripted: ScriptedCluster) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from penstock.common.typeinfo import BasicTypeInfo, RowTypeInfo, TupleTypeInfo
@@ -37,6 +38,30 @@ def check_field(call: str, field: int | str, type_info: TypeInformation | None) 
     if not has_it:
         reason = f"the records are declared as {type_info}, which has no such field"
         raise UnsupportedOperationError(f"{call}({field!r})", reason)
+
+
+def check_sort_field(call: str, field: int | str, type_info: TypeInformation | None) -> None:
+    """Make sure that records of a type can be sorted by a field.
+
+    Args:
+        call: The method that names the field.
+        field: The field's position, counted from 0, or its name; the fields of tuples are called f0, f1 and so on.
+        type_info: The declared type, None without one; only tuples, rows and single values are looked at.
+
+    Raises:
+        ValueError: The position is negative.
+        UnsupportedOperationError: They do not have it.
+    """
+    if isinstance(field, int) and field < 0:
+        msg = f"The position of a field is counted from 0; got {field}."
+        raise ValueError(msg)
+    if isinstance(type_info, BasicTypeInfo):
+        reason = f"the records are declared as {type_info}, which has no fields; sort by a key selector"
+        raise UnsupportedOperationError(f"{call}({field!r})", reason)
+    if isinstance(type_info, TupleTypeInfo) and isinstance(field, str):
+        position = re.fullmatch("f([0-9]+)", field)
+        field = 0 if position is None else int(position[1])  # a named tuple has names of its own
+    check_field(call, field, type_info)
 
 
 def projected_types(type_info: TypeInformation, field_indexes: Sequence[int]) -> list[TypeInformation]:

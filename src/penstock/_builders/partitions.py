@@ -12,6 +12,7 @@ from penstock._api.functions.partitions import MapPartitionFunction
 from penstock._api.windows.unaligned_windows import GlobalWindows
 from penstock._builders.batch_functions import check_format
 from penstock._builders.checks import check_function
+from penstock._builders.declared_fields import check_sort_field
 from penstock._builders.typed_functions import typed_reduce
 from penstock._engine.graph.job_graph import OperatorKind, PartitionerKind
 from penstock._engine.graph.stream_graph import Partitioning
@@ -123,7 +124,8 @@ class PartitionWindowedStream(ABC, Generic[T]):
 
         Args:
             field: The position of a field, counted from 0, in tuples, lists and Rows; the name of a field of Rows and
-                dicts, or of an attribute; or a key selector, whose tuples sort by several fields.
+                dicts, or of an attribute, where fN is position N of records without names; or a key selector, whose
+                tuples sort by several fields.
             order: The direction.
             nulls_first: Whether None and then NaN come before all other values; else they come behind them, NaN first.
                 This does not depend on the direction. Ours.
@@ -131,6 +133,7 @@ class PartitionWindowedStream(ABC, Generic[T]):
         Raises:
             TypeError: The field or the order is none.
             ValueError: The position is negative.
+            UnsupportedOperationError: The declared type of the records does not have the field.
             UnpicklableFunctionError: The key selector captured something that cannot be pickled.
         """
         if not isinstance(field, (int, str)):
@@ -138,9 +141,8 @@ class PartitionWindowedStream(ABC, Generic[T]):
         elif isinstance(field, bool):
             msg = f"field must be a position, a name or a key selector, not {field!r}."
             raise TypeError(msg)
-        elif isinstance(field, int) and field < 0:
-            msg = f"The position of a field is counted from 0; got {field}."
-            raise ValueError(msg)
+        else:
+            check_sort_field("sort_partition", field, self._stream._declared_type())
         members = {"field": field, "order": checked_order(order), "nulls_first": nulls_first}
         return self._transform(OperatorKind.SORT_PARTITION, "SortPartition", members, (self._stream._type_info, False))
 

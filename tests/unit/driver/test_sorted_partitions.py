@@ -16,7 +16,7 @@ from tests.unit.driver.partitions import (
 )
 from tests.unit.driver.test_batch_jobs import STAMPED, environment
 
-from penstock.common import Order, Row
+from penstock.common import Order, Row, Types
 from penstock.datastream.functions import (
     KeySelector,
     ProcessFunction,
@@ -26,6 +26,7 @@ from penstock.errors import (
     JobExecutionError,
     SortOrderError,
     SortSpillError,
+    UnsupportedOperationError,
 )
 from penstock.testing import ListSource
 
@@ -56,10 +57,11 @@ class ByX(KeySelector[Any, Any]):
 
 
 KINDS: dict[str, tuple[Any, tuple[Any, ...]]] = {
-    "tuples": (lambda x, name: (x, name), (0, lambda pair: pair[0], ByX())),
-    "lists": (lambda x, name: [x, name], (0,)),
+    "tuples": (lambda x, name: (x, name), (0, "f0", lambda pair: pair[0], ByX())),
+    "lists": (lambda x, name: [x, name], (0, "f0")),
+    "Rows without names": (Row, (0, "f0")),
     "Rows": (lambda x, name: Row(x=x, name=name), (0, "x")),
-    "named tuples": (Point, (0, "x")),
+    "named tuples": (Point, (0, "x", "f0")),
     "dataclasses": (Item, ("x", lambda item: item.x)),
     "dicts": (lambda x, name: {"x": x, "name": name}, ("x",)),
 }
@@ -152,6 +154,27 @@ def test_errors_of_sorts_name_the_operator_and_the_value() -> None:
                 collected(out)
             assert isinstance(failed.value.__cause__, kind)
             assert "'sorts it'" in str(failed.value.__cause__)
+
+
+@pytest.mark.behaviour(132)
+def test_a_field_that_the_declared_type_lacks_is_refused_when_the_program_is_built() -> None:
+    pairs, rows = (
+        Types.TUPLE([Types.INT(), Types.STRING()]),
+        Types.ROW_NAMED(["x", "name"], [Types.INT(), Types.STRING()]),
+    )
+    cases: list[tuple[Any, list[Any], list[Any]]] = [
+        (pairs, [0, 1, "f0", "f1"], [2, "f2"]),
+        (rows, [0, 1, "x"], [2, "f0", "y"]),
+        (Types.ROW([Types.INT()]), [0, "f0"], [1, "f1"]),
+        (Types.INT(), [], [0, "f0"]),
+    ]
+    for declared, there, missing in cases:
+        sorts = environment(1).from_collection([], declared).full_window_partition()
+        for field in there:
+            sorts.sort_partition(field, ASCENDING)
+        for field in missing:
+            with pytest.raises(UnsupportedOperationError, match="sort_partition"):
+                sorts.sort_partition(field, ASCENDING)
 
 
 def test_timestamps_stay_with_their_records() -> None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
-import msgspec
-
 from penstock._shelf import show
-from penstock.common.types import Row
-from penstock.errors import ElasticsearchDocumentError
+from penstock.common._codecs.json_codec import JsonCodec
+from penstock.errors import ElasticsearchDocumentError, MessageFormatError
 
 Operation = Literal["index", "create", "update", "delete"]
 
@@ -76,7 +74,7 @@ class BulkItem(NamedTuple):
             >>> BulkItem("delete", "orders", "a", {}, b"").lines().decode().splitlines()
             ['{"delete":{"_index":"orders","_id":"a"}}']
         """
-        head = _ENCODER.encode({self.operation: {"_index": self.target, "_id": self.id, **self.more}})
+        head = _JSON.encode({self.operation: {"_index": self.target, "_id": self.id, **self.more}})
         if self.operation == "delete":
             return head + b"\n"
         if self.operation == "update":
@@ -112,26 +110,20 @@ def encoded(source: Any, index: str) -> bytes:
 
     Example:
         >>> from decimal import Decimal
+        >>> from penstock.common.types import Row
         >>> encoded({"name": "ada", "price": Decimal("1.50"), "at": Row(x=1)}, "orders")
-        b'{"name":"ada","price":"1.50","at":{"x":1}}'
+        b'{"name":"ada","price":1.5,"at":{"x":1}}'
     """
     try:
-        data = _ENCODER.encode(source)
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise ElasticsearchDocumentError(f"Making a document for {index}", str(error).removesuffix(".")) from None
+        data = _JSON.encode(source)
+    except MessageFormatError as error:
+        raise ElasticsearchDocumentError(f"Making a document for {index}", error.reason) from None
     if not data.startswith(b"{"):
         reason = f"a document is a dict or a Row with names, and this is a {type(source).__name__}"
         raise ElasticsearchDocumentError(f"Making a document for {index}", reason)
     return data
 
 
-def _as_json(value: Any) -> Any:
-    if isinstance(value, Row):
-        return list(value) if value._fields is None else value.as_dict()
-    msg = f"a {type(value).__name__} is no value of JSON"
-    raise TypeError(msg)
-
-
-_ENCODER: Final = msgspec.json.Encoder(enc_hook=_as_json)
+_JSON: Final = JsonCodec()
 
 show("penstock.datastream.connectors.elasticsearch", ElasticsearchAction)

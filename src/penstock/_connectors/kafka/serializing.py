@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 from penstock._shelf import show
 from penstock.common.arguments import instance, text
-from penstock.common.serialization import ByteArraySchema, SerializationSchema
+from penstock.common.serialization import SerializationSchema
 from penstock.common.user_values import short_repr
 from penstock.errors import KafkaRecordError
 
@@ -115,8 +115,8 @@ class KafkaRecordSerializationSchema(SerializationSchema):
         parts, value = self._parts, self._parts.value
         assert value is not None
         stamps = [None] * len(elements) if timestamps is None else timestamps
-        values = elements if type(value) is ByteArraySchema else list(map(value.serialize, elements))
-        keys = [None] * len(elements) if parts.key is None else list(map(parts.key.serialize, elements))
+        values = value.serialize_all(elements)
+        keys = [None] * len(elements) if parts.key is None else parts.key.serialize_all(elements)
         if parts.selector is None and parts.headers is None and parts.partitioner is None:
             topic = parts.topic or ""
             return [

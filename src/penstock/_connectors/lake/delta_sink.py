@@ -47,8 +47,8 @@ class DataFileSerializer(SimpleVersionedSerializer[DataFile]):
     """Writes plain data, so that classes may move."""
 
     def get_version(self) -> int:
-        """Return 2; version 1 was a pickle of the class at another place."""
-        return 2
+        """Return 1, the only version."""
+        return 1
 
     def serialize(self, obj: DataFile) -> bytes:
         """Return the bytes of a file's description."""

@@ -172,11 +172,7 @@ def _rows(operator: OperatorInfo) -> Iterator[tuple[object, ...]]:
         keys = "not counted" if state.keys is None else f"{state.keys:,}"
         yield "", "", "", state.name, state.kind, keys, "", f"{state.entries:,}", size_text(state.bytes)
     for state in operator.operator_states:
-        ended = (
-            f" ({state.finished_items:,} of a finished operator, assigned only if it runs again)"
-            if state.finished_items
-            else ""
-        )
+        ended = f" ({state.finished_items:,} left by finished subtasks)" if state.finished_items else ""
         yield "", "", "", state.name, state.mode, "", f"{state.items:,}{ended}", "", ""
     for accumulator in operator.accumulators:
         yield "", "", "", accumulator.name, accumulator.type, "", accumulator.value, "", size_text(accumulator.bytes)

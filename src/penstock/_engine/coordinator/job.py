@@ -201,13 +201,13 @@ class JobCoordinator:
     def accumulators(self) -> Mapping[str, Mapping[str, StoredAccumulator]]:
         """The accumulators at the last completed checkpoint, by operator uid and name."""
         ended = self._start.already_ended
-        return self._state.snapshot.all_accumulators if ended is None else ended.all_accumulators
+        return self._state.snapshot.all_accumulators if ended is None else ended.accumulators
 
     @property
     def given_up(self) -> tuple[GivenUp, ...]:
         """The committables that the sinks' committers gave up, oldest first."""
         ended = self._start.already_ended
-        return self._state.given_up if ended is None else ended.given_up or ()
+        return self._state.given_up if ended is None else ended.given_up
 
     @property
     def unread_splits(self) -> Mapping[str, int]:

@@ -49,7 +49,7 @@ class RegistryEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     started_ms: int
     #: The server's bearer token; None without one.
     token: str | None = None
-    #: The run of the job; empty where an older version wrote the entry.
+    #: The run of the job.
     run_id: str = ""
     #: The server's own certificate, as PEM; None where it speaks plain HTTP.
     certificate: str | None = None

@@ -84,5 +84,4 @@ class KeyedOperator(UserFunctionOperator):
         if any_may_change(keys):  # a key may be a part of its record, or one object for all of them
             keys = [own(select(record)) for record in self.iterate(records)]
         normals = [normal_key(key) for key, _ in zip(keys, self.iterate(records), strict=True)]
-        self.store.adopt(normals)
         return keys, normals

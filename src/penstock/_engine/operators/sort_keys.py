@@ -6,6 +6,7 @@ That does not depend on the direction. It also holds for the parts of a tuple.
 
 from __future__ import annotations
 
+import re
 from operator import attrgetter, itemgetter, lt
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 #: The places of values, NaN and None, if None is last.
 VALUES, NANS, NONES = 0, 1, 2
+#: The name of a field of records without names.
+_POSITION: Final = re.compile("f([0-9]+)")
 #: Types of keys that are neither None nor NaN.
 _PLAIN: Final = ({int}, {str}, {bytes}, {bool})
 
@@ -96,15 +99,24 @@ class SortKeys:
     def _kind_of(self, record: Any) -> str:
         """Return the name of a record's kind, an empty one if it has no such fields."""
         if isinstance(record, Row):
-            return "the Rows"
-        if isinstance(self.field, str):
-            return "the dicts" if isinstance(record, dict) else "the objects with attributes"
+            return "the Rows" if isinstance(self.field, int) or field_names(record) else "the Rows without names"
+        if isinstance(record, dict) and isinstance(self.field, str):
+            return "the dicts"
+        if isinstance(self._field_of(record), str):
+            return "the objects with attributes"
         return "the tuples" if isinstance(record, tuple) else "the lists" if isinstance(record, list) else ""
 
     def _getter(self, record: Any) -> Callable[[Any], Any]:
-        if isinstance(self.field, int) or isinstance(record, (Row, dict)):
-            return itemgetter(self.field)
-        return attrgetter(self.field)
+        field = self._field_of(record)
+        return itemgetter(field) if isinstance(field, int) or isinstance(record, (Row, dict)) else attrgetter(field)
+
+    def _field_of(self, record: Any) -> int | str:
+        """Return the field in a record: the name fN is the position N where records have no names, as in Flink."""
+        if not isinstance(self.field, str) or isinstance(record, dict) or hasattr(record, self.field):
+            return self.field
+        nameless = not field_names(record) if isinstance(record, Row) else isinstance(record, (tuple, list))
+        position = _POSITION.fullmatch(self.field) if nameless else None
+        return self.field if position is None else int(position[1])
 
     def _misfit(self, operator: str, record: Any, reason: str) -> FieldError:
         known = field_names(record) if isinstance(record, Row) else None

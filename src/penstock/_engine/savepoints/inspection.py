@@ -10,10 +10,12 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from penstock._engine.coordinator.checkpoints.operator_state import items_left
 from penstock._engine.protocol.control import decode
 from penstock._engine.protocol.events import AddSplitsEvent, ReaderState, decode_event
 from penstock._engine.protocol.metadata import handles_of
 from penstock._engine.protocol.rows import MIN_WATERMARK
+from penstock._engine.protocol.state_handle import StateMode
 from penstock._engine.savepoints.counting import KeyedStateCounter, KeyedStateInfo
 from penstock._engine.savepoints.located import decoding, locate
 from penstock._engine.savepoints.verification import verify_located
@@ -40,7 +42,8 @@ class OperatorStateInfo:
     mode: str
     #: The number of items of a list over all subtasks; for a broadcast state, the number of maps, one in each subtask.
     items: int
-    #: The items among them of a finished operator, which a start assigns only if the operator runs again.
+    #: The items among them that no start assigns: list items of finished subtasks, and all items of a finished
+    #: operator, unless it runs again.
     finished_items: int = 0
 
 
@@ -156,7 +159,7 @@ def inspect(
     Raises:
         UnknownStateError: There is no savepoint or checkpoint at that path.
         CorruptCheckpointError: A file is damaged or missing; the error names it.
-        UnsupportedFormatError: A newer Penstock wrote it.
+        UnsupportedFormatError: It is in a format that this version does not read.
         CheckpointStorageError: The path cannot be read.
     """
     located = locate(path, options)
@@ -200,7 +203,7 @@ def _vertex(vertex: VertexMetadata) -> VertexInfo:
 
 
 def _operators(located: LocatedCheckpoint, snapshot: JobSnapshot, *, count_keys: bool) -> tuple[OperatorInfo, ...]:
-    pending, committed = _counted(snapshot.outstanding), _counted(snapshot.committed or ())
+    pending, committed = _counted(snapshot.outstanding), _counted(snapshot.committed)
     return tuple(
         _operator(located, uid, snapshot.operators[uid], (pending[uid], committed[uid]), count_keys=count_keys)
         for vertex in snapshot.vertices
@@ -224,7 +227,7 @@ def _operator(
     states = sum(len(part.state) for part in operator.subtasks if part.state is not None)
     accumulators = tuple(
         AccumulatorInfo(name, stored.type.rpartition(".")[2], stored.text, len(stored.data))
-        for name, stored in sorted(operator.all_accumulators.items())
+        for name, stored in sorted(operator.accumulators.items())
     )
     return OperatorInfo(
         uid=uid,
@@ -253,8 +256,13 @@ def _operator_states(operator: OperatorMetadata) -> tuple[OperatorStateInfo, ...
         for handle in subtask.operator_state:
             for part in handle.parts:
                 items[part.name, part.mode.value] += len(part.places())
-    is_over = operator.finished and not operator.drained
-    return tuple(OperatorStateInfo(*name, count, count if is_over else 0) for name, count in sorted(items.items()))
+    if operator.finished and not operator.drained:
+        return tuple(OperatorStateInfo(*name, count, count) for name, count in sorted(items.items()))
+    left = items_left(operator.subtasks)
+    return tuple(
+        OperatorStateInfo(name, mode, count, left[name] if mode == StateMode.LIST.value else 0)
+        for (name, mode), count in sorted(items.items())
+    )
 
 
 def _source(operator: OperatorMetadata, enumerator: SourceCoordinatorState) -> SourceInfo:

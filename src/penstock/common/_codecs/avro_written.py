@@ -70,7 +70,9 @@ def _by_name(value: Any, fields: list[str]) -> Mapping[str, Any]:
     own = field_names(value) if isinstance(value, Row) else None
     if own is not None and not _are_of_a_type(own, fields):
         return {name: value[name] for name in own}
-    return dict(zip(fields, values_of(tuple(elements_of(value)), fields), strict=True))
+    return dict(
+        zip(fields, values_of(tuple(value if isinstance(value, Row) else elements_of(value)), fields), strict=True)
+    )
 
 
 def _are_of_a_type(own: list[str], fields: list[str]) -> bool:

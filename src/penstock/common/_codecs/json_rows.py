@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from penstock._shelf import show
+from penstock.common._codecs.json_codec import JsonCodec
 from penstock.common._codecs.json_types import type_of_json_schema
-from penstock.common._codecs.json_values import UNFIT, encoded, has_decimals, of_json, parsed, to_json
 from penstock.common.serialization import DeserializationSchema, SerializationSchema
 from penstock.common.typeinfo import RowTypeInfo
-from penstock.errors import MessageFormatError
 
 if TYPE_CHECKING:
     from penstock.common.typeinfo import TypeInformation
@@ -32,11 +31,8 @@ class JsonRowDeserializationSchema(DeserializationSchema):
         Row(id=7, tags=['a'])
     """
 
-    def __init__(self, row_type: RowTypeInfo, *, fail_on_missing_field: bool, ignore_parse_errors: bool) -> None:
-        self._row_type = row_type
-        self._strict, self._lenient = fail_on_missing_field, ignore_parse_errors
-        self._convert = of_json(row_type, strict=fail_on_missing_field, lenient=ignore_parse_errors)
-        self._exact = has_decimals(row_type)
+    def __init__(self, codec: JsonCodec) -> None:
+        self._codec = codec
 
     @staticmethod
     def builder() -> JsonRowDeserializationSchema.Builder:
@@ -51,19 +47,19 @@ class JsonRowDeserializationSchema(DeserializationSchema):
         """
         if message is None:  # pyright: ignore[reportUnnecessaryComparison] - a connector has none where a record has none
             return None
-        try:
-            return self._convert(parsed(message, exact=self._exact))
-        except UNFIT as error:
-            if self._lenient:
-                return None
-            raise MessageFormatError("JSON", f"{message[:200]!r}", str(self._row_type), str(error)) from error
+        return self._codec.decode(message)
+
+    def deserialize_all(self, messages: list[bytes]) -> list[Any]:
+        """Return the rows of a block of messages.
+
+        Raises:
+            MessageFormatError: One of them is no JSON object, or a field does not fit its type.
+        """
+        return self._codec.decode_block(messages)
 
     def get_produced_type(self) -> TypeInformation:
         """Return the type of the rows."""
-        return self._row_type
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _deserialization, (self._row_type, self._strict, self._lenient)
+        return cast("RowTypeInfo", self._codec.type_info)
 
     class Builder:
         """Builds a JsonRowDeserializationSchema."""
@@ -111,7 +107,8 @@ class JsonRowDeserializationSchema(DeserializationSchema):
             if self._strict and self._lenient:
                 msg = "JSON format doesn't support failOnMissingField and ignoreParseErrors are both enabled."
                 raise ValueError(msg)
-            return _deserialization(row_type, self._strict, self._lenient)
+            codec = JsonCodec(row_type, fail_on_missing_field=self._strict, ignore_parse_errors=self._lenient)
+            return JsonRowDeserializationSchema(codec)
 
 
 class JsonRowSerializationSchema(SerializationSchema):
@@ -130,9 +127,8 @@ class JsonRowSerializationSchema(SerializationSchema):
         b'{"id":7,"name":"f\xc3\xbcr"}'
     """
 
-    def __init__(self, row_type: RowTypeInfo) -> None:
-        self._row_type = row_type
-        self._convert = to_json(row_type)
+    def __init__(self, codec: JsonCodec) -> None:
+        self._codec = codec
 
     @staticmethod
     def builder() -> JsonRowSerializationSchema.Builder:
@@ -145,13 +141,15 @@ class JsonRowSerializationSchema(SerializationSchema):
         Raises:
             MessageFormatError: The row has another number of fields, or one does not fit its type.
         """
-        try:
-            return encoded(self._convert(element))
-        except UNFIT as error:
-            raise MessageFormatError("JSON", f"{element!r:.200}", str(self._row_type), str(error)) from error
+        return self._codec.encode(element)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return JsonRowSerializationSchema, (self._row_type,)
+    def serialize_all(self, elements: list[Any]) -> list[bytes]:
+        """Return the JSON objects of a block of rows.
+
+        Raises:
+            MessageFormatError: A row has another number of fields, or one does not fit its type.
+        """
+        return self._codec.encode_block(elements)
 
     class Builder:
         """Builds a JsonRowSerializationSchema."""
@@ -171,11 +169,7 @@ class JsonRowSerializationSchema(SerializationSchema):
                 TypeError: The type of the rows is not set, or is no row.
                 ValueError: A type has no JSON.
             """
-            return JsonRowSerializationSchema(_checked(self._type_info))
-
-
-def _deserialization(row_type: RowTypeInfo, strict: bool, lenient: bool) -> JsonRowDeserializationSchema:
-    return JsonRowDeserializationSchema(row_type, fail_on_missing_field=strict, ignore_parse_errors=lenient)
+            return JsonRowSerializationSchema(JsonCodec(_checked(self._type_info)))
 
 
 def _checked(type_info: TypeInformation | None) -> RowTypeInfo:

@@ -17,7 +17,7 @@ from penstock.common.job_status import JobStatus
 from penstock.errors import SavepointError, StopIncompleteError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 
 FEW = dict.fromkeys(range(12), 1)
@@ -134,6 +134,41 @@ def test_stop_at_any_step_of_a_job_that_comes_to_its_end_is_answered(name: str, 
     assert not outcomes[-1]
     late = asked.driver.savepoint(None, stop)
     assert "the job is FINISHED" in str(late.exception(0))
+
+
+@pytest.mark.parametrize("first", [StopMode.SUSPEND, StopMode.DRAIN, StopMode.CANCEL])
+@pytest.mark.behaviour(60)
+def test_error_of_any_stop_behind_one_that_succeeds_names_its_savepoint(
+    name: str, tmp_path: Path, first: StopMode
+) -> None:
+    """The first is asked for at any step of a job that comes to its end, the others at all steps behind it."""
+    succeeded = 0
+    for position in itertools.count():
+        asked = few(f"{name}-{position}", tmp_path / str(position))
+        perform, steps = asked.loop.perform, itertools.count()
+
+        def watched(
+            instruction: do.Instruction,
+            asked: Asked = asked,
+            perform: Callable[[do.Instruction], None] = perform,
+            steps: Iterator[int] = steps,
+            position: int = position,
+        ) -> None:
+            if len(asked.epochs) > 2 and next(steps) >= position:
+                stop = StopMode.SUSPEND if asked.answers else first
+                asked.answers.append(asked.driver.savepoint(None, stop))
+            perform(instruction)
+
+        asked.loop.perform = watched  # type: ignore[method-assign]
+        asked.run({})
+        if not asked.answers:
+            break
+        asked.answers.append(asked.driver.savepoint(None, StopMode.DRAIN))
+        if asked.answers[0].exception(0) is None:
+            succeeded += 1
+            for other in asked.answers[1:]:
+                assert asked.path in str(other.exception(0)), position
+    assert succeeded > 3
 
 
 def test_cancel_with_savepoint_of_a_job_that_comes_to_its_end_is_done_or_refused(name: str, tmp_path: Path) -> None:

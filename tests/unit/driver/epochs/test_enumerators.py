@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
+import socket
 from random import Random
 from typing import Any, ClassVar
 
@@ -18,9 +19,13 @@ from penstock._engine.driver.mailbox import Mailbox
 from penstock._engine.protocol.events import AddSplitsEvent, NoMoreSplitsEvent, SourceEventWrapper, decode_event
 from penstock._engine.protocol.metadata import ReaderMessages
 from penstock._engine.storage.run_files import RunFiles
+from penstock.common import WatermarkStrategy
 from penstock.common.job_status import JobStatus
+from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors import base
+from penstock.datastream.connectors.enumerator_base import SplitQueueEnumerator
 from penstock.errors import DriverCodeError, JobExecutionError
+from penstock.testing import ListSource
 
 
 class Scripted(Numbers):
@@ -156,6 +161,23 @@ def test_last_splits_are_shared_among_the_readers() -> None:
     for events in decided(answer.assigned).values():
         assert sum(len(event.splits) for event in events if isinstance(event, AddSplitsEvent)) == 4
         assert isinstance(events[-1], NoMoreSplitsEvent)
+
+
+@pytest.mark.usefixtures("cluster")
+def test_enumerators_learn_the_hosts_of_their_readers(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: set[tuple[str | None, str]] = set()
+    request = SplitQueueEnumerator.handle_split_request
+
+    def noting(enumerator: Any, subtask_id: int, requester_hostname: str | None) -> None:
+        asked.add((requester_hostname, enumerator._context.registered_readers[subtask_id].location))
+        request(enumerator, subtask_id, requester_hostname)
+
+    monkeypatch.setattr(SplitQueueEnumerator, "handle_split_request", noting)
+    numbers = StreamExecutionEnvironment.get_execution_environment().from_source(
+        ListSource([1, 2], [3]), WatermarkStrategy.no_watermarks(), "numbers"
+    )
+    assert sorted(numbers.execute_and_collect()) == [1, 2, 3]
+    assert asked == {(socket.gethostname(), socket.gethostname())}
 
 
 def test_enumerator_without_a_split_is_not_asked_again() -> None:

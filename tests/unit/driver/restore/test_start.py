@@ -147,7 +147,7 @@ def test_latest_does_not_begin_anew_beside_a_job_whose_name_cannot_be_read(name:
     claimed = run(name, recover="latest")[0].result.exception()
     assert isinstance(claimed, CorruptCheckpointError)
     assert claimed.path.startswith(f"memory://{name}/{JOB_ID}/chk-")
-    storage.delete(file.path for file in storage.files(START_ORDER))  # as in a directory of an older version
+    storage.delete(file.path for file in storage.files(START_ORDER))  # as where they were lost
     driver, world = run(name, recover="latest")
     error = driver.result.exception()
     assert isinstance(error, CorruptCheckpointError)

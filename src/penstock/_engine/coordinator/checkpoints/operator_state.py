@@ -50,9 +50,9 @@ def _as_foreign(handle: StateHandle) -> tuple[StatePart, ...]:
 def redistribute(subtasks: Sequence[OperatorSubtaskState], parallelism: int) -> list[Lineage]:
     """Return the operator state of each of `parallelism` new subtasks.
 
-    List items are dealt round-robin. Each item of a union list gets one owner, and all subtasks see it. Lists of
-    finished subtasks take part, because items left in a list at the end have not been used. A broadcast map is copied
-    from a running subtask, or from a finished one if none runs.
+    List items are dealt round-robin, but those of finished subtasks: the state of an operator is composed of the states
+    of the subtasks still executing (FLIP-147). Each item of a union list gets one owner, and all subtasks see it, also
+    those of finished subtasks. A broadcast map is copied from a running subtask, or from a finished one if none runs.
 
     Args:
         subtasks: All old subtasks of the operator.
@@ -63,21 +63,46 @@ def redistribute(subtasks: Sequence[OperatorSubtaskState], parallelism: int) -> 
     models = _models(subtasks)
     for old, subtask in enumerate(subtasks):
         for handle in subtask.operator_state:
+            owned = [part for part in handle.parts if not (subtask.finished and part.mode is StateMode.LIST)]
             for new in range(parallelism):
-                parts: list[StatePart] = []
-                for part in handle.parts:
-                    if part.mode is StateMode.LIST:
-                        share = part.places()[(new - counts[part.name]) % parallelism :: parallelism]
-                        if share:
-                            parts.append(replace(part, start=share.start, stop=share.stop, step=share.step))
-                    elif part.mode is StateMode.UNION:
-                        parts += [part] if new == old % parallelism else []
-                    elif models[new % len(models)] == old:
-                        parts.append(part)
+                whole = {
+                    StateMode.UNION: new == old % parallelism,
+                    StateMode.BROADCAST: bool(models) and models[new % len(models)] == old,
+                }
+                parts = tuple(
+                    share
+                    for part in owned
+                    if (share := part if whole.get(part.mode) else _items(part, new - counts[part.name], parallelism))
+                )
                 if parts:
-                    dealt[new].append(replace(handle, parts=tuple(parts)))
-            counts.update({part.name: len(part.places()) for part in handle.parts})
+                    dealt[new].append(replace(handle, parts=parts))
+            counts.update({part.name: len(part.places()) for part in owned})
     return [tuple(handles) for handles in dealt]
+
+
+def _items(part: StatePart, offset: int, parallelism: int) -> StatePart | None:
+    """Return every `parallelism`-th item of a list; None for other states, and where there is none."""
+    share = part.places()[offset % parallelism :: parallelism]
+    return (
+        replace(part, start=share.start, stop=share.stop, step=share.step)
+        if part.mode is StateMode.LIST and share
+        else None
+    )
+
+
+def items_left(subtasks: Sequence[OperatorSubtaskState]) -> Counter[str]:
+    """Return how many list items finished subtasks have left, by the names of their states; no other subtask gets them.
+
+    Args:
+        subtasks: All subtasks of an operator.
+    """
+    left: Counter[str] = Counter()
+    for subtask in subtasks:
+        if subtask.finished and not subtask.drained:
+            lists = [part for handle in subtask.operator_state for part in handle.parts if part.mode is StateMode.LIST]
+            for part in lists:
+                left[part.name] += len(part.places())
+    return left
 
 
 def _models(subtasks: Sequence[OperatorSubtaskState]) -> list[int]:

@@ -51,6 +51,8 @@ class PendingRequests:
         self._is_decided = is_decided
         #: The request that stops the job; None without one.
         self.stop: SavepointRequest | None = None
+        #: The savepoint of the accepted stop, also once the job ends with it; None where it was given up.
+        self._stops_into: str | None = None
         #: A stop after its timeout, while the running epoch is observed to say what it waits for.
         self._late: SavepointRequest | None = None
         #: Requests for checkpoints that the next epoch answers, and those that the running epoch answers.
@@ -95,18 +97,18 @@ class PendingRequests:
         phase = self._context.phase
         if refusal := self._refusal():
             self.answer(request, refusal)
-        elif phase in _NO_MORE or phase not in RUNNING:
+        elif self._stops_into is not None or phase in _NO_MORE or phase not in RUNNING:
             self.answer(request, self._why_not(phase, _NO_MORE))
-        elif self.stop is not None:
-            self.answer(request, f"the job is already stopping, into {self.stop.path}")
         elif request.stop is StopMode.NO:
             self._asked.append(request)
         else:
-            self.stop = request
+            self.stop, self._stops_into = request, request.path
             if request.timeout_ms is not None:
                 self._context.alarm(request.timeout_ms, partial(self._time_over, request))
 
     def _why_not(self, phase: Phase, ending: frozenset[Phase]) -> str:
+        if self._stops_into is not None:
+            return f"the job is already stopping, into {self._stops_into}"
         return "the job is ending" if phase in ending else f"the job is {self._context.status.name}"
 
     # ------------------------------------------------------------------------------------------------ a stop in time
@@ -133,7 +135,7 @@ class PendingRequests:
         request, self._late = self._late, None
         if request is None or self._is_beyond(request):
             return  # it was decided or given up meanwhile
-        self.stop = None
+        self.stop = self._stops_into = None
         self._refuse(request, StopTimeoutError(request.path, request.timeout_ms or 0, running))
         self._cancel()
 
@@ -221,6 +223,8 @@ class PendingRequests:
         if reason is None:
             self._context.emit(do.AnswerSavepoint(request, None))
             return
+        if request.path == self._stops_into and not complete:
+            self._stops_into = None
         text = reason if isinstance(reason, str) else error_line(reason)
         if complete:
             self._context.emit(do.AnswerSavepoint(request, StopIncompleteError(request.path, text)))

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from msgspec import UNSET
-
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.phases import Phase
 from penstock._engine.protocol.control import TaskFailure
@@ -94,8 +92,8 @@ class JobTermination:
         )
         if self._kind in {ChainEntryKind.FINISHED, ChainEntryKind.DRAINED}:
             # A later start must not depend on its checkpoints, which may be deleted.
-            entry = replace(entry, accumulators=self._state.snapshot.all_accumulators or UNSET)
-            entry = replace(entry, given_up=self._state.ledger.given_up)
+            accumulators = self._state.snapshot.all_accumulators
+            entry = replace(entry, accumulators=accumulators, given_up=self._state.ledger.given_up)
         self._context.put(entry)
 
     def closed(self, *, is_stored: bool = True) -> None:

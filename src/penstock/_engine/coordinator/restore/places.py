@@ -21,12 +21,10 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
-from msgspec import UNSET
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock._engine.protocol.metadata import OperatorPlace, OperatorPlaces
+    from penstock._engine.protocol.metadata import OperatorPlace
 
 _BEFORE: Final = "before it, "
 
@@ -52,10 +50,8 @@ def differences(before: Mapping[str, OperatorPlace], after: Mapping[str, Operato
     return found
 
 
-def renamed(places: OperatorPlaces, uid: str, new_uid: str) -> OperatorPlaces:
+def renamed(places: Mapping[str, OperatorPlace], uid: str, new_uid: str) -> dict[str, OperatorPlace]:
     """Return the places after an operator has been given a uid."""
-    if places is UNSET:
-        return places
     return {
         new_uid if old == uid else old: replace(
             place,

@@ -2,8 +2,8 @@
 
 Operators are matched by uid. Keyed state follows its key groups to any parallelism, operator state and the states of
 writers are redistributed, splits go back to the enumerator, and watermarks begin anew. A finished operator stays
-finished. If only some subtasks of an operator have finished, all of them run again and share what the finished ones
-left unused: list items, and splits that were not read to their end.
+finished. If only some subtasks of an operator have finished, all of them run again and share the state of those that
+had not: what a finished subtask has left in a list is counted and not assigned (FLIP-147).
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET
-
-from penstock._engine.coordinator.checkpoints.operator_state import redistribute
+from penstock._engine.coordinator.checkpoints.operator_state import items_left, redistribute
 from penstock._engine.coordinator.checkpoints.snapshots import fresh_snapshot
 from penstock._engine.coordinator.checkpoints.splits import splits_of
 from penstock._engine.coordinator.restore.finished import Extent, extents
@@ -53,8 +51,8 @@ class StateAssignment:
     graph: JobGraph
     #: The operators whose state was dropped, by name and uid.
     dropped: tuple[str, ...] = ()
-    #: Operators without a uid that got state by their rank alone, because the checkpoint has no places.
-    by_rank: tuple[str, ...] = ()
+    #: List items that finished subtasks have left and nobody gets: the operator by name and uid, and how many.
+    left: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +106,7 @@ def assign_state(
     fresh = fresh_snapshot(graph)
     if not unclaimed and _shape(stored) == _shape(fresh):
         renamed = {uid: replace(stored.operators[uid], name=new.name) for uid, new in fresh.operators.items()}
-        return StateAssignment(
-            replace(stored, operators=renamed, places=fresh.places), graph, by_rank=_by_rank(stored, graph)
-        )
+        return StateAssignment(replace(stored, operators=renamed, places=fresh.places), graph)
     if stops:
         raise RestoreError(
             f"{path} is the checkpoint with which this job was stopping when its process ended, and the job has "
@@ -125,7 +121,13 @@ def assign_state(
     }
     kept = replace(fresh, outstanding=stored.outstanding, given_up=stored.given_up, committed=stored.committed)
     snapshot = replace(kept, vertices=vertices, operators=operators)
-    return StateAssignment(snapshot, graph, dropped, _by_rank(stored, graph))
+    left = tuple(
+        (str(nodes[uid]), count)
+        for uid, wanted in fresh.operators.items()
+        if found[wanted.vertex] is Extent.PARTLY
+        if (count := items_left(stored.operators[uid].subtasks).total())
+    )
+    return StateAssignment(snapshot, graph, dropped, left)
 
 
 def _shape(snapshot: JobSnapshot) -> object:
@@ -138,8 +140,8 @@ def _shape(snapshot: JobSnapshot) -> object:
 def _unclaimed(stored: JobSnapshot, graph: JobGraph) -> dict[str, str]:
     """Return the uids of the operators whose state no operator of the job may get, each with the reason."""
     nodes = graph.operators
-    moved = {} if stored.places is UNSET else differences(stored.places, graph.places)
-    outstanding = {commit.uid for commit in (*stored.outstanding, *(stored.committed or ()))}
+    moved = differences(stored.places, graph.places)
+    outstanding = {commit.uid for commit in (*stored.outstanding, *stored.committed)}
     unclaimed: dict[str, str] = {}
     for uid, operator in stored.operators.items():
         keeps = uid in outstanding or _has_state(operator)
@@ -153,7 +155,7 @@ def _unclaimed(stored: JobSnapshot, graph: JobGraph) -> dict[str, str]:
 def _refusal(stored: JobSnapshot, graph: JobGraph, path: str, uid: str, reason: str) -> RestoreError:
     """Return the error about state that no operator may have."""
     nodes = graph.operators
-    place = None if stored.places is UNSET else stored.places.get(uid)
+    place = stored.places.get(uid)
     if uid not in nodes and (place is None or place.has_own_uid):
         return UnclaimedStateError(path, uid, tuple(nodes))
     kind = place and place.kind
@@ -165,24 +167,13 @@ def _refusal(stored: JobSnapshot, graph: JobGraph, path: str, uid: str, reason: 
 def _without(stored: JobSnapshot, uids: Collection[str]) -> JobSnapshot:
     operators = {uid: operator for uid, operator in stored.operators.items() if uid not in uids}
     outstanding = tuple(commit for commit in stored.outstanding if commit.uid in operators)
-    committed = tuple(commit for commit in stored.committed or () if commit.uid in operators) or UNSET
+    committed = tuple(commit for commit in stored.committed if commit.uid in operators)
     return replace(stored, operators=operators, outstanding=outstanding, committed=committed)
-
-
-def _by_rank(stored: JobSnapshot, graph: JobGraph) -> tuple[str, ...]:
-    """Return the operators that are identified by their rank alone, because the checkpoint has no places."""
-    placed = {} if stored.places is UNSET else stored.places
-    return tuple(
-        str(node)
-        for uid, node in graph.operators.items()
-        if not node.explicit_uid and uid in graph.places and uid not in placed
-        if uid in stored.operators and _has_state(stored.operators[uid])
-    )
 
 
 def _has_state(operator: OperatorMetadata) -> bool:
     parts = operator.subtasks
-    whole = operator.enumerator is not None or bool(operator.all_accumulators)
+    whole = operator.enumerator is not None or bool(operator.accumulators)
     return whole or any(part.lineage or part.state or part.operator_state for part in parts)
 
 
@@ -255,7 +246,10 @@ def _heir(subtask: int, parallelism: int) -> int:
 
 
 def _deal(found: OperatorMetadata, parallelism: int) -> list[bytes | None]:
-    """Return the states of writers for each new subtask, dealt round-robin (FLIP-143); None without any."""
-    states = [part.state for part in found.subtasks if part.state is not None]
+    """Return the states of writers for each new subtask, dealt round-robin (FLIP-143); None without any.
+
+    They are lists, so those of finished subtasks are not dealt out.
+    """
+    states = [part.state for part in found.subtasks if part.state is not None and not part.finished]
     items = [item for state in states for item in decode(state, list[bytes])]
     return [encode(items[index::parallelism]) if items[index:] else None for index in range(parallelism)]

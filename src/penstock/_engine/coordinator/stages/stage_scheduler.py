@@ -168,7 +168,8 @@ class StageScheduler(SourceScheduler):
         """Replay the events, and continue from the state that they lead to."""
         try:
             recovery.replay()
-            self._state.snapshot = recovery.state(self._state.snapshot)
+            checkpoint = self._state.snapshot
+            self._state.snapshot = recovery.state(checkpoint)
             self._state.reset()
         except PenstockError:
             raise
@@ -176,8 +177,10 @@ class StageScheduler(SourceScheduler):
             self._begin_anew(recovery, error)
             return
         self._bounds.update({vertex: event.bounds for vertex, event in recovery.job.initialized.items()})
-        for _, done in sorted(recovery.job.finished.items()):
+        for done in recovery.finished_after(checkpoint):
             self._results.add(done.acks, done.run_id)
+        self._state.committed.begin(self._state.ledger.outstanding, checkpoint)
+        self._passed_on = self._state.committed.ended(self._state.snapshot)
         if added := self._state.contributions(tuple(self._results.acks)):
             self._context.call(do.MergeAccumulators({}, added))
         else:
@@ -202,7 +205,8 @@ class StageScheduler(SourceScheduler):
                 PendingCheckpoint(acks, 0), replace(snapshot, operators=operators), self._context.chain.next_id
             )
             assert self._recovery is not None
-            self._publish((*acks, *self._recovery.idle), begins=True)
+            assert self._checkpoint is not None
+            self._publish((*acks, *self._recovery.idle(self._checkpoint)), begins=True)
         super()._open()
 
     # --------------------------------------------------------------------------------------------------- between stages

@@ -16,8 +16,6 @@ from penstock._engine.storage.opening import absolute
 from penstock.errors import CheckpointRequestError, CheckpointStorageError, SavepointError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock._engine.coordinator import instructions as do
     from penstock._engine.driver.background import BackgroundExecutor
     from penstock._engine.driver.checkpoints.savepoint_files import SavepointFiles
@@ -49,8 +47,8 @@ class ClientRequests:
         #: checks: None for a writable directory.
         self._line: deque[SavepointRequest] = deque()
         self._looked_at: dict[int, Exception | None] = {}
-        #: Answers to successful stops, which wait until the job's status shows the end.
-        self._stopped: list[Callable[[], None]] = []
+        #: Successful stops, whose answers wait until the job's status shows the end.
+        self._stopped: list[tuple[SavepointRequest, Future[str]]] = []
         self._over: str | None = None
         #: The savepoints that were made.
         self.made: list[str] = []
@@ -158,22 +156,21 @@ class ClientRequests:
         elif request.stop is StopMode.NO:
             self._succeed(request.path, future)
         else:
-            self._stopped.append(lambda: self._succeed(request.path, future))
+            self._stopped.append((request, future))
 
     def end(self, status: str) -> None:
         """Answer all open requests after the end of the job."""
-        self._over = f"the job is {status}"
+        made = [*self._stopped, *(one for one in self._asked.values() if one[0].path in self._savepoints.copied)]
+        into = next((f", stopped into {request.path}" for request, _ in made if request.stop is not StopMode.NO), "")
+        self._over = f"the job is {status}{into}"
         for request_id in list(self._checkpoints):
             self._fail_checkpoint(request_id, CheckpointRequestError(self._over))
-        for tell in self._stopped:
-            tell()
-        for request, future in list(self._asked.values()):
-            if request.path in self._savepoints.copied:
-                self._asked.pop(request.id)
-                self._succeed(request.path, future)
-            else:
-                self._fail(request, self._over)
-                self._savepoints.abandon(request.path)
+        for request, future in made:
+            self._asked.pop(request.id, None)
+            self._succeed(request.path, future)
+        for request, _ in list(self._asked.values()):
+            self._fail(request, self._over)
+            self._savepoints.abandon(request.path)
 
     def _succeed(self, path: str, future: Future[str]) -> None:
         self.made.append(path)

@@ -316,6 +316,8 @@ def _deliver(running: _RunningEnumerator, completed_checkpoint: int, delivery: E
         return
     _give_back(running, delivery.returned)
     for message in delivery.messages:
+        if message.host and message.subtask in running.context.registered_readers:
+            running.context.registered_readers[message.subtask] = ReaderInfo(message.subtask, message.host)
         for event in message.events:
             running.enumerator.handle_source_event(message.subtask, pickle.loads(event))
     _answer_requests(running, delivery)
@@ -328,12 +330,13 @@ def _answer_requests(running: _RunningEnumerator, delivery: EnumeratorDelivery) 
     """
     context = running.context
     own = {message.subtask: message.split_requests for message in delivery.messages}
+    hosts = {message.subtask: message.host or None for message in delivery.messages}
     waiting = {subtask for subtask, count in delivery.grants.items() if count}
     turn = 0
     while waiting:
         for subtask in sorted(waiting):
             before = context.splits_for(subtask)
-            running.enumerator.handle_split_request(subtask, None)
+            running.enumerator.handle_split_request(subtask, hosts[subtask])
             done = turn + 1 >= delivery.grants[subtask]
             if done or (turn + 1 >= own[subtask] and not context.wants_more(subtask, before)):
                 waiting.discard(subtask)

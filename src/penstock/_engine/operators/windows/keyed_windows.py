@@ -238,7 +238,7 @@ class KeyedWindowOperator(WindowedOperator):
 
     def _fire_timers(self, due: Iterable[DueTimer], domain: TimeDomain, out: SideOutputs) -> None:
         for timestamp, normal, namespace, key in due:
-            self.store.turn_to(normal)
+            self.store.make_some_room()
             self.state.turn_to(key, normal)
             window, merging = self.namespaces.window(namespace), self._windows_of(normal)
             if merging is not None and window not in merging.mapping:
