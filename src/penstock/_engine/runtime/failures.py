@@ -41,6 +41,18 @@ class OperatorError(Exception):
         self.record = short_repr(record) if has_record else None
 
 
+def failure_of(error: BaseException, place: tuple[int, int]) -> TaskFailure:
+    """Return the description of what has ended a task; the engine itself failed unless the error names an operator.
+
+    Args:
+        error: The error.
+        place: Vertex and subtask.
+    """
+    if isinstance(error, OperatorError):
+        return describe_failure(error.__cause__ or error, error.node, error.record, place)
+    return describe_failure(error, None, None, place)
+
+
 def describe_failure(
     error: BaseException, node: OperatorNode | None, record: str | None, place: tuple[int, int]
 ) -> TaskFailure:

@@ -16,7 +16,7 @@ from penstock._engine.plan.levels import placement
 from penstock._engine.protocol.control import UNHEARD, ChannelClosing, JobDispatch, StopMode, decode, encode
 from penstock._engine.protocol.rows import DRIVER, PayloadKind, slot_of_target, slot_target, subtask_target
 from penstock._engine.runtime.blocks import decode_batch
-from penstock._engine.runtime.failures import OperatorError, describe_failure, ends_task
+from penstock._engine.runtime.failures import ends_task, failure_of
 from penstock._engine.runtime.row_buffer import ExchangeRow, RowBuffer, rows_of
 from penstock._engine.runtime.stage import StageTask
 from penstock._engine.runtime.subtask import SubtaskRuntime
@@ -88,12 +88,10 @@ class LevelTask:
             yield from self._read_rows(rows)
             if not self._failed:
                 yield from self._end()
-        except OperatorError as error:
-            self._fail(error.__cause__ or error, error)
         except BaseException as error:  # Spark must not run user functions again because of our bug either
             if ends_task(error):
                 raise
-            self._fail(error, None)
+            self._fail(error)
 
     # ------------------------------------------------------------------------------------------------------ the epoch
 
@@ -169,11 +167,9 @@ class LevelTask:
         for target in list(self._subtasks):  # a finished subtask is closed when the checkpoint is complete
             self._cache.put(self._subtasks.pop(target))
 
-    def _fail(self, error: BaseException, where: OperatorError | None) -> None:
+    def _fail(self, error: BaseException) -> None:
         """Void the epoch: drop unsent rows, and send the failure to the driver."""
-        node = None if where is None else where.node
-        record = None if where is None else where.record
-        failure = describe_failure(error, node, record, self._at)
+        failure = failure_of(error, self._at)
         self._failed = True
         self._rows.keep_driver_rows()
         self._tell_driver(PayloadKind.FAILURE, encode(failure))
