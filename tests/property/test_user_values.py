@@ -40,7 +40,7 @@ def message_types(*packages: ModuleType) -> list[type[Any]]:
 
 
 def _is_message(kind: type[Any]) -> bool:
-    if not (dataclasses.is_dataclass(kind) or issubclass(kind, msgspec.Struct)):
+    if issubclass(kind, BaseException) or not (dataclasses.is_dataclass(kind) or issubclass(kind, msgspec.Struct)):
         return False
     try:
         return "RawType" not in repr(ms.type_info(kind))
