@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock._connectors.files import local, writer
+from penstock._connectors.files import local
 from penstock._connectors.files.opening import filesystem_of
 from penstock._connectors.files.staging import FinishedPart, HeldAttempts, list_segments
 from penstock.common import Encoder
@@ -106,17 +106,6 @@ def test_segments_of_an_earlier_run_are_gone_on_with_as_they_are(tmp_path: Path)
     commit(folder, parts, **later)
     assert text_of(parts) == [b"one\ntwo\n"]
     assert staged(folder) == {}
-
-
-def test_segment_without_a_run_is_taken_for_anothers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = str(tmp_path)
-    with monkeypatch.context() as patch:  # as an older version has named it
-        patch.setattr(writer, "segment_name", lambda *_, **__: f".ab-0.{COPY['job_id']}.c0.1.token.staged")
-        _, state = epoch(folder, "one", **COPY)
-    parts, _ = epoch(folder, "two", state, ends=True, **COPY, checkpoint_id=2)
-    commit(folder, parts, **COPY)
-    assert text_of(parts) == [b"one\ntwo\n"]
-    assert list(staged(folder).values()) == [b"one\n"]
 
 
 @pytest.mark.parametrize("links", ["links", "no links"])

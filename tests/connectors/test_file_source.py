@@ -3,7 +3,6 @@ from __future__ import annotations
 import gzip
 import lzma
 import os
-import pickle
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -375,14 +374,6 @@ def test_files_that_were_asked_for_while_they_grow_may_not_shrink(tmp_path: Path
 def test_only_files_of_lines_can_be_read_while_they_grow() -> None:
     with pytest.raises(TypeError, match="read line by line"):
         FileSource.for_bulk_file_format(ParquetFormat(), "/x").read_appended_files()
-
-
-def test_a_status_of_a_checkpoint_without_etags_is_read() -> None:
-    status = FileStatus("/a", 10, 5, "x")
-    old = FileStatus.__new__(FileStatus)
-    old.__setstate__(["/a", 10, 5])
-    assert old == FileStatus("/a", 10, 5)
-    assert pickle.loads(pickle.dumps(status)) == status
 
 
 @pytest.mark.parametrize(

@@ -358,41 +358,21 @@ def test_a_source_that_had_ended_and_looks_again_reads_new_files_and_names_those
 
 # ------------------------------------------------------------------------------------------------------------ state
 
-#: An enumerator's checkpoint as the first version wrote it: a split of /in/b.txt, and the paths of two files.
-VERSION_1 = bytes.fromhex(
-    "8005950d010000000000008c2170656e73746f636b2e5f636f6e6e6563746f72732e66696c65732e736f75726365948c0e46"
-    "696c65436865636b706f696e749493942981945d942868008c0f46696c65536f7572636553706c69749493942981945d9428"
-    "8c2570656e73746f636b2e5f636f6e6e6563746f72732e66696c65732e66696c6573797374656d948c0a46696c6553746174"
-    "75739493942981945d94288c092f696e2f622e747874944b084de8034e65628c2a70656e73746f636b2e6461746173747265"
-    "616d2e636f6e6e6563746f72732e66696c655f73797374656d948c0846696c65506172749493942981945d94284b004b084b"
-    "084e65624b006562859428680e8c092f696e2f612e74787494919465622e"
-)
-
 
 def test_what_is_known_survives_a_checkpoint() -> None:
     status = FileStatus("/in/a", 5, 7, "etag")
-    checkpoint = FileCheckpoint((), {"/in/a": status, "/in/old": None}, {"/in/b": WaitingFile(status, 12)})
+    checkpoint = FileCheckpoint((), {"/in/a": status}, {"/in/b": WaitingFile(status, 12)})
     checkpoint = replace(checkpoint, waiting={"/in/a": WaitingFile(status, 12)})
     serializer = FileCheckpointSerializer()
     assert serializer.deserialize(serializer.get_version(), serializer.serialize(checkpoint)) == checkpoint
     assert pickle.loads(pickle.dumps(checkpoint)) == checkpoint
 
 
-def test_a_checkpoint_of_version_1_is_read(tmp_path: Path) -> None:
-    checkpoint = FileCheckpointSerializer().deserialize(1, VERSION_1)
-    assert [split.split_id() for split in checkpoint.splits] == ["/in/b.txt@0"]
-    assert checkpoint.taken == {"/in/a.txt": None, "/in/b.txt": None}
-    assert checkpoint.waiting == {}
-
-
-def test_files_of_a_checkpoint_of_version_1_count_as_they_are_found(tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    path.write_text(OLD)
-    run = SourceRun(monitored(tmp_path))
-    state = (1, FileCheckpointSerializer().serialize(FileCheckpoint((), {str(path): None}, {})))
-    run = SourceRun(monitored(tmp_path), 1, replace(run.epoch(), enumerator=(2, state[1])))
-    look(run)
-    assert read(run) == []
-    write(path, OLD + "more\n")
-    with pytest.raises(SourceFileChangedError, match=r"a\.txt"):
-        look(run)
+def test_a_folder_whose_name_has_brackets_is_one_folder_also_before_a_glob(tmp_path: Path) -> None:
+    for name, line in (("dir[1]", "right"), ("dir1", "wrong"), ("dir[1]/sub*", "right"), ("dir[1]/sub1", "other")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.txt").write_text(line)
+    for path in ("dir[1]", "dir[1]/a.txt", "dir[1]/a.*", "dir[1]/sub*/a.txt"):
+        assert set(SourceRun(once(tmp_path / path)).run_to_end()) <= {"right", "other"}, path
+    assert SourceRun(once(tmp_path / "dir[1]/*.txt")).run_to_end() == ["right"]
+    assert SourceRun(once(tmp_path / "dir[1]/sub*/*.txt")).run_to_end() == ["right"]

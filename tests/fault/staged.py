@@ -109,7 +109,7 @@ class StagedLife:
         """The same by the numbers of the vertices."""
         storage = self.storage
         paths = [path for path in self.left("events") if path.rpartition("/")[2].isdecimal()]
-        segments = [(int(path.rpartition("/")[2]), decode_segment(storage.read(path))) for path in paths]
+        segments = [(int(path.rpartition("/")[2]), decode_segment(storage.read(path), path)) for path in paths]
         return set(replay(read_log(segments, 0).events, _graph()).finished)
 
     @property

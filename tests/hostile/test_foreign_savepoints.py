@@ -27,7 +27,7 @@ from penstock._engine.cli.main import main
 from penstock._engine.coordinator.checkpoints.snapshots import map_handles
 from penstock._engine.coordinator.instructions import DeliverOutputs, OperatorOutput
 from penstock._engine.driver.client.results import Results
-from penstock._engine.protocol.metadata import FORMAT_VERSION, ChainEntry, decode_chain_entry, encode_chain_entry
+from penstock._engine.protocol.metadata import ChainEntry, decode_chain_entry, encode_chain_entry
 from penstock._engine.savepoints.disposal import dispose
 from penstock._engine.savepoints.inspection import inspect
 from penstock._engine.savepoints.located import locate
@@ -297,15 +297,7 @@ def of_another_key(savepoint: Path) -> None:
     sign(str(savepoint), {"penstock.state.signing-key": OTHER_KEY})
 
 
-def of_another_format(savepoint: Path) -> None:
-    """Have the same bytes read as an older version meant them: the state of channels would be gone."""
-    file = savepoint / "_metadata"
-    before = b'"format": %d,' % FORMAT_VERSION
-    assert before in file.read_bytes()
-    file.write_bytes(file.read_bytes().replace(before, b'"format": %d,' % (FORMAT_VERSION - 1)))
-
-
-FORGERIES = [unsigned, altered_metadata, of_another_key, of_another_format]
+FORGERIES = [unsigned, altered_metadata, of_another_key]
 
 
 @pytest.fixture

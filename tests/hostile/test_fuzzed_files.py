@@ -19,7 +19,7 @@ from tests.hostile.fuzzing import fuzzed, inside, odd_text, odd_values
 from tests.unit.savepoints.jobs import savepoint_of
 
 from penstock._engine.gateway.registry import JobRegistry
-from penstock._engine.protocol.metadata import FORMAT_VERSION, decode_chain_entry, encode_chain_entry
+from penstock._engine.protocol.metadata import DOCUMENT, decode_chain_entry, encode_chain_entry
 from penstock._engine.savepoints.disposal import dispose
 from penstock._engine.savepoints.inspection import inspect
 from penstock._engine.savepoints.leftovers import find_leftovers, remove_leftovers
@@ -91,7 +91,7 @@ def altered(draw: st.DrawFn, document: Any) -> Any:
     return document
 
 
-def document_of(record: Any, number: int = FORMAT_VERSION) -> bytes:
+def document_of(record: Any, number: int = DOCUMENT.number) -> bytes:
     """Return a document with a checksum that is right."""
     import hashlib
 
@@ -133,7 +133,7 @@ def look_into(path: str) -> None:
 def test_metadata(data: st.DataObject, whole: Path) -> None:
     record = json.loads((whole / "_metadata").read_bytes())["record"]
     document = document_of(
-        data.draw(altered(record)), data.draw(st.sampled_from([1, 2, FORMAT_VERSION, FORMAT_VERSION]))
+        data.draw(altered(record)), data.draw(st.sampled_from([1, 2, DOCUMENT.number, DOCUMENT.number]))
     )
     with tempfile.TemporaryDirectory() as place:
         path = Path(shutil.copytree(whole, Path(place, "savepoint")))
@@ -192,7 +192,7 @@ def test_state_files(data: st.DataObject) -> None:
         index = msgspec.msgpack.encode([info])
     except OverflowError:
         return
-    trailer = state_file._TRAILER.pack(len(index), crc32(index), state_file._MAGIC)
+    trailer = state_file._TRAILER.pack(len(index), crc32(index))
     file = head + packed + index + trailer
     with ours():
         for chunk in read_state_file(file, "file", range(128), 128, AllowedClasses.of(())):

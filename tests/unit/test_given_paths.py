@@ -263,34 +263,3 @@ def test_savepoint_by_way_of_a_link_is_the_same_place(tmp_path: Path) -> None:
     assert same_place(f"{tmp_path}/link/sp", f"file:{tmp_path}/real/sp/_metadata")
     assert not same_place(f"{tmp_path}/link/sp", f"{tmp_path}/real/other")
     assert same_place("s3a://bucket/sp/", "s3://bucket//sp/_metadata")
-
-
-@pytest.mark.parametrize(
-    ("given", "known_as"),
-    [
-        ("./in/", "in/a%20b.txt"),
-        ("../here/in", "../here/in/a%20b.txt"),
-        ("{here}/../here/in", "{here}/../here/in/a%20b.txt"),
-        ("../here/*/../in/*.txt", "../here/in/../in/a%20b.txt"),
-        ("//{here}/in", "//{here}/in/a%20b.txt"),
-        ("file://{here}/in", "file://{here}/in/a%20b.txt"),
-        ("file://{here}/in", "{here}/in/a%20b.txt"),
-    ],
-)
-def test_files_that_an_earlier_version_found_by_another_spelling_are_not_read_again(
-    given: str, known_as: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from penstock._connectors.files.source_state import FileCheckpoint
-    from penstock.testing.connector_contexts import TestEnumeratorContext
-
-    here = tmp_path / "here"
-    (here / "in").mkdir(parents=True)
-    monkeypatch.chdir(here)
-    (here / "in" / "a%20b.txt").write_text("a")
-    (here / "in" / "b.txt").write_text("b")
-    source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), given.format(here=here)).build()
-    state = FileCheckpoint.__new__(FileCheckpoint)
-    state.__setstate__([(), frozenset({known_as.format(here=here)})])
-    enumerator = source.restore_enumerator(TestEnumeratorContext(), state)
-    enumerator.find_new_splits()
-    assert [Path(split.file.path).name for split in enumerator.snapshot_state(1).splits] == ["b.txt"]

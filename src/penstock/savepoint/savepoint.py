@@ -90,7 +90,7 @@ class Savepoint:
             UnknownStateError: There is no savepoint or checkpoint at that path.
             CorruptCheckpointError: Its metadata is damaged.
             SignatureError: It is not signed with the key that the options name.
-            UnsupportedFormatError: A newer Penstock wrote it.
+            UnsupportedFormatError: It is in a format that this version does not read.
         """
         return cls(path, options or {}, allowed(classes))
 

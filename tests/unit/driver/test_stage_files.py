@@ -33,7 +33,7 @@ class PutOff(Threads):
 
 
 @pytest.mark.behaviour(138)
-@pytest.mark.parametrize(("interval", "every_ms"), [("1 s", 500), ("10 s", 5_000), ("0 ms", 100)])
+@pytest.mark.parametrize(("interval", "every_ms"), [("1 s", 500), ("400 ms", 200), ("1 h", 500), ("0 ms", 100)])
 def test_finished_subtasks_are_looked_for_twice_in_an_interval_so_that_they_are_stored_within_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interval: str, every_ms: int
 ) -> None:

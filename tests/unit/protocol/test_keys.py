@@ -262,19 +262,6 @@ def test_many_keys_have_the_groups_of_each(last: Any) -> None:
     assert key_groups(keys, 128) == [key_group(normal_key(key), 128) for key in keys]
 
 
-def test_key_groups_do_not_see_the_names_of_rows() -> None:
-    names = {"name": "ada", "id": 7}
-    in_a_set = frozenset({Row(a=1), Row(a=2)})
-    for named, plain in [
-        (Row(**names), (7, "ada")),
-        ((1, Row(**names)), (1, (7, "ada"))),
-        (in_a_set, frozenset({(1,), (2,)})),
-        (User("ada", Row(a=1)), User("ada", (1,))),  # type: ignore[arg-type]
-        (b"\xfa\x00", b"\xfa\x00"),
-    ]:
-        assert key_group(normal_key(named), 32_768) == key_group(normal_key(plain), 32_768)
-
-
 def test_every_process_makes_the_same_bytes_whatever_its_hash_seed() -> None:
     program = (
         "from penstock._engine.protocol.key_groups import *; from penstock._engine.protocol.keys import *;"

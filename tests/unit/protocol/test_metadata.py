@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -9,7 +8,6 @@ from hypothesis import strategies as st
 
 from penstock._engine.protocol.control import ChannelStatus
 from penstock._engine.protocol.metadata import (
-    FORMAT_VERSION,
     ChainEntry,
     ChainEntryKind,
     Committable,
@@ -25,7 +23,6 @@ from penstock._engine.protocol.metadata import (
     decode_chain_entry,
     encode_chain_entry,
 )
-from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 from penstock._engine.protocol.state_handle import StateHandle, StateMode, StatePart
 from penstock.errors import CorruptCheckpointError
 
@@ -113,33 +110,3 @@ def test_altered_byte_is_noticed_or_changes_nothing(position: int, change: int) 
         read, text = record(), str(error)
         assert PATH in text
     assert read == record()
-
-
-def test_what_each_receiver_had_of_a_channel_up_to_format_3_stands_with_its_sender() -> None:
-    ended = ChannelStatus(MAX_WATERMARK, ended=True)
-    known = ({0: ChannelStatus(9), 1: ended}, {0: ChannelStatus(7, idle=True), 1: ended}, {})
-    vertices = (
-        VertexMetadata(
-            "a", ("a", "b"), tuple(VertexSubtaskState(finished=index == 1, channels={}) for index in (0, 1))
-        ),
-        VertexMetadata(
-            "c",
-            ("c",),
-            tuple(VertexSubtaskState(channels=channels) for channels in known),
-            ("0: b:side HASH to input 0",),
-        ),
-    )
-    entry = replace(record(), snapshot=JobSnapshot(vertices, {}))
-    old = encode_chain_entry(entry).replace(b'"format": %d' % FORMAT_VERSION, b'"format": 3')
-    snapshot = decode_chain_entry(old, PATH).snapshot
-    assert snapshot is not None
-    assert [part.outputs for part in snapshot.vertices[0].subtasks] == [{0: ChannelStatus(7, idle=True)}, {0: ended}]
-    behind = snapshot.vertices[1].subtasks
-    assert [(part.input_watermark, part.has_run) for part in behind] == [(9, True), (7, True), (MIN_WATERMARK, False)]
-    assert b"channels" not in encode_chain_entry(replace(entry, snapshot=snapshot))
-
-
-def test_newer_format_is_refused_with_both_numbers() -> None:
-    data = encode_chain_entry(record()).replace(b'"format": %d' % FORMAT_VERSION, b'"format": 99')
-    with pytest.raises(CorruptCheckpointError, match=rf"format 99.*formats up to {FORMAT_VERSION}"):
-        decode_chain_entry(data, PATH)

@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import threading
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from penstock._engine.protocol.key_groups import key_group
-from penstock._engine.state.chunk_columns import OLD_TIMER_OPS, Chunk, ChunkOperation
+from penstock._engine.state.chunk_columns import Chunk, ChunkOperation
 from penstock._engine.state.state_file import StateFileWriter, read_index, read_state_file
 from penstock.errors import CorruptCheckpointError, StateClassError, UnpicklableStateError
 
@@ -87,15 +86,8 @@ def test_any_truncation_is_found() -> None:
             read(data[:size])
 
 
-def test_other_format_version_is_named() -> None:
-    data = bytearray(write(put([1], [1])))
-    data[7] = 9
-    with pytest.raises(CorruptCheckpointError, match=r"format 9.*reads formats up to 3"):
-        read_index(bytes(data), "f")
-
-
-@pytest.mark.parametrize("operation", [*OLD_TIMER_OPS, 99])
-def test_operation_that_this_format_has_no_more_is_damage(operation: int) -> None:
+@pytest.mark.parametrize("operation", [4, 99])
+def test_operation_that_no_writer_knows_is_damage(operation: int) -> None:
     writer = StateFileWriter()
     writer.add(put([1], [1]))
     writer._index = [msgspec.structs.replace(info, op=operation) for info in writer._index]
@@ -156,13 +148,3 @@ def test_chunks_grow_and_shrink_with_the_size_of_values() -> None:
     assert writer.batch == 1 << 16
     writer.add(put([1], [bytes(10 << 20)]))
     assert writer.batch == 1
-
-
-def test_stored_files_of_earlier_builds_stay_readable() -> None:
-    data = Path(__file__).with_name("format-1.state").read_bytes()
-    assert [(chunk.op, chunk.addresses(), chunk.values) for chunk in read(data)] == [
-        (ChunkOperation.DROP, [], None),
-        (ChunkOperation.DELETE, ["gone"], None),
-        (ChunkOperation.PUT, [1, "b", b"t\x02i1"], [1, {"x": [2.5]}, None]),
-        (ChunkOperation.PUT, [("a", (0, 10), 5)], None),
-    ]

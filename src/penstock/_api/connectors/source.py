@@ -44,7 +44,8 @@ class ReaderInfo:
 
     Args:
         subtask_id: The subtask that the reader belongs to, from 0.
-        location: The host that it runs on; empty if it may run anywhere.
+        location: The host that it ran on when it last asked for splits or sent an event; empty before that. On a
+            cluster a reader may run on another host in its next epoch.
     """
 
     subtask_id: int
@@ -156,7 +157,7 @@ class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
 
         Args:
             subtask_id: The reader.
-            requester_hostname: The host that it runs on; None if unknown.
+            requester_hostname: The host that it ran on when it asked; None if unknown.
         """
 
     @abstractmethod
@@ -177,7 +178,11 @@ class SplitEnumerator(ABC, Generic[SplitT, CheckpointT]):
         """Return the state for ``restore_enumerator``: above all the unassigned splits.
 
         Runs once for each checkpoint. Splits that were assigned before belong to the readers, also while they are on
-        the way.
+        the way. A batch job with recovery has no checkpoints, and asks for the state with the id -1 (Flink's
+        ``OperatorCoordinator.NO_CHECKPOINT``). An error raised then is logged and does not fail the job: a driver
+        that takes the job over begins this source anew. Any other error fails the job.
+
+        Source: FLIP-27, and FLIP-383 for -1.
         """
 
     def find_new_splits(self) -> None:

@@ -148,13 +148,11 @@ class KnownFiles:
 
     Args:
         files: The source's files.
-        taken: The taken files with their status; None if an older checkpoint has no status.
+        taken: The taken files with their status.
         waiting: The files that are not taken yet.
     """
 
-    def __init__(
-        self, files: FileSet, taken: Mapping[str, FileStatus | None], waiting: Mapping[str, WaitingFile]
-    ) -> None:
+    def __init__(self, files: FileSet, taken: Mapping[str, FileStatus], waiting: Mapping[str, WaitingFile]) -> None:
         self._files = files
         self.taken = dict(taken)
         self.waiting = dict(waiting)
@@ -187,11 +185,9 @@ class KnownFiles:
     def _appended(self, status: FileStatus) -> list[NewFile]:
         """Return the appended part of a taken file, if there is one."""
         taken = self.taken[status.path]
-        if taken is None or (taken.inode is None and taken == replace(status, inode=None)):
-            self.taken[status.path] = status
-        elif self._files.follows(status) and (found := state_of(status, taken)) is not Followed.THERE:
+        if self._files.follows(status) and (found := state_of(status, taken)) is not Followed.THERE:
             return [NewFile(status, in_place_of=taken)] if found is Followed.REPLACED else []
-        elif self._files.grows(status) and status.size >= taken.size:
+        if self._files.grows(status) and status.size >= taken.size:
             if self._files.follows(status) and status.size > taken.size:
                 return [NewFile(status, taken.size)]
         elif (change := status.differs_from(taken)) is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import fnmatch
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -25,18 +25,12 @@ class FileStatus:
     path: str
     size: int
     modified_ms: int
-    #: The object store's ETag; None on disks, and in checkpoints of older versions.
+    #: The object store's ETag; None on disks.
     etag: str | None = None
-    #: The inode on a disk; None in object stores, and in checkpoints of older versions.
+    #: The inode on a disk; None in object stores.
     inode: int | None = None
     #: For a growing file: a digest of the bytes before ``size`` (`growing`).
     tail: bytes | None = None
-
-    def __setstate__(self, state: list[Any]) -> None:
-        # Checkpoints of earlier versions hold fewer fields.
-        names = ("path", "size", "modified_ms", "etag", "inode", "tail")
-        for name, value in zip(names, [*state, None, None, None], strict=False):
-            object.__setattr__(self, name, value)
 
     def differs_from(self, found: FileStatus) -> str | None:
         """Return the difference to an earlier status as text; None without any."""

@@ -27,7 +27,7 @@ class Followed(Enum):
     UNKNOWN = auto()
 
 
-def take_new_names(taken: dict[str, FileStatus | None], files: Sequence[FileStatus]) -> set[str]:
+def take_new_names(taken: dict[str, FileStatus], files: Sequence[FileStatus]) -> set[str]:
     """Update the names of followed files; return the names to ignore.
 
     These are second names: links, or names of a file that was renamed while its folder was listed.
@@ -55,16 +55,16 @@ def take_new_names(taken: dict[str, FileStatus | None], files: Sequence[FileStat
     return passed_over
 
 
-def _by_inode(taken: Mapping[str, FileStatus | None]) -> dict[int | None, list[FileStatus]]:
+def _by_inode(taken: Mapping[str, FileStatus]) -> dict[int | None, list[FileStatus]]:
     """Return the known files by inode; of a reused inode, the newest first."""
     known: dict[int | None, list[FileStatus]] = {}
     for before in taken.values():
-        if before is not None and before.tail is not None:
+        if before.tail is not None:
             known.setdefault(before.inode, []).insert(0, before)
     return known
 
 
-def _one_name_each(taken: Mapping[str, FileStatus | None], files: Sequence[FileStatus]) -> dict[str, FileStatus]:
+def _one_name_each(taken: Mapping[str, FileStatus], files: Sequence[FileStatus]) -> dict[str, FileStatus]:
     """Return each file under one name: its known one, or the first."""
     chosen: dict[int, FileStatus] = {}
     for status in files:
@@ -83,7 +83,7 @@ def state_of(status: FileStatus, taken: FileStatus) -> Followed:
     Raises:
         SourceFileChangedError: It is the same file, but the part that was read has changed.
     """
-    if taken.inode is None or status.inode is None:  # in a store, or as earlier versions knew it
+    if taken.inode is None or status.inode is None:  # in a store
         return Followed.THERE
     if status.inode != taken.inode:
         copied = _is_copy(status, taken)
@@ -101,7 +101,7 @@ def state_of(status: FileStatus, taken: FileStatus) -> Followed:
     return Followed.UNKNOWN if goes_on is None else Followed.THERE
 
 
-def _has(taken: Mapping[str, FileStatus | None], status: FileStatus) -> bool:
+def _has(taken: Mapping[str, FileStatus], status: FileStatus) -> bool:
     """Tell whether a file is known by its name."""
     before = taken.get(status.path)
     return before is not None and before.inode == status.inode

@@ -270,8 +270,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _local(path: str) -> Path:
-    # States of earlier versions have paths with a scheme, which was never part of the names on the disk.
-    return Path(path.removeprefix("file://"))
+    return Path(path)
 
 
 def _sync_folder(folder: Path) -> None:

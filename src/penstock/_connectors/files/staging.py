@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _SEGMENT = re.compile(
-    # Segments of older versions do not name the run.
-    r"\.[0-9a-f]+-\d+\.(?P<job_id>[^.]+)\.((?P<run_id>[^.]+)\.)?(?P<sink>[^.]+)\.(?P<checkpoint_id>\d+)\.(?P<token>[^.]+)"
+    r"\.[0-9a-f]+-\d+\.(?P<job_id>[^.]+)\.(?P<run_id>[^.]+)\.(?P<sink>[^.]+)\.(?P<checkpoint_id>\d+)\.(?P<token>[^.]+)"
     r"\.staged"
 )
 
@@ -72,8 +71,7 @@ class StagedSegment:
 
     path: str
     job_id: str
-    #: None if an older version has staged it.
-    run_id: str | None
+    run_id: str
     sink: str
     checkpoint_id: int
     token: str
@@ -97,7 +95,7 @@ def segment_name(
 
 
 def run_of(segment: str) -> str | None:
-    """Return the run that has staged a segment, by its path; None for an older version's."""
+    """Return the run that has staged a segment, by its path; None for another file."""
     match = _SEGMENT.fullmatch(segment.rpartition("/")[2])
     return None if match is None else match["run_id"]
 
@@ -110,7 +108,7 @@ def note_of(segment: str) -> tuple[str, str]:
     """
     match = _SEGMENT.fullmatch(segment.rpartition("/")[2])
     assert match is not None
-    return f".{match['job_id']}.{match['sink']}.runs", match["run_id"] or "-"
+    return f".{match['job_id']}.{match['sink']}.runs", match["run_id"]
 
 
 def token_of(segment: str) -> str:

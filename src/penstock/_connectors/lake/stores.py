@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.common.paths import scheme_of
 from penstock.common.s3 import SCHEMES, is_s3_setting, s3_access
@@ -68,3 +68,11 @@ def refused_by_the_store(what: str, *errors: type[Exception]) -> Generator[None]
         looks = "see whether it is a folder, the disk has room, and who may write there"
         reason = " ".join(f"{str(error) or type(error).__name__}; {looks}".split())
         raise LakeTableError(what, reason) from error
+
+
+def types_in(arrow_type: Any) -> list[Any]:
+    """Return a type and all that it contains."""
+    parts: list[Any] = [arrow_type.field(place).type for place in range(arrow_type.num_fields)]
+    if hasattr(arrow_type, "value_type"):  # lists and dictionaries
+        parts.append(arrow_type.value_type)
+    return [arrow_type, *(one for part in parts for one in types_in(part))]

@@ -31,6 +31,7 @@ from penstock._engine.coordinator.restore.origin import adopt_checkpoint
 from penstock._engine.coordinator.schedulers import SCHEDULERS
 from penstock._engine.protocol.metadata import ChainEntryKind, handles_of
 from penstock.common.job_status import JobStatus
+from penstock.common.user_values import error_line
 from penstock.errors import FencedError, InternalError, PenstockError
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ class JobCoordinator:
         return self._reactions[name]
 
     def _with_history(self, error: Exception) -> InternalError:
-        text = str(error) if isinstance(error, InternalError) else f"{type(error).__name__}: {error}"
+        text = str(error) if isinstance(error, InternalError) else error_line(error)
         return InternalError(f"{text}\n{self._history}")
 
     @property
@@ -200,13 +201,13 @@ class JobCoordinator:
     def accumulators(self) -> Mapping[str, Mapping[str, StoredAccumulator]]:
         """The accumulators at the last completed checkpoint, by operator uid and name."""
         ended = self._start.already_ended
-        return self._state.snapshot.all_accumulators if ended is None else ended.all_accumulators
+        return self._state.snapshot.all_accumulators if ended is None else ended.accumulators
 
     @property
     def given_up(self) -> tuple[GivenUp, ...]:
         """The committables that the sinks' committers gave up, oldest first."""
         ended = self._start.already_ended
-        return self._state.given_up if ended is None else ended.given_up or ()
+        return self._state.given_up if ended is None else ended.given_up
 
     @property
     def unread_splits(self) -> Mapping[str, int]:

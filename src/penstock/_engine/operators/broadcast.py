@@ -270,6 +270,6 @@ class KeyedBroadcastProcessOperator(KeyedProcessOperator):
         state = self._runtime_context.state_of(descriptor)
         pane, key = self.store.table(descriptor.get_name()).pane(), self.key
         for key.normal, key.key in pane.present_keys():
-            self.store.turn_to(key.normal)
+            self.store.make_some_room()
             function(key.key, state)
         key.leave()

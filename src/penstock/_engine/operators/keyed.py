@@ -10,7 +10,7 @@ from penstock._engine.protocol.control import OperatorAck
 from penstock._engine.protocol.keys import NormalKey, encode_key, normal_key
 from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock.common.copies import any_may_change, own
-from penstock.common.short_repr import short_repr
+from penstock.common.user_values import short_repr
 from penstock.errors import MissingTimestampError, UnstableKeyError
 
 if TYPE_CHECKING:
@@ -84,5 +84,4 @@ class KeyedOperator(UserFunctionOperator):
         if any_may_change(keys):  # a key may be a part of its record, or one object for all of them
             keys = [own(select(record)) for record in self.iterate(records)]
         normals = [normal_key(key) for key, _ in zip(keys, self.iterate(records), strict=True)]
-        self.store.adopt(normals)
         return keys, normals

@@ -24,7 +24,7 @@ class BatchProgram:
     names: dict[str, str]
     #: The id of the first takeover of this attempt at the job: events of takeovers before it do not count.
     first: int = 0
-    #: By vertex: the number of key groups, by which results are divided; empty in older entries.
+    #: By vertex: the number of key groups, by which results are divided.
     max_parallelism: tuple[int, ...] = ()
 
     def difference(self, before: BatchProgram, *, accept_changed_functions: bool) -> str:

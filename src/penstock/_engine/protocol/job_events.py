@@ -19,6 +19,7 @@ import msgspec
 
 from penstock._engine.protocol.control import SubtaskAck, encode
 from penstock._engine.protocol.decoders import msgpack_decoder
+from penstock._engine.protocol.formats import StoredFormat
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 #: ``OperatorCoordinator.NO_CHECKPOINT``.
 NO_CHECKPOINT: Final = -1
 
-_MAGIC: Final = b"penstock job events 1\n"
+#: The content is the records. A segment of another format is refused before its records are read.
+JOB_EVENTS: Final = StoredFormat("segment of a job's events", mark=b"PNEVENT")
 _LENGTH_BYTES: Final = 8
 _DIGEST_BYTES: Final = 32
 
@@ -136,7 +138,7 @@ def encode_segment(header: SegmentHeader, events: Iterable[bytes], key: bytes | 
         events: Encoded events, see `encode_event`.
         key: The key that signs it; None for digests.
     """
-    parts = [_MAGIC]
+    parts = [JOB_EVENTS.head]
     for payload in (encode(header), *events):
         length = len(payload).to_bytes(_LENGTH_BYTES, "big")
         parts += [length, _digest(length + payload, key), payload]
@@ -148,23 +150,30 @@ def encode_event(event: JobEvent) -> bytes:
     return encode(event)
 
 
-def decode_segment(data: bytes, keys: tuple[bytes, ...] = ()) -> Segment:
+def decode_segment(data: bytes, path: str, keys: tuple[bytes, ...] = ()) -> Segment:
     """Return what a segment holds, up to the first record that is torn or damaged.
 
     Args:
         data: The file.
+        path: Its name, for messages.
         keys: The keys, one of which must have signed it; without keys there are plain digests.
+
+    Raises:
+        UnsupportedFormatError: It is in a format that this version does not read.
 
     Example:
         >>> whole = encode_segment(SegmentHeader("run", 1), [encode_event(LogBaseEvent("a test"))])
-        >>> decode_segment(whole).events, decode_segment(whole[:-1]).end.name
+        >>> decode_segment(whole, "a/1").events, decode_segment(whole[:-1], "a/1").end.name
         ((LogBaseEvent(reason='a test'),), 'TORN')
     """
-    if not data.startswith(_MAGIC):
-        return Segment(None, (), SegmentEnd.TORN if _MAGIC.startswith(data) else SegmentEnd.DAMAGED)
+    if JOB_EVENTS.head.startswith(data):
+        return Segment(None, (), SegmentEnd.TORN)
+    if not data.startswith(JOB_EVENTS.mark):
+        return Segment(None, (), SegmentEnd.DAMAGED)
+    data = JOB_EVENTS.current(data, path)
     header: SegmentHeader | None = None
     events: list[JobEvent] = []
-    place = len(_MAGIC)
+    place = len(JOB_EVENTS.head)
     end = SegmentEnd.WHOLE
     while place < len(data):
         payload = _record_at(data, place, keys)

@@ -12,7 +12,6 @@ from struct import Struct
 from typing import Any, Final, cast
 from zlib import crc32
 
-from penstock._engine.protocol.key_frames import NAMED, without_names
 from penstock._engine.protocol.keys import NormalKey, encode_normal, normal_key
 
 #: The bytes of an int for its key group: in this byte order CRC-32 spreads evenly spaced ints best.
@@ -41,8 +40,7 @@ def key_group(normal: NormalKey, max_parallelism: int) -> int:
             return crc32(normal.encode()) % max_parallelism  # pyright: ignore[reportAttributeAccessIssue, reportUnknownArgumentType, reportUnknownMemberType]
         except UnicodeEncodeError:
             return crc32(encode_normal(normal)) % max_parallelism
-    encoded = cast("bytes", normal)
-    return crc32(without_names(encoded) if NAMED in encoded else encoded) % max_parallelism
+    return crc32(cast("bytes", normal)) % max_parallelism
 
 
 def key_groups(keys: list[Any], max_parallelism: int) -> list[int]:

@@ -10,22 +10,22 @@ A savepoint is an entry outside the chain, in a directory of its own with all fi
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from penstock._engine.protocol.batch_program import BatchProgram  # noqa: TC001 - msgspec reads it
 from penstock._engine.protocol.control import ChannelStatus
 from penstock._engine.protocol.decoders import json_decoder
-from penstock._engine.protocol.older_documents import from_format_1, from_format_3
+from penstock._engine.protocol.formats import StoredFormat
 from penstock._engine.protocol.rows import MIN_WATERMARK
 from penstock._engine.protocol.signing import UNSIGNED
 from penstock._engine.protocol.soundness import why_unsound
 from penstock._engine.protocol.state_handle import Lineage  # noqa: TC001 - msgspec reads it
-from penstock.errors import AccumulatorSizeError, CorruptCheckpointError, SignatureError, UnsupportedFormatError
+from penstock.common.user_values import encoded
+from penstock.errors import AccumulatorSizeError, CorruptCheckpointError, SignatureError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,9 +33,8 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.signing import SigningKeys
     from penstock._engine.protocol.state_handle import StateHandle
 
-#: Rises when an older Penstock could misread a newer document.
-FORMAT_VERSION: Final = 4
-_READ_FORMATS: Final = (1, 2, 3, FORMAT_VERSION)
+#: The content is the JSON of a `ChainEntry`.
+DOCUMENT: Final = StoredFormat("checkpoint's metadata")
 
 #: Errors of a decoder for damaged bytes.
 _NOT_DECODED: Final = (msgspec.MsgspecError, UnicodeError, RecursionError)
@@ -79,6 +78,8 @@ class ReaderMessages:
     #: Pickled source events, in order.
     events: tuple[bytes, ...] = ()
     split_requests: int = 0
+    #: Where the reader ran; empty if that is not known.
+    host: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +143,8 @@ class OperatorMetadata:
     subtasks: tuple[OperatorSubtaskState, ...]
     #: Sources only.
     enumerator: SourceCoordinatorState | None = None
-    #: The accumulators of all its subtasks together, by name; left out where there is none, as in old documents.
-    accumulators: dict[str, StoredAccumulator] | UnsetType = UNSET
-
-    @property
-    def all_accumulators(self) -> Mapping[str, StoredAccumulator]:
-        """The accumulators; empty where they are left out."""
-        return {} if self.accumulators is UNSET else self.accumulators
+    #: The accumulators of all its subtasks together, by name.
+    accumulators: dict[str, StoredAccumulator] = field(default_factory=dict[str, StoredAccumulator])
 
     @property
     def finished(self) -> bool:
@@ -184,10 +180,6 @@ class OperatorPlace:
     likeness: str = ""
 
 
-#: Places by operator uid in the order of the program; missing in old documents.
-OperatorPlaces: TypeAlias = dict[str, OperatorPlace] | UnsetType
-
-
 @dataclass(frozen=True, slots=True)
 class VertexSubtaskState:
     """The position of one subtask of a vertex."""
@@ -203,8 +195,6 @@ class VertexSubtaskState:
     has_run: bool = False
     #: The status of its channels by outgoing edge, the same for all receivers.
     outputs: dict[int, ChannelStatus] = field(default_factory=dict[int, ChannelStatus])
-    #: In documents up to format 3, in place of the three fields above: the status by incoming channel.
-    channels: dict[int, ChannelStatus] | UnsetType = UNSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,16 +234,12 @@ class GivenUp:
     uid: str
     #: The sink's name at that time, because the loss is reported even after the sink was removed.
     name: str
-    #: The checkpoints of the committables; they differ only where older entries were merged.
+    #: The checkpoints of the committables; they differ only where several entries were merged.
     first_checkpoint_id: int
     last_checkpoint_id: int
     count: int
     #: The committer's error for the first of them, perhaps truncated.
     reason: str
-
-
-#: Oldest first; omitted from the document if there are none.
-GivenUps: TypeAlias = tuple[GivenUp, ...] | UnsetType
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,13 +251,14 @@ class JobSnapshot:
     operators: dict[str, OperatorMetadata]
     #: Oldest first.
     outstanding: tuple[OutstandingCommit, ...] = ()
-    #: The places of the operators, including operators whose state was removed from a savepoint.
-    places: dict[str, OperatorPlace] | UnsetType = UNSET
-    #: The committables that sinks have given up in all runs of the job.
-    given_up: tuple[GivenUp, ...] | UnsetType = UNSET
+    #: The places of the operators by uid, in the order of the program; with operators whose state was removed from a
+    #: savepoint, and without those that were added to one.
+    places: dict[str, OperatorPlace] = field(default_factory=dict[str, OperatorPlace])
+    #: The committables that sinks have given up in all runs of the job, oldest first.
+    given_up: tuple[GivenUp, ...] = ()
     #: What is committed and not passed on yet to operators behind the committer, oldest first; the uids are those of
     #: the operators that pass it on.
-    committed: tuple[OutstandingCommit, ...] | UnsetType = UNSET
+    committed: tuple[OutstandingCommit, ...] = ()
 
     @property
     def finished(self) -> bool:
@@ -281,11 +268,7 @@ class JobSnapshot:
     @property
     def all_accumulators(self) -> dict[str, dict[str, StoredAccumulator]]:
         """The accumulators by operator uid, for operators that have any."""
-        return {
-            uid: dict(operator.all_accumulators)
-            for uid, operator in self.operators.items()
-            if operator.all_accumulators
-        }
+        return {uid: operator.accumulators for uid, operator in self.operators.items() if operator.accumulators}
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,21 +311,16 @@ class ChainEntry:
     begins: int = 0
     #: The runs that this run continues, and itself, oldest first: staged files of them that no entry names may go.
     runs: tuple[str, ...] = ()
-    #: In older documents only: unclaimed checkpoints that the job started from; `begins` becomes the id after the last.
-    spared: tuple[int, ...] | UnsetType = UNSET
     #: Whether its writer continues from the parent, and does not complete a stop that the parent belonged to.
     resumes: bool = False
     #: Takeovers of batch jobs with recovery: the program.
-    program: BatchProgram | UnsetType = UNSET
+    program: BatchProgram | None = None
     #: For a finished job: its accumulators, by operator uid and name.
-    accumulators: dict[str, dict[str, StoredAccumulator]] | UnsetType = UNSET
+    accumulators: dict[str, dict[str, StoredAccumulator]] = field(
+        default_factory=dict[str, dict[str, StoredAccumulator]]
+    )
     #: For a finished job: the committables that its sinks gave up.
-    given_up: tuple[GivenUp, ...] | UnsetType = UNSET
-
-    @property
-    def all_accumulators(self) -> Mapping[str, Mapping[str, StoredAccumulator]]:
-        """The accumulators of a finished job."""
-        return {} if self.accumulators is UNSET else self.accumulators
+    given_up: tuple[GivenUp, ...] = ()
 
     @property
     def is_terminal(self) -> bool:
@@ -381,10 +359,10 @@ def encode_chain_entry(entry: ChainEntry, keys: SigningKeys = UNSIGNED) -> bytes
         entry: The entry.
         keys: The keys of the user; the first one signs.
     """
-    body = msgspec.json.format(msgspec.json.encode(entry), indent=1)
-    signature = keys.sign(body, FORMAT_VERSION)
+    body = msgspec.json.format(encoded(entry, msgspec.json.encode), indent=1)
+    signature = keys.sign(body, DOCUMENT.number)
     signed = b"" if signature is None else b'"hmac": "%s",\n' % signature.encode()
-    head = b'{\n"format": %d,\n"sha256": "%s",\n' % (FORMAT_VERSION, _digest(body).encode())
+    head = b'{\n"format": %d,\n"sha256": "%s",\n' % (DOCUMENT.number, _digest(body).encode())
     return b'%s%s"record": %s\n}\n' % (head, signed, body)
 
 
@@ -399,27 +377,23 @@ def decode_chain_entry(data: bytes, path: str, keys: SigningKeys = UNSIGNED) -> 
     Raises:
         CorruptCheckpointError: The bytes are cut short or altered.
         SignatureError: None of the keys has signed it.
-        UnsupportedFormatError: A newer Penstock wrote it.
+        UnsupportedFormatError: It is in a format that this version does not read.
     """
     try:
         document = json_decoder(_Document).decode(data)
     except _NOT_DECODED as error:
         raise CorruptCheckpointError(path, f"it is not a whole metadata document ({error})") from error
-    if document.format not in _READ_FORMATS:
-        reason = f"it has format {document.format}; this version reads formats up to {FORMAT_VERSION}"
-        raise UnsupportedFormatError(path, reason)
+    DOCUMENT.way(document.format, path)  # of an unknown format neither checksum nor signature mean anything
     body = bytes(document.entry)
     if _digest(body) != document.sha256:
         raise CorruptCheckpointError(path, "its checksum does not match, so it was altered after it was written")
     if not keys.accept(body, document.format, document.hmac):
         reason = "it has no signature" if document.hmac is None else "another key has signed it, or it was altered"
         raise SignatureError(path, reason)
-    entry = _entry_of(body, document.format, path)
+    entry = _entry_of(DOCUMENT.content(document.format, body, path), path)
     if keys and not all(handle.inline is not None or handle.digest for handle in handles_of(entry.snapshot)):
         raise SignatureError(path, "its signature does not cover the files that it names")
-    if entry.spared is UNSET:
-        return entry
-    return replace(entry, begins=max((0, *entry.spared)) + 1 if entry.spared else 0, spared=UNSET)
+    return entry
 
 
 def handles_of(snapshot: JobSnapshot | None) -> Iterator[StateHandle]:
@@ -430,7 +404,7 @@ def handles_of(snapshot: JobSnapshot | None) -> Iterator[StateHandle]:
             yield from subtask.operator_state
 
 
-def _entry_of(body: bytes, document_format: int, path: str) -> ChainEntry:
+def _entry_of(body: bytes, path: str) -> ChainEntry:
     try:
         entry = json_decoder(ChainEntry).decode(body)
     except _NOT_DECODED as error:
@@ -438,13 +412,6 @@ def _entry_of(body: bytes, document_format: int, path: str) -> ChainEntry:
     fault = why_unsound(entry)
     if fault is not None:
         raise CorruptCheckpointError(path, f"it is not the metadata of a checkpoint: {fault}")
-    try:
-        if document_format <= 3:
-            entry = from_format_3(entry)
-        if document_format == 1:
-            entry = from_format_1(entry)
-    except (KeyError, ValueError, IndexError) as error:
-        raise CorruptCheckpointError(path, f"its vertices and operators do not fit ({error})") from error
     return entry
 
 

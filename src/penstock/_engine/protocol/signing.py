@@ -16,7 +16,7 @@ from penstock.errors import ConfigurationError, CorruptCheckpointError
 
 #: The prefix of signed bytes, so that signatures for another purpose do not match, nor those of another format: the
 #: same bytes mean something else in it.
-_PURPOSE: Final = "penstock chain entry 2, format {}\n"
+_PURPOSE: Final = "penstock chain entry, format {}\n"
 _SEAL_BYTES: Final = 32
 _SHORTEST_KEY: Final = 16
 

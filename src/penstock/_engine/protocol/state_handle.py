@@ -62,13 +62,10 @@ class StateHandle:
     key_groups: tuple[int, int]
     #: Operator state: the items to read from the file.
     parts: tuple[StatePart, ...] = ()
-    #: Keyed state of a checkpoint of format 1: the watermark of its subtask. Windows that end before it have fired;
-    #: since format 2 the state itself records that.
-    watermark: int | None = None
-    #: The SHA-256 of the bytes of a file, which a signature covers with the entry that names it; None in older
-    #: checkpoints.
+    #: The SHA-256 of the bytes of a file, which a signature covers with the entry that names it; None where the bytes
+    #: are in the handle.
     digest: bytes | None = None
-    #: First and last key group of which the file has something; None in older checkpoints, and where it has nothing.
+    #: First and last key group of which the file has something; None where it has nothing.
     groups_within: tuple[int, int] | None = None
 
 

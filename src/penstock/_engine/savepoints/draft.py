@@ -10,8 +10,6 @@ import uuid
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from msgspec import UNSET
-
 from penstock._engine.coordinator.checkpoints.snapshots import with_renamed_sender
 from penstock._engine.coordinator.restore.places import renamed
 from penstock._engine.protocol.metadata import (
@@ -150,7 +148,7 @@ class Draft:
             uid: OperatorDraft(operator) for uid, operator in snapshot.operators.items()
         }
         self._outstanding = list(snapshot.outstanding)
-        self._committed = list(snapshot.committed or ())
+        self._committed = list(snapshot.committed)
         self._places = snapshot.places
         self._given_up = snapshot.given_up
         self.job_id: str = uuid.uuid4().hex if located is None else located.entry.job_id
@@ -239,7 +237,7 @@ class Draft:
                 tuple(self._outstanding),
                 self._places,
                 self._given_up,
-                tuple(self._committed) or UNSET,
+                tuple(self._committed),
             ),
         )
 

@@ -159,7 +159,7 @@ def inspect(
     Raises:
         UnknownStateError: There is no savepoint or checkpoint at that path.
         CorruptCheckpointError: A file is damaged or missing; the error names it.
-        UnsupportedFormatError: A newer Penstock wrote it.
+        UnsupportedFormatError: It is in a format that this version does not read.
         CheckpointStorageError: The path cannot be read.
     """
     located = locate(path, options)
@@ -203,7 +203,7 @@ def _vertex(vertex: VertexMetadata) -> VertexInfo:
 
 
 def _operators(located: LocatedCheckpoint, snapshot: JobSnapshot, *, count_keys: bool) -> tuple[OperatorInfo, ...]:
-    pending, committed = _counted(snapshot.outstanding), _counted(snapshot.committed or ())
+    pending, committed = _counted(snapshot.outstanding), _counted(snapshot.committed)
     return tuple(
         _operator(located, uid, snapshot.operators[uid], (pending[uid], committed[uid]), count_keys=count_keys)
         for vertex in snapshot.vertices
@@ -227,7 +227,7 @@ def _operator(
     states = sum(len(part.state) for part in operator.subtasks if part.state is not None)
     accumulators = tuple(
         AccumulatorInfo(name, stored.type.rpartition(".")[2], stored.text, len(stored.data))
-        for name, stored in sorted(operator.all_accumulators.items())
+        for name, stored in sorted(operator.accumulators.items())
     )
     return OperatorInfo(
         uid=uid,

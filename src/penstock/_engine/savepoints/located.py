@@ -84,7 +84,7 @@ def locate(
     Raises:
         UnknownStateError: There is no savepoint or checkpoint at that path.
         CorruptCheckpointError: Its metadata is damaged.
-        UnsupportedFormatError: A newer Penstock wrote it.
+        UnsupportedFormatError: It is in a format that this version does not read.
         CheckpointStorageError: The path cannot be read.
     """
     directory = absolute(path).removesuffix(f"/{METADATA}")

@@ -119,10 +119,8 @@ class StagedLeftovers:
         self._needed += _opaque(entry.snapshot)
 
 
-def _unknown(job_id: str, run_id: str | None) -> str:
+def _unknown(job_id: str, run_id: str) -> str:
     """Return the reason why a staged file is unclear."""
-    if run_id is None:
-        return f"an older version has staged it for job {job_id}, and did not say in which run (--ended-job {job_id})"
     return (
         f"run {run_id} of job {job_id} is in none of the checkpoint directories, so that job may need any staged file; "
         "give its directory with --checkpoint-dir, or --ended-job where it is not to be resumed"

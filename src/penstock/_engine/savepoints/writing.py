@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock import __version__
-from penstock._engine.operators.windows.fired_windows import CONTENTS, FIRED, take_over_from_format_1
+from penstock._engine.operators.windows.fired_windows import CONTENTS, FIRED
 from penstock._engine.protocol.clocks import now_ms
 from penstock._engine.protocol.key_groups import key_group, key_group_range, subtask_of_key_group
 from penstock._engine.protocol.keys import NormalKey, normal_key
@@ -84,7 +84,6 @@ class _TableShape(NamedTuple):
     name: str
     kind: str
     keep_keys: bool
-    old_keys: bool = False
     #: The time from which its rows expire.
     since: int | None = None
 
@@ -176,8 +175,6 @@ class _DraftWriter:
         """Put the remaining keyed state of a subtask into the new stores, with the transformations applied."""
         assert self._draft.located is not None
         with opened_store(self._draft.located, operator.metadata, subtask) as store:
-            lineage, most = operator.metadata.subtasks[subtask].lineage, operator.metadata.max_parallelism
-            take_over_from_format_1(store, lineage, most)
             given = {*operator.keyed}
             if CONTENTS in given:  # new windows have not fired
                 given.add(FIRED)
@@ -186,7 +183,7 @@ class _DraftWriter:
                     continue
                 steps = operator.transforms.get(table.name, [])
                 kind = table.kind if not steps else stores.new_kind(table.name, table.kind, operator.types)
-                shape = _TableShape(table.name, kind, table.keep_keys, table.old_keys, table.life.since)
+                shape = _TableShape(table.name, kind, table.keep_keys, table.life.since)
                 for namespace, pane in list(table.panes.items()):
                     if steps and holds_segments(namespace):
                         continue  # the new lists have all items
@@ -269,7 +266,7 @@ class _NewStores:
         if value is not ABSENT and watched is not None and _OF_TEXT.get(watched.partition("[")[2]) is not type(value):
             self._misfits.add(shape.name)
         table = self._store(normal).table(shape.name, kind=shape.kind, keep_keys=shape.keep_keys)
-        table.old_keys, table.life.since = table.old_keys or shape.old_keys, shape.since
+        table.life.since = shape.since
         pane = table.pane(namespace)
         if type(address) is tuple:
             kept = shape.keep_keys and type(normal) is bytes, type(address[2]) is bytes

@@ -18,9 +18,8 @@ import msgspec
 from penstock._engine.protocol.key_groups import key_group
 from penstock._engine.protocol.keys import NormalKey, decode_normal, encode_normal
 from penstock._engine.state import pickles
-from penstock._engine.state.rows import TIMERS
-from penstock._engine.state.table import MISSING
 from penstock._engine.state.trust import ALL_CLASSES
+from penstock.common.user_values import error_line
 from penstock.errors import StateClassError, UnpicklableStateError, UntrustedClassError
 
 if TYPE_CHECKING:
@@ -28,13 +27,9 @@ if TYPE_CHECKING:
     from penstock._engine.state.trust import AllowedClasses
 
 #: keys, namespaces, sub-keys, values, originals, stamps
-COLUMNS: Final = 6
 _SIZES: Final = Struct(">6Q")
 #: The types of normal keys; NoneType for a missing sub-key.
 _KEY_TYPES: Final = frozenset({str, int, bytes, type(None)})
-#: Formats 1 and 2 had keys, values and originals.
-OLD_COLUMNS: Final = 3
-_OLD_SIZES: Final = Struct(">QQ")
 
 
 class ChunkOperation(IntEnum):
@@ -47,12 +42,7 @@ class ChunkOperation(IntEnum):
     #: Delete a whole pane; such a chunk has no columns.
     DROP = 2
     #: Delete all rows of these keys and namespaces.
-    CLEAR = 5
-
-
-#: Formats 1 and 2 set and deleted timers by operations of their own; the values were times, or pairs of
-#: time and namespace.
-OLD_TIMER_OPS: Final = {3: ChunkOperation.PUT, 4: ChunkOperation.DELETE}
+    CLEAR = 3
 
 
 @dataclass(slots=True)
@@ -73,8 +63,6 @@ class Chunk:
     values: list[Any] | None = None
     #: The user's keys where the normal keys are bytes; (key, sub-key) for composite addresses; None elsewhere.
     originals: list[Any] | None = None
-    #: Whether some keys that are bytes may have the encoding of format 1.
-    old_keys: bool = False
     #: The namespaces of the rows; None where all are ().
     namespaces: list[Namespace] | None = None
     #: The sub-keys of the rows; None where no row has any.
@@ -159,13 +147,12 @@ def _pickle_column(chunk: Chunk, column: list[Any]) -> bytes:
 # ----------------------------------------------------------------------------------------------------------- from bytes
 
 
-def unpack(chunk: Chunk, raw: bytes, columns: int, classes: AllowedClasses = ALL_CLASSES) -> Chunk:
+def unpack(chunk: Chunk, raw: bytes, classes: AllowedClasses = ALL_CLASSES) -> Chunk:
     """Give a chunk its columns.
 
     Args:
         chunk: The chunk, without columns.
         raw: The bytes that `pack` returned.
-        columns: The number of columns in the bytes.
         classes: The classes that values may have.
 
     Raises:
@@ -175,7 +162,7 @@ def unpack(chunk: Chunk, raw: bytes, columns: int, classes: AllowedClasses = ALL
     """
     if not raw:
         return chunk
-    keys, namespaces, subs, values, originals, stamps = _split(raw, columns)
+    keys, namespaces, subs, values, originals, stamps = _split(raw)
     chunk.keys = _unpack_keys(keys)
     chunk.namespaces = msgspec.msgpack.decode(namespaces, type=list[tuple[int, ...]]) if namespaces else None
     chunk.subs = _unpack_keys(subs) if subs else None
@@ -188,8 +175,6 @@ def unpack(chunk: Chunk, raw: bytes, columns: int, classes: AllowedClasses = ALL
         if column is not None and (type(column) is not list or len(column) != len(chunk.keys)):
             reason = "its columns differ in length"
             raise ValueError(reason)
-    if columns == OLD_COLUMNS and chunk.kind == TIMERS:
-        _take_times_from_values(chunk)
     return chunk
 
 
@@ -206,15 +191,15 @@ def load_value(classes: AllowedClasses, name: str, data: bytes) -> Any:
     except UntrustedClassError as error:
         raise UntrustedClassError(error.name, name) from None
     except (pickle.UnpicklingError, EOFError, MemoryError, OverflowError) as error:
-        reason = f"{type(error).__name__}: {error}"
+        reason = error_line(error)
         raise ValueError(reason) from error
     except Exception as error:  # the user's classes may raise anything
-        raise StateClassError(name, f"{type(error).__name__}: {error}") from error
+        raise StateClassError(name, error_line(error)) from error
 
 
-def unpack_owners(raw: bytes, columns: int) -> tuple[list[NormalKey], list[Namespace] | None, list[NormalKey] | None]:
+def unpack_owners(raw: bytes) -> tuple[list[NormalKey], list[Namespace] | None, list[NormalKey] | None]:
     """Return the keys, namespaces and sub-keys of a chunk, without unpickling anything."""
-    keys, namespaces, subs, *_ = _split(raw, columns)
+    keys, namespaces, subs, *_ = _split(raw)
     return (
         _unpack_keys(keys),
         msgspec.msgpack.decode(namespaces, type=list[tuple[int, ...]]) if namespaces else None,
@@ -222,12 +207,7 @@ def unpack_owners(raw: bytes, columns: int) -> tuple[list[NormalKey], list[Names
     )
 
 
-def _split(raw: bytes, columns: int) -> list[bytes]:
-    if columns == OLD_COLUMNS:
-        key_size, value_size = _OLD_SIZES.unpack_from(raw)
-        after_keys = _OLD_SIZES.size + key_size
-        after_values = after_keys + value_size
-        return [raw[_OLD_SIZES.size : after_keys], b"", b"", raw[after_keys:after_values], raw[after_values:], b""]
+def _split(raw: bytes) -> list[bytes]:
     parts: list[bytes] = []
     start = _SIZES.size
     for size in _SIZES.unpack_from(raw):
@@ -244,13 +224,3 @@ def _unpack_keys(packed: bytes) -> list[Any]:
         reason = "it has keys of a type that no key has"
         raise ValueError(reason)
     return keys
-
-
-def _take_times_from_values(chunk: Chunk) -> None:
-    """Turn the timers of formats 1 and 2 into rows."""
-    pairs = [(value, ()) if type(value) is int else value for value in chunk.values or ()]
-    chunk.subs = [timestamp for timestamp, _ in pairs]
-    chunk.namespaces = [tuple(namespace) for _, namespace in pairs]
-    chunk.values = None
-    if chunk.originals is not None:
-        chunk.originals = [None if original is MISSING else (original, None) for original in chunk.originals]

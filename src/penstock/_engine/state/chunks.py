@@ -8,7 +8,6 @@ from itertools import compress, islice, repeat
 from operator import is_
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
-from penstock._engine.protocol.key_frames import may_lack_names
 from penstock._engine.protocol.key_groups import normal_key_groups
 from penstock._engine.protocol.key_values import key_value
 from penstock._engine.state.chunk_columns import Chunk, ChunkOperation
@@ -237,7 +236,6 @@ class Chunker:
         table = pane.table
         chunk = Chunk(op, table.name, table.kind, table.keep_keys, pane.namespace, self._range, [])
         _take_addresses(chunk, addresses)
-        chunk.old_keys = table.old_keys and any(map(may_lack_names, chunk.keys))
         chunk.since = table.life.since
         return chunk
 

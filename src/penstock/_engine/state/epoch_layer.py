@@ -91,7 +91,7 @@ class EpochLayer:
         """
         table = pane.table
         record = self._record((table.name, pane.namespace, False), stored)
-        record.kind, record.keep_keys, record.old_keys = table.kind, table.keep_keys, table.old_keys
+        record.kind, record.keep_keys = table.kind, table.keep_keys
         record.since = table.life.since
         if pane.masked:
             self._delete(PANE_ID.pack(record.pane_id), reading)
@@ -117,7 +117,7 @@ class EpochLayer:
         if record is None:
             kind, below = TIMERS if name[2] else "", stored.get(name)
             pane_id = _FIRST_ID + len(self.panes) if below is None else below.pane_id
-            record = self.panes[name] = PaneMeta(pane_id, name[0], name[1], kind, False, False, 0)
+            record = self.panes[name] = PaneMeta(pane_id, name[0], name[1], kind, False, 0)
         return record
 
     def _delete(self, prefix: bytes, reading: Callable[[], AbstractContextManager[Reading]]) -> None:

@@ -269,7 +269,6 @@ class KeyedStore(MemoryStore):
                 self.timers(record.name).stored = record.pane_id
             else:
                 table = self.table(record.name, kind=record.kind, keep_keys=record.keep_keys)
-                table.old_keys = table.old_keys or record.old_keys
                 if not table.life.was_read:  # else the files that are being read say more
                     table.life.read(record.since, self._range())
                 is_new = record.namespace not in table.panes

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from penstock._engine.state.rows import Address, Composite, Owner, Row
     from penstock._engine.state.timers import StoredTimer, Timers
 
-LAYOUT: Final = 4
+LAYOUT: Final = 1
 _VERSION_KEY: Final = b"version"
 #: The position of a version that holds no state yet.
 NOWHERE: Final = (-1, -1)
@@ -396,13 +396,13 @@ class LocalVersion:
             if name not in dropped:
                 record = self._record(name[0], name[1], is_timers=held.is_timers)
                 record.kind, record.keep_keys = held.kind, held.keep_keys
-                record.old_keys, record.since = held.old_keys, held.since
+                record.since = held.since
                 yield from parts_of_rows(record, above.pairs(held, record.pane_id))
 
     def _parts_of(self, pane: Pane) -> Iterator[Part]:
         table = pane.table
         record = self._record(table.name, pane.namespace, is_timers=False)
-        record.kind, record.keep_keys, record.old_keys = table.kind, table.keep_keys, table.old_keys
+        record.kind, record.keep_keys = table.kind, table.keep_keys
         record.since = table.life.since
         if pane.masked and record.entries:
             yield DeletedRange(record, PANE_ID.pack(record.pane_id))
@@ -424,7 +424,7 @@ class LocalVersion:
         record = self.panes.get((name, namespace, is_timers))
         if record is None:
             kind = TIMERS if is_timers else ""
-            record = PaneMeta(self.meta.next_pane, name, namespace, kind, False, False, 0)
+            record = PaneMeta(self.meta.next_pane, name, namespace, kind, False, 0)
             self.meta.next_pane += 1
             self.panes[name, namespace, is_timers] = record
         return record

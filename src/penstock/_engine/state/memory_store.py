@@ -12,11 +12,9 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from zlib import crc32
 
-from penstock._engine.protocol.key_frames import may_lack_names
 from penstock._engine.protocol.key_groups import key_group
 from penstock._engine.protocol.signing import file_digest
 from penstock._engine.protocol.state_handle import StateHandle
-from penstock._engine.state import old_keys
 from penstock._engine.state.chunk_columns import Chunk, ChunkOperation
 from penstock._engine.state.chunks import Chunker, check_key_groups
 from penstock._engine.state.integrity import check_intact
@@ -31,7 +29,6 @@ from penstock._engine.state.trust import ALL_CLASSES
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator
 
-    from penstock._engine.protocol.keys import NormalKey
     from penstock._engine.protocol.state_handle import Lineage
     from penstock._engine.state.rows import Address, Composite, Owner, Row
     from penstock._engine.state.state_file import ChunkInfo
@@ -112,20 +109,11 @@ class MemoryStore:
         `Pane.entries`.
         """
 
-    def turn_to(self, normal: NormalKey) -> None:
-        """Prepare for a key that comes from no batch, but from a timer, a window, or an iteration over a state."""
-        self.make_some_room()
-        self.adopt((normal,))
-
     def make_some_room(self) -> None:
-        """Evict entries where memory is full, as `make_room`; runs for each key that comes from no batch."""
+        """Evict entries where memory is full, as `make_room`; runs for each key that comes from no batch.
 
-    def adopt(self, normals: Iterable[NormalKey]) -> None:
-        """Give keys their state from a checkpoint of format 1, before that state is read or written."""
-        for table in self._tables.values():  # without a generator, because it is asked for each timer
-            if table.old_keys:
-                old_keys.adopt(self._tables.values(), normals)
-                return
+        Such a key comes from a timer, a window, or an iteration over a state.
+        """
 
     def clear(self) -> None:
         """Drop the state and the timers of all keys; in a batch job only one key has any."""
@@ -214,7 +202,6 @@ class MemoryStore:
             self._absorb_timers(chunk)
             return
         table = self.table(chunk.name, kind=chunk.kind, keep_keys=chunk.keep_keys)
-        table.old_keys = table.old_keys or (chunk.old_keys and any(map(may_lack_names, chunk.keys)))
         first, last = chunk.key_groups
         own_first, own_last = self._range()
         table.life.read(chunk.since, (max(first, own_first), min(last, own_last)))
@@ -244,8 +231,6 @@ class MemoryStore:
         is_set = chunk.op is ChunkOperation.PUT
         originals: Iterable[Any] = chunk.originals or [None] * len(chunk.keys)
         for row, original in zip(cast("list[Composite]", chunk.addresses()), originals, strict=True):
-            if chunk.old_keys and type(row[0]) is bytes:
-                row = old_keys.timer_row(timers, row, original)  # noqa: PLW2901
             timers.apply(row, original, is_set=is_set)
 
     # ------------------------------------------------------------------------------------------------ the epoch's end

@@ -46,7 +46,6 @@ class PaneMeta(msgspec.Struct, array_like=True):
     namespace: tuple[int, ...]
     kind: str
     keep_keys: bool
-    old_keys: bool
     entries: int
     #: The time from which the rows of the table expire, see `time_to_live`.
     since: int | None = None

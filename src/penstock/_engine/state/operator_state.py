@@ -15,6 +15,7 @@ import msgspec
 
 from penstock._api.state.kinds import BroadcastState, ListState
 from penstock._engine.protocol.decoders import msgpack_decoder
+from penstock._engine.protocol.formats import StoredFormat
 from penstock._engine.protocol.signing import file_digest
 from penstock._engine.protocol.state_handle import StateHandle, StateMode, StatePart
 from penstock._engine.state.chunk_columns import load_value
@@ -25,7 +26,6 @@ from penstock.errors import (
     CorruptCheckpointError,
     StateDescriptorError,
     UnpicklableStateError,
-    UnsupportedFormatError,
 )
 
 if TYPE_CHECKING:
@@ -34,19 +34,12 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.state_handle import Lineage
     from penstock._engine.state.trust import AllowedClasses
 
-#: Rises when an older Penstock could misread a newer file.
-FORMAT_VERSION: Final = 1
+#: The content is MessagePack of the pickled items of each state, by its name.
+OPERATOR_STATE: Final = StoredFormat("file of operator state", mark=b"PNLISTS")
 
 _WRONG_PART: Final = "it lacks items of state"
 
 _KINDS: Final = {StateMode.LIST: "list", StateMode.UNION: "union list", StateMode.BROADCAST: "broadcast"}
-
-
-class _File(msgspec.Struct, frozen=True):
-    """The content of a file: the pickled items of each state, by its name."""
-
-    format: int
-    items: dict[str, tuple[bytes, ...]]
 
 
 class OperatorListState(ListState[Any]):
@@ -172,7 +165,7 @@ class OperatorStateBackend:
             classes: The classes that values may have.
 
         Raises:
-            CorruptCheckpointError: A file is damaged or of a newer format.
+            CorruptCheckpointError: A file is damaged, or of a format that this version does not read.
             StateClassError: A value cannot be unpickled.
             UntrustedClassError: A value has a class that is not allowed.
         """
@@ -222,7 +215,7 @@ class OperatorStateBackend:
         if not items:
             self._saved = None
             return None
-        data = msgspec.msgpack.encode(_File(FORMAT_VERSION, items))
+        data = OPERATOR_STATE.head + msgspec.msgpack.encode(items)
         digest = _digest(data)
         if anew or self._saved is None or self._saved[0] != digest:
             parts = tuple(StatePart(name, self._states[name][0], 0, len(pickles)) for name, pickles in items.items())
@@ -264,13 +257,11 @@ def _name(handle: StateHandle) -> str:
 def _items_of(handle: StateHandle, data: bytes) -> dict[str, tuple[bytes, ...]]:
     path = _name(handle)
     check_intact(data, handle, path)
+    content = OPERATOR_STATE.current(data, path)[len(OPERATOR_STATE.head) :]
     try:
-        file = msgpack_decoder(_File).decode(data)
+        return msgpack_decoder(dict[str, tuple[bytes, ...]]).decode(content)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise CorruptCheckpointError(path, f"it is not a file of operator state ({error})") from error
-    if file.format != FORMAT_VERSION:
-        raise UnsupportedFormatError(path, f"it has format {file.format}; this version reads format {FORMAT_VERSION}")
-    return file.items
+        raise CorruptCheckpointError(path, f"it cannot be decoded ({error})") from error
 
 
 def _is_whole(handle: StateHandle, items: dict[str, tuple[bytes, ...]]) -> bool:

@@ -1,6 +1,6 @@
 """The file format of deltas and snapshots: chunks of columns, an index, checksums.
 
-    file    := MAGIC chunk* index trailer(size of index, CRC-32 of index, MAGIC)
+    file    := head chunk* index trailer(size of index, CRC-32 of index)
     chunk   := zstd(sizes of columns, columns)                one operation on one pane or timer domain
     index   := MessagePack list of `ChunkInfo`, in the order in which the operations apply
 
@@ -20,19 +20,16 @@ import msgspec
 import pyarrow as pa
 
 from penstock._engine.protocol.decoders import msgpack_decoder
+from penstock._engine.protocol.formats import StoredFormat
 from penstock._engine.state.chunk_columns import (
-    COLUMNS,
-    OLD_COLUMNS,
-    OLD_TIMER_OPS,
     Chunk,
     ChunkOperation,
     pack,
     unpack,
     unpack_owners,
 )
-from penstock._engine.state.rows import TIMERS
 from penstock._engine.state.trust import ALL_CLASSES
-from penstock.errors import CorruptCheckpointError, UnsupportedFormatError
+from penstock.errors import CorruptCheckpointError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,12 +38,8 @@ if TYPE_CHECKING:
     from penstock._engine.state.rows import Namespace
     from penstock._engine.state.trust import AllowedClasses
 
-FORMAT_VERSION: Final = 3
-#: Format 1 differs in its keys: those of rows with names lack the names. Formats 1 and 2 have no rows with sub-keys.
-_READ_FORMATS: Final = (1, 2, FORMAT_VERSION)
-_NAME: Final = b"PNSTATE"
-_MAGIC: Final = _NAME + bytes((FORMAT_VERSION,))
-_TRAILER: Final = Struct(">II8s")
+KEYED_STATE: Final = StoredFormat("file of keyed state", mark=b"PNSTATE")
+_TRAILER: Final = Struct(">II")
 
 #: Errors that the columns of a damaged chunk raise; values have errors of their own.
 _NOT_DECODED: Final = (msgspec.MsgspecError, ValueError, TypeError, KeyError, IndexError, struct.error, RecursionError)
@@ -72,8 +65,6 @@ class ChunkInfo(msgspec.Struct, array_like=True, frozen=True):
     raw_size: int
     entries: int
     checksum: int
-    old_keys: bool = False
-    columns: int = OLD_COLUMNS
     since: int | None = None
 
 
@@ -108,7 +99,7 @@ class StateFileWriter:
         raw = pack(chunk)
         packed: bytes = _codec().compress(raw, asbytes=True) if raw else b""
         if not self._index:
-            self._file.write(_MAGIC)
+            self._file.write(KEYED_STATE.head)
         self._index.append(
             ChunkInfo(
                 op=chunk.op,
@@ -122,8 +113,6 @@ class StateFileWriter:
                 raw_size=len(raw),
                 entries=len(chunk.keys),
                 checksum=crc32(packed),
-                old_keys=chunk.old_keys,
-                columns=COLUMNS,
                 since=chunk.since,
             )
         )
@@ -137,9 +126,9 @@ class StateFileWriter:
         """Return the file, and begin the next one."""
         index = msgspec.msgpack.encode(self._index)
         if not self._index:
-            self._file.write(_MAGIC)
+            self._file.write(KEYED_STATE.head)
         self._file.write(index)
-        self._file.write(_TRAILER.pack(len(index), crc32(index), _MAGIC))
+        self._file.write(_TRAILER.pack(len(index), crc32(index)))
         file, self._file, self._index = self._file, BytesIO(), []
         return file.getvalue()
 
@@ -157,10 +146,11 @@ def read_state_file(
         classes: The classes that values may have.
 
     Raises:
-        CorruptCheckpointError: The file is damaged, cut off, or of another format version.
+        CorruptCheckpointError: The file is damaged, cut off, or of a format that this version does not read.
         StateClassError: A value cannot be unpickled.
         UntrustedClassError: A value has a class that is not allowed.
     """
+    data = KEYED_STATE.current(data, path)
     for info in read_index(data, path):
         first, last = info.key_groups
         if first in key_groups and last in key_groups:
@@ -173,7 +163,7 @@ def read_index(data: bytes, path: str) -> list[ChunkInfo]:
     """Return the index of a file, without unpickling anything.
 
     Raises:
-        CorruptCheckpointError: The file is damaged, cut off, or of another format version.
+        CorruptCheckpointError: The file is damaged, cut off, or of a format that this version does not read.
     """
     return read_index_by(lambda start, length: data[start : start + length], len(data), path)
 
@@ -187,45 +177,36 @@ def read_index_by(read: Callable[[int, int], bytes], size: int, path: str) -> li
         path: Its name, for errors.
 
     Raises:
-        CorruptCheckpointError: The file is damaged, cut off, or of another format version.
+        CorruptCheckpointError: The file is damaged, cut off, or of a format that this version does not read.
     """
-    if size < len(_MAGIC) + _TRAILER.size or not (head := read(0, len(_MAGIC))).startswith(_NAME):
-        raise CorruptCheckpointError(path, "it is not a state file or was cut off")
-    if head[-1] not in _READ_FORMATS:
-        reason = f"it has format {head[-1]}; this version reads formats up to {FORMAT_VERSION}"
-        raise UnsupportedFormatError(path, reason)
-    index_size, checksum, magic = _TRAILER.unpack(read(size - _TRAILER.size, _TRAILER.size))
+    head = KEYED_STATE.head
+    if read(0, len(head)) != head:
+        return read_index(KEYED_STATE.current(read(0, size), path), path)
+    if size < len(head) + _TRAILER.size:
+        raise CorruptCheckpointError(path, "it was cut off")
+    index_size, checksum = _TRAILER.unpack(read(size - _TRAILER.size, _TRAILER.size))
     start = size - _TRAILER.size - index_size
-    index = read(start, index_size) if start >= len(_MAGIC) else b""
-    if magic != head or len(index) != index_size or crc32(index) != checksum:
+    index = read(start, index_size) if start >= len(head) else b""
+    if len(index) != index_size or crc32(index) != checksum:
         raise CorruptCheckpointError(path, "it is damaged or was cut off (the index does not match its checksum)")
     try:
         infos = msgpack_decoder(list[ChunkInfo]).decode(index)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise CorruptCheckpointError(path, f"its index cannot be decoded ({error})") from error
     for info in infos:
-        _check_sound(info, start, path, is_older=head != _MAGIC)
-    return infos if head == _MAGIC else [_from_older(info, head[-1]) for info in infos]
+        _check_sound(info, start, path)
+    return infos
 
 
-def _check_sound(info: ChunkInfo, end: int, path: str, *, is_older: bool) -> None:
+def _check_sound(info: ChunkInfo, end: int, path: str) -> None:
     """Raise CorruptCheckpointError for a line of the index that no writer makes."""
-    operations = {*ChunkOperation, *OLD_TIMER_OPS} if is_older else {*ChunkOperation}
-    is_known = info.op in operations and info.columns in {COLUMNS, OLD_COLUMNS}
     lies_inside = info.offset >= 0 and info.size >= 0 and info.offset + info.size <= end
     # A chunk of zeros alone is 32,768 times as large as its compressed form.
     first, last = info.key_groups
     has_groups = first >= 0 and -1 <= last < _MOST_KEY_GROUPS
     can_be_unpacked = 0 <= info.raw_size <= _CHUNK_BYTES + (info.size << 16) and 0 <= info.entries <= info.raw_size
-    if not (is_known and lies_inside and has_groups and can_be_unpacked):
+    if not (info.op in {*ChunkOperation} and lies_inside and has_groups and can_be_unpacked):
         raise CorruptCheckpointError(path, f"its index has an impossible line for state {info.name[:80]!r}")
-
-
-def _from_older(info: ChunkInfo, file_format: int) -> ChunkInfo:
-    old_keys = info.old_keys or file_format == 1
-    if info.op in OLD_TIMER_OPS:
-        return msgspec.structs.replace(info, op=OLD_TIMER_OPS[info.op], kind=TIMERS, old_keys=old_keys)
-    return msgspec.structs.replace(info, old_keys=old_keys)
 
 
 def read_owners(
@@ -241,18 +222,18 @@ def read_owners(
     Raises:
         CorruptCheckpointError: The chunk is damaged.
     """
-    raw = _decompress(data, path, info)
+    raw = _decompress(KEYED_STATE.current(data, path), path, info)
     try:
-        return unpack_owners(raw, info.columns) if raw else ([], None, None)
+        return unpack_owners(raw) if raw else ([], None, None)
     except _NOT_DECODED as error:
         raise _undecodable(path, info, error) from error
 
 
 def _read_chunk(data: bytes, path: str, info: ChunkInfo, classes: AllowedClasses) -> Chunk:
     chunk = Chunk(ChunkOperation(info.op), info.name, info.kind, info.keep_keys, info.namespace, info.key_groups, [])
-    chunk.old_keys, chunk.since = info.old_keys, info.since
+    chunk.since = info.since
     try:
-        return unpack(chunk, _decompress(data, path, info), info.columns, classes)
+        return unpack(chunk, _decompress(data, path, info), classes)
     except _NOT_DECODED as error:
         raise _undecodable(path, info, error) from error
 

@@ -27,7 +27,6 @@ from itertools import starmap
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 
 from penstock._engine.protocol.key_values import key_value
-from penstock._engine.protocol.keys import normal_key
 from penstock._engine.state.declared import agreed
 from penstock._engine.state.rows import key_at
 from penstock._engine.state.sub_rows import SubRows
@@ -166,8 +165,7 @@ class Pane:
     def entries(self) -> Iterator[tuple[NormalKey, Any, Any]]:
         """Iterate all present rows without sub-keys as (normal key, key, value), as of now.
 
-        Meanwhile rows may be written and evicted: large panes are read in parts. The normal key is the key's encoding
-        of today, see `old_keys`.
+        Meanwhile rows may be written and evicted: large panes are read in parts.
         """
         get = cast("dict[Any, Any]", self.originals).get
         hot = [(normal, get(normal), value) for normal, value in self.hot.items() if value is not ABSENT]
@@ -223,7 +221,7 @@ class Pane:
         if type(normal) is not bytes:
             return normal, normal, value
         key = key_value(normal) if original is None else original
-        return normal_key(key) if self.table.old_keys else normal, key, value
+        return normal, key, value
 
     def items(self) -> Iterator[tuple[Address, Any]]:
         """Iterate all present rows; the pane may not be written meanwhile."""
@@ -356,7 +354,7 @@ class Table:
         base: The committed version that the panes read.
     """
 
-    __slots__ = ("_base", "keep_keys", "kind", "life", "name", "old_keys", "panes")
+    __slots__ = ("_base", "keep_keys", "kind", "life", "name", "panes")
 
     def __init__(self, name: str, base: CommittedVersion) -> None:
         self.name = name
@@ -364,8 +362,6 @@ class Table:
         self.keep_keys = False
         #: The kind and type of the values ("value", "list[int]" …), see `declared`; "" until declared.
         self.kind = ""
-        #: Whether keys that contain rows with names may have the encoding of format 1, see `old_keys.adopt`.
-        self.old_keys = False
         #: Whether rows expire, and from when on.
         self.life = TableLife()
         self.panes: dict[Namespace, Pane] = {}

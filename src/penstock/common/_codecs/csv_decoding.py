@@ -11,8 +11,9 @@ import re
 from codecs import BOM_UTF8
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from penstock.common._codecs.checked import reason_of
 from penstock.common._codecs.csv_dialect import CsvDialect, CsvRecords
-from penstock.common._codecs.csv_values import TEXTS, UNFIT, CsvColumn, reader, reason_of
+from penstock.common._codecs.csv_values import TEXTS, UNFIT, CsvColumn, reader
 from penstock.common._conversion.values import RANGES
 from penstock.common.typeinfo import BasicType, BasicTypeInfo, Types
 from penstock.common.types import RowKind, make_row, make_rows
@@ -181,9 +182,10 @@ def _arrow_type(column: CsvColumn) -> Any:
 def _converted(found: Any, column: CsvColumn, read: Callable[[str], Any], null_value: str | None) -> list[Any]:
     """Return the values of a column that Arrow has read."""
     import pyarrow as pa
-    from pyarrow import compute
+    import pyarrow.compute as arrow_compute
 
     kinds: Any = pa.types
+    compute: Any = arrow_compute
     if kinds.is_string(found.type):
         texts = found.to_pylist()
         return texts if column.type_info in TEXTS and null_value is None else [read(text) for text in texts]

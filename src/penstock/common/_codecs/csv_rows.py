@@ -6,14 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from penstock._shelf import show
-from penstock.common._codecs.csv_decoding import CsvDecoder
+from penstock.common._codecs.codec import CodecDeserializationSchema, CodecSerializationSchema
+from penstock.common._codecs.csv_codec import CsvCodec
 from penstock.common._codecs.csv_dialect import CsvDialect
-from penstock.common._codecs.csv_encoding import CsvComposer, UnfitFieldError
-from penstock.common._codecs.csv_values import UNFIT, CsvColumn, reason_of
-from penstock.common._codecs.row_values import values_of
-from penstock.common.serialization import DeserializationSchema, SerializationSchema
 from penstock.common.typeinfo import RowTypeInfo
-from penstock.errors import MessageFormatError
 
 if TYPE_CHECKING:
     from penstock.common.typeinfo import TypeInformation
@@ -46,12 +42,15 @@ class _DialectBuilder:
         """Set the quote character of values; a double quote by default."""
         return self._set(quote_char=_sign("quote character", c))
 
+    def _codec(self, ignore_parse_errors: bool = False) -> CsvCodec:
+        return CsvCodec(self._row_type, self._dialect, self._array_delimiter, ignore_parse_errors)
+
     def _set(self, **changes: Any) -> Self:
         self._dialect = replace(self._dialect, **changes)
         return self
 
 
-class CsvRowDeserializationSchema(DeserializationSchema):
+class CsvRowDeserializationSchema(CodecDeserializationSchema):
     """Makes a Row of a line of CSV; ``CsvRowDeserializationSchema.Builder(type)`` begins one.
 
     Source: org.apache.flink.formats.csv.CsvRowDeserializationSchema.
@@ -63,38 +62,13 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         Row(id=7, name='a, b')
     """
 
-    def __init__(
-        self, row_type: RowTypeInfo, array_delimiter: str, dialect: CsvDialect, ignore_parse_errors: bool
-    ) -> None:
-        self._made_of = row_type, array_delimiter, dialect, ignore_parse_errors
-        self._row_type, self._lenient = row_type, ignore_parse_errors
-        self._decoder = CsvDecoder(_columns(row_type, array_delimiter), dialect)
-
-    def deserialize(self, message: bytes) -> Any:
-        """Return the row; None for a comment, and for a line that does not fit if errors are to be ignored.
-
-        Raises:
-            MessageFormatError: It has another number of fields or more than one record, or a field does not fit its
-                type.
-        """
-        if message is None:  # pyright: ignore[reportUnnecessaryComparison] - a connector has none where a record has none
-            return None
-        try:
-            fields = self._decoder.records.record(message.decode("utf-8-sig"))
-            if fields is None:
-                return None
-            return self._decoder.row(self._decoder.values(fields, lenient=self._lenient))
-        except UNFIT as error:
-            if self._lenient:
-                return None
-            raise MessageFormatError("CSV", f"{message[:200]!r}", str(self._row_type), reason_of(error)) from error
+    def __init__(self, codec: CsvCodec) -> None:
+        super().__init__(codec)
+        self._row_type = codec.type_info
 
     def get_produced_type(self) -> TypeInformation:
         """Return the type of the rows."""
         return self._row_type
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return CsvRowDeserializationSchema, self._made_of
 
     class Builder(_DialectBuilder):
         """Builds a CsvRowDeserializationSchema.
@@ -136,10 +110,10 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             Raises:
                 ValueError: A character has two meanings.
             """
-            return CsvRowDeserializationSchema(self._row_type, self._array_delimiter, self._dialect, self._lenient)
+            return CsvRowDeserializationSchema(self._codec(self._lenient))
 
 
-class CsvRowSerializationSchema(SerializationSchema):
+class CsvRowSerializationSchema(CodecSerializationSchema):
     r"""Makes a line of CSV of a Row; ``CsvRowSerializationSchema.Builder(type)`` begins one.
 
     Text is quoted where Flink's library quotes it: with more than 24 characters, and with one that does not come after
@@ -155,28 +129,6 @@ class CsvRowSerializationSchema(SerializationSchema):
         >>> CsvRowSerializationSchema.Builder(row_type).build().serialize(Row(7, "a, b"))
         b'7,"a, b"\n'
     """
-
-    def __init__(self, row_type: RowTypeInfo, array_delimiter: str, dialect: CsvDialect) -> None:
-        self._made_of = row_type, array_delimiter, dialect
-        self._row_type, self._names = row_type, list(row_type.get_field_names())
-        self._composer = CsvComposer(_columns(row_type, array_delimiter), dialect)
-
-    def serialize(self, element: Any) -> bytes:
-        """Return the line in UTF-8, with its end.
-
-        Raises:
-            MessageFormatError: The row has another number of fields, or one does not fit its type.
-        """
-        try:
-            return self._composer.line(values_of(element, self._names))
-        except UnfitFieldError as error:
-            reason = f"field {error.column.name!r}: {error.reason}"
-        except UNFIT as error:
-            reason = reason_of(error)
-        raise MessageFormatError("CSV", f"{element!r:.200}", str(self._row_type), reason)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return CsvRowSerializationSchema, self._made_of
 
     class Builder(_DialectBuilder):
         """Builds a CsvRowSerializationSchema.
@@ -222,20 +174,15 @@ class CsvRowSerializationSchema(SerializationSchema):
             Raises:
                 ValueError: A character has two meanings.
             """
-            return CsvRowSerializationSchema(self._row_type, self._array_delimiter, self._dialect)
+            return CsvRowSerializationSchema(self._codec())
 
 
 def _checked(type_info: TypeInformation) -> RowTypeInfo:
     if not isinstance(type_info, RowTypeInfo):
         msg = f"The type of the rows is made by Types.ROW_NAMED or Types.ROW, not {type_info!r}."
         raise TypeError(msg)
-    CsvDecoder(_columns(type_info, ";"), CsvDialect())
+    CsvCodec(type_info, CsvDialect())
     return type_info
-
-
-def _columns(row_type: RowTypeInfo, array_delimiter: str) -> list[CsvColumn]:
-    fields = zip(row_type.get_field_names(), row_type.get_field_types(), strict=True)
-    return [CsvColumn.of(name, type_info, array_delimiter) for name, type_info in fields]
 
 
 def _sign(what: str, given: str) -> str:

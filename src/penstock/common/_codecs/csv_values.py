@@ -80,11 +80,6 @@ def element_type(type_info: TypeInformation) -> TypeInformation | None:
     return type_info.elem_type if isinstance(type_info, arrays) and type_info != BYTES else None
 
 
-def reason_of(error: Exception) -> str:
-    """Return what is wrong with a text or a value, of one of `UNFIT`: a clause without a full stop."""
-    return (error.reason if isinstance(error, TypeMismatchError) else str(error)).rstrip(".")
-
-
 # ------------------------------------------------------------------------------------------------------ texts to values
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
+import socket
 from random import Random
 from typing import Any, ClassVar
 
@@ -18,9 +19,13 @@ from penstock._engine.driver.mailbox import Mailbox
 from penstock._engine.protocol.events import AddSplitsEvent, NoMoreSplitsEvent, SourceEventWrapper, decode_event
 from penstock._engine.protocol.metadata import ReaderMessages
 from penstock._engine.storage.run_files import RunFiles
+from penstock.common import WatermarkStrategy
 from penstock.common.job_status import JobStatus
+from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors import base
+from penstock.datastream.connectors.enumerator_base import SplitQueueEnumerator
 from penstock.errors import DriverCodeError, JobExecutionError
+from penstock.testing import ListSource
 
 
 class Scripted(Numbers):
@@ -158,6 +163,23 @@ def test_last_splits_are_shared_among_the_readers() -> None:
         assert isinstance(events[-1], NoMoreSplitsEvent)
 
 
+@pytest.mark.usefixtures("cluster")
+def test_enumerators_learn_the_hosts_of_their_readers(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: set[tuple[str | None, str]] = set()
+    request = SplitQueueEnumerator.handle_split_request
+
+    def noting(enumerator: Any, subtask_id: int, requester_hostname: str | None) -> None:
+        asked.add((requester_hostname, enumerator._context.registered_readers[subtask_id].location))
+        request(enumerator, subtask_id, requester_hostname)
+
+    monkeypatch.setattr(SplitQueueEnumerator, "handle_split_request", noting)
+    numbers = StreamExecutionEnvironment.get_execution_environment().from_source(
+        ListSource([1, 2], [3]), WatermarkStrategy.no_watermarks(), "numbers"
+    )
+    assert sorted(numbers.execute_and_collect()) == [1, 2, 3]
+    assert asked == {(socket.gethostname(), socket.gethostname())}
+
+
 def test_enumerator_without_a_split_is_not_asked_again() -> None:
     class Empty(NumbersEnumerator):
         asked = 0
@@ -273,16 +295,18 @@ def test_nothing_is_heard_of_an_enumerator_that_was_closed() -> None:
     assert heard == []
 
 
+@pytest.mark.parametrize("error", [PermissionError, SystemExit, KeyboardInterrupt])
 @pytest.mark.parametrize("method", ["start", "add_reader", "handle_split_request", "snapshot_state"])
-def test_error_of_any_method_fails_the_job_with_its_cause(name: str, method: str) -> None:
+def test_error_of_any_method_fails_the_job_with_its_cause(name: str, method: str, error: type[BaseException]) -> None:
     def fail(*_: object) -> None:
-        raise PermissionError("not for you")
+        raise error("not for you")
 
     broken = type("Broken", (NumbersEnumerator,), {method: fail})
     driver, loop = World(numbers_job(name, source=Scripted(broken))).driver(f"memory://{name}")
     driver.run(loop)
     assert driver.status is JobStatus.FAILED
-    assert isinstance(driver.result.exception().__cause__, PermissionError)
+    assert isinstance(driver.result.exception().__cause__, error)
+    assert f"{error.__name__}: not for you" in str(driver.result.exception())
 
 
 class Living(NumbersEnumerator):

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import logging
 import re
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from msgspec import UNSET
 from tests.kit.stories import EndlessSource, Sheet, Story
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.protocol.control import StopMode
-from penstock._engine.protocol.metadata import decode_chain_entry, encode_chain_entry
 from penstock.common.job_status import JobStatus
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.datastream import MapFunction
@@ -24,6 +20,7 @@ from penstock.testing.sources import ListSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 ONES = [("k", 1)] * 20
 
@@ -194,31 +191,6 @@ def test_what_comes_after_it_or_on_another_input_may_change_and_so_may_paralleli
     story.run(changed, recover=stopped.savepoint)
     exact(story)
     assert story.output("other sums") == [("o", 5)]
-
-
-def without_places(path: str) -> None:
-    """Make a savepoint one of a version that did not note places."""
-    file = Path(path.removeprefix("file://")) / "_metadata"
-    record = decode_chain_entry(file.read_bytes(), path)
-    assert record.snapshot is not None
-    file.write_bytes(encode_chain_entry(replace(record, snapshot=replace(record.snapshot, places=UNSET))))
-
-
-def test_a_checkpoint_that_notes_no_places_is_taken_by_rank_with_a_warning(tmp_path: Path) -> None:
-    story = Story(tmp_path)
-    stopped = story.run(summed, asks={4: StopMode.SUSPEND})
-    without_places(stopped.savepoint)
-    again = story.run(summed, recover=stopped.savepoint, asks={3: StopMode.SUSPEND})
-    [said] = [
-        step
-        for step in again.steps
-        if isinstance(step, do.LogMessage) and "by the" not in step.text and step.unexpected
-    ]
-    assert re.search(r"does not say where .* state of its rank .*: 'Reduce' at test_moved_operators.py:\d+$", said.text)
-    refusal(story, beside, again.savepoint)
-    last = story.run(summed, recover=again.savepoint)
-    assert not [step for step in last.steps if isinstance(step, do.LogMessage) and step.unexpected]
-    exact(story)
 
 
 def test_a_start_with_a_checkpoint_directory_names_what_keeps_state_without_a_uid_once(

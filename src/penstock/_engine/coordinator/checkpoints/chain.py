@@ -6,8 +6,6 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET
-
 from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind, JobSnapshot, ParentCheckpoint
 from penstock._engine.protocol.paths import checkpoint_path
 
@@ -77,7 +75,7 @@ class ChainWriter:
             begins=self.begins,
             runs=self.runs,
             resumes=self.resumes,
-            program=UNSET if self.program is None or kind is not ChainEntryKind.TAKEOVER else self.program,
+            program=self.program if kind is ChainEntryKind.TAKEOVER else None,
         )
 
     def savepoint(self, snapshot: JobSnapshot, now_ms: int, *, of: int) -> ChainEntry:

@@ -76,7 +76,7 @@ def fresh_snapshot(graph: JobGraph) -> JobSnapshot:
         for position, vertex in enumerate(graph.vertices)
         for operator in vertex.operators
     }
-    return JobSnapshot(vertices, operators, places=graph.places or UNSET)
+    return JobSnapshot(vertices, operators, places=graph.places)
 
 
 def _edge_signature(graph: JobGraph, edge: JobEdge) -> str:

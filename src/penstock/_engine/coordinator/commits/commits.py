@@ -11,8 +11,6 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from msgspec import UNSET
-
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator.commits.commit_watch import CommitWatch
 from penstock._engine.coordinator.instructions import Commit, PublishGivenUp
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.context import CoordinatorContext
     from penstock._engine.coordinator.epochs.job_state import JobState
     from penstock._engine.protocol.control import SubtaskAck
-    from penstock._engine.protocol.metadata import GivenUp, GivenUps
+    from penstock._engine.protocol.metadata import GivenUp
 
 #: Entries about lost committables of a sink; beyond this number the oldest are merged, because every checkpoint has
 #: them.
@@ -43,7 +41,7 @@ class CommitLedger:
         given_up: The committables that had been given up by that checkpoint.
     """
 
-    def __init__(self, outstanding: Iterable[OutstandingCommit] = (), given_up: GivenUps = UNSET) -> None:
+    def __init__(self, outstanding: Iterable[OutstandingCommit] = (), given_up: tuple[GivenUp, ...] = ()) -> None:
         #: By sink uid, oldest first.
         self._queues: dict[str, list[OutstandingCommit]] = {}
         #: Commits that no committer has been called for yet. All others may be done already.
@@ -94,15 +92,13 @@ class CommitLedger:
 
     def lost(self, given_up: Iterable[GivenUp]) -> None:
         """Note what a committer gave up of a sink's oldest commit; call it before `done` or `put_off`."""
-        known = () if self.given_up is UNSET else self.given_up
         for new in given_up:
-            known = _with(known, new)
-        self.given_up = known or UNSET
+            self.given_up = _with(self.given_up, new)
 
     @property
     def lost_count(self) -> int:
         """The number of committables that were given up."""
-        return 0 if self.given_up is UNSET else sum(entry.count for entry in self.given_up)
+        return sum(entry.count for entry in self.given_up)
 
     def retry(self, uid: str) -> None:
         """Let `start` return a postponed commit."""

@@ -10,15 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET
-
 from penstock._engine.protocol.control import encode
 from penstock._engine.protocol.metadata import OutstandingCommit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-    from msgspec import UnsetType
 
     from penstock._engine.coordinator.epochs.topology import Topology
     from penstock._engine.protocol.metadata import Committable, JobSnapshot
@@ -67,11 +63,11 @@ class CommittedCommittables:
         """The vertices that the driver feeds."""
         return frozenset(feed.vertex for feed in self._feeds.values())
 
-    def restore(self, commits: Iterable[OutstandingCommit] | UnsetType) -> None:
+    def restore(self, commits: Iterable[OutstandingCommit]) -> None:
         """Take up what a checkpoint has."""
         for feed in self._feeds.values():
             feed.commits.clear()
-        for commit in () if commits is UNSET else commits:
+        for commit in commits:
             if commit.uid in self._feeds:
                 self._feeds[commit.uid].commits.append(commit)
 
@@ -140,16 +136,23 @@ class CommittedCommittables:
         """What the running epoch passes on: by uid, how many checkpoints."""
         return {uid: feed.begun for uid, feed in self._feeds.items() if feed.begun}
 
+    def ended(self, snapshot: JobSnapshot) -> dict[str, int]:
+        """Return what is passed on of it, by uid, by vertices that have finished in a state."""
+        return {
+            uid: number
+            for uid, number in self.begun.items()
+            if all(subtask.finished for subtask in snapshot.vertices[self._feeds[uid].vertex].subtasks)
+        }
+
     def passed_on(self, begun: Mapping[str, int]) -> None:
         """Note that an epoch has passed it on, and counts."""
         for uid, number in begun.items():
             del self._feeds[uid].commits[:number]
 
-    def left(self, begun: Mapping[str, int]) -> tuple[OutstandingCommit, ...] | UnsetType:
-        """Return what is not passed on once an epoch counts; UNSET for nothing.
+    def left(self, begun: Mapping[str, int]) -> tuple[OutstandingCommit, ...]:
+        """Return what is not passed on once an epoch counts.
 
         Args:
             begun: What that epoch passes on.
         """
-        commits = [commit for uid, feed in self._feeds.items() for commit in feed.commits[begun.get(uid, 0) :]]
-        return tuple(commits) or UNSET
+        return tuple(commit for uid, feed in self._feeds.items() for commit in feed.commits[begun.get(uid, 0) :])

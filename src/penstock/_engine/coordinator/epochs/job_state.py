@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET
-
 from penstock._engine.coordinator.checkpoints.inline_state import room, spill
 from penstock._engine.coordinator.checkpoints.snapshots import (
     advance,
@@ -247,7 +245,8 @@ class JobState:
             vertex = self._sources_by_uid[uid]
             own = [ack for ack in acks if ack.vertex == vertex]
             finished = [ack.subtask for ack in own if ack.finished or ack.awaits_end]
-            source.accepted({ack.subtask: ack.operators[uid] for ack in own}, finished)
+            hosts = {ack.subtask: ack.host for ack in own}
+            source.accepted({ack.subtask: ack.operators[uid] for ack in own}, finished, hosts)
         if any(part.ends_input for ack in acks for part in ack.operators.values()):
             for source in self._sources.values():
                 source.end_input()
@@ -299,7 +298,7 @@ class JobState:
     @property
     def given_up(self) -> tuple[GivenUp, ...]:
         """The committables that committers gave up, in all runs of the job."""
-        return () if self.ledger.given_up is UNSET else self.ledger.given_up
+        return self.ledger.given_up
 
     def completed(self, pending: PendingCheckpoint, document: JobSnapshot, checkpoint_id: int) -> None:
         """Note that an epoch's checkpoint has completed."""

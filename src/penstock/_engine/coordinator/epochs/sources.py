@@ -136,12 +136,15 @@ class SourceCoordinator:
         """Tell whether the next dispatch ends the input of a reader."""
         return _END_OF_INPUT in self._pending.get(subtask, ())
 
-    def accepted(self, acks: Mapping[int, OperatorAck], finished: Iterable[int] = ()) -> None:
+    def accepted(
+        self, acks: Mapping[int, OperatorAck], finished: Iterable[int] = (), hosts: Mapping[int, str] | None = None
+    ) -> None:
         """Note an accepted epoch: the readers have its events, and the enumerator will get theirs.
 
         Args:
             acks: By subtask: the ack of its reader.
             finished: The subtasks that finished in the epoch, or will in the next one without reading.
+            hosts: By subtask: the host that its reader ran on.
         """
         for subtask, count in self._dispatched.items():
             del self._pending.get(subtask, [])[:count]
@@ -151,7 +154,7 @@ class SourceCoordinator:
         # A reader may have asked for splits before it finished.
         asked = {subtask: 0 if subtask in self._finished else ack.split_requests for subtask, ack in acks.items()}
         self._unseen = tuple(
-            ReaderMessages(subtask, ack.events, asked[subtask])
+            ReaderMessages(subtask, ack.events, asked[subtask], (hosts or {}).get(subtask, ""))
             for subtask, ack in sorted(acks.items())
             if ack.events or asked[subtask]
         )

@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import UNSET
-
 from penstock._engine.coordinator.checkpoints.chain import ChainWriter, DriverIdentity
 from penstock._engine.coordinator.checkpoints.snapshots import resumable
 from penstock._engine.coordinator.events import (
@@ -91,12 +89,6 @@ _GO_ON_TOO: Final = (
     "checkpoint is then published by each of them, and where they write to one place it is there twice. Let this job "
     "write elsewhere, or cancel the other one first."
 )
-
-_BY_RANK: Final = (
-    "{} does not say where operators without a uid stood in the program, as an older version wrote it. Each takes the "
-    "state of its rank among those of its kind on its input; that is another one's if the program has changed there: {}"
-)
-
 
 _ANEW: Final = (
     "Job {} begins anew, although an earlier run of that id has left checkpoints. They stay where they are, until you "
@@ -241,7 +233,7 @@ class JobStart:
         """
         if not event.are_there:
             return self._take_over()
-        if self._settings.recovery is not None and self._settings.recovery.collects:
+        if self._settings.collects:
             if not any(node.kind in _WRITERS for node in self._graph.operators.values()):
                 return self._take_over()
             raise UndeliveredResultsError(self._settings.job_name, self.job_id)
@@ -266,6 +258,8 @@ class JobStart:
             case ChainEntryKind.CHECKPOINT | ChainEntryKind.SAVEPOINT:
                 return self._restore(entry, event.path)
             case ChainEntryKind.FINISHED | ChainEntryKind.DRAINED if self._settings.latest and not self._reopens:
+                if self._settings.collects:
+                    raise UndeliveredResultsError(self._settings.job_name, self.job_id)
                 self.already_ended = entry
                 self.phase = StartPhase.DONE
                 return []
@@ -289,7 +283,7 @@ class JobStart:
     def _check_program(self, begun: ChainEntry) -> None:
         """Refuse to go on with a batch job that another program has begun."""
         recovery = self._settings.recovery
-        if recovery is None or begun.program is UNSET:
+        if recovery is None or begun.program is None:
             return
         difference = recovery.program.difference(
             begun.program, accept_changed_functions=recovery.accept_changed_functions
@@ -317,8 +311,6 @@ class JobStart:
         )
         drained = stopping is None and any(operator.drained for operator in entry.snapshot.operators.values())
         remarks = (LogMessage(DRAINED.format(path), unexpected=True),) if drained else ()
-        if assignment.by_rank:
-            remarks = (*remarks, LogMessage(_BY_RANK.format(path, ", ".join(assignment.by_rank)), unexpected=True))
         self.restored = RestoredCheckpoint(entry, path, assignment, stopping, (*remarks, *_remarks(assignment, again)))
         if self._settings.finds_itself:
             return self._take_over()
@@ -368,8 +360,8 @@ class JobStart:
         if recovery is None:
             return None
         goes_on = newest is not None and newest.kind is ChainEntryKind.TAKEOVER and self._continues
-        begun = newest.program if goes_on and newest is not None else UNSET
-        return replace(recovery.program, first=next_id if begun is UNSET else begun.first)
+        begun = newest.program if goes_on and newest is not None else None
+        return replace(recovery.program, first=next_id if begun is None else begun.first)
 
     def _put_takeover(self, chain: ChainWriter) -> list[Instruction]:
         self._tries = 0

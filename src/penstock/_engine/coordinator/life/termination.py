@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from msgspec import UNSET
-
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.phases import Phase
 from penstock._engine.protocol.control import TaskFailure
 from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock.common.job_status import JobStatus
+from penstock.common.user_values import told
 from penstock.errors import FencedError
 
 if TYPE_CHECKING:
@@ -93,8 +92,8 @@ class JobTermination:
         )
         if self._kind in {ChainEntryKind.FINISHED, ChainEntryKind.DRAINED}:
             # A later start must not depend on its checkpoints, which may be deleted.
-            entry = replace(entry, accumulators=self._state.snapshot.all_accumulators or UNSET)
-            entry = replace(entry, given_up=self._state.ledger.given_up)
+            accumulators = self._state.snapshot.all_accumulators
+            entry = replace(entry, accumulators=accumulators, given_up=self._state.ledger.given_up)
         self._context.put(entry)
 
     def closed(self, *, is_stored: bool = True) -> None:
@@ -143,4 +142,4 @@ class JobTermination:
 
 def text_of(cause: Cause | str) -> str:
     """Return the text of a failure for a chain entry or for the answer to a request."""
-    return cause.error if isinstance(cause, TaskFailure) else str(cause)
+    return cause.error if isinstance(cause, TaskFailure) else told(str(cause))

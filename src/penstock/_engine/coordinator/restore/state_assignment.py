@@ -11,8 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET
-
 from penstock._engine.coordinator.checkpoints.operator_state import items_left, redistribute
 from penstock._engine.coordinator.checkpoints.snapshots import fresh_snapshot
 from penstock._engine.coordinator.checkpoints.splits import splits_of
@@ -53,8 +51,6 @@ class StateAssignment:
     graph: JobGraph
     #: The operators whose state was dropped, by name and uid.
     dropped: tuple[str, ...] = ()
-    #: Operators without a uid that got state by their rank alone, because the checkpoint has no places.
-    by_rank: tuple[str, ...] = ()
     #: List items that finished subtasks have left and nobody gets: the operator by name and uid, and how many.
     left: tuple[tuple[str, int], ...] = ()
 
@@ -110,9 +106,7 @@ def assign_state(
     fresh = fresh_snapshot(graph)
     if not unclaimed and _shape(stored) == _shape(fresh):
         renamed = {uid: replace(stored.operators[uid], name=new.name) for uid, new in fresh.operators.items()}
-        return StateAssignment(
-            replace(stored, operators=renamed, places=fresh.places), graph, by_rank=_by_rank(stored, graph)
-        )
+        return StateAssignment(replace(stored, operators=renamed, places=fresh.places), graph)
     if stops:
         raise RestoreError(
             f"{path} is the checkpoint with which this job was stopping when its process ended, and the job has "
@@ -133,7 +127,7 @@ def assign_state(
         if found[wanted.vertex] is Extent.PARTLY
         if (count := items_left(stored.operators[uid].subtasks).total())
     )
-    return StateAssignment(snapshot, graph, dropped, _by_rank(stored, graph), left)
+    return StateAssignment(snapshot, graph, dropped, left)
 
 
 def _shape(snapshot: JobSnapshot) -> object:
@@ -146,8 +140,8 @@ def _shape(snapshot: JobSnapshot) -> object:
 def _unclaimed(stored: JobSnapshot, graph: JobGraph) -> dict[str, str]:
     """Return the uids of the operators whose state no operator of the job may get, each with the reason."""
     nodes = graph.operators
-    moved = {} if stored.places is UNSET else differences(stored.places, graph.places)
-    outstanding = {commit.uid for commit in (*stored.outstanding, *(stored.committed or ()))}
+    moved = differences(stored.places, graph.places)
+    outstanding = {commit.uid for commit in (*stored.outstanding, *stored.committed)}
     unclaimed: dict[str, str] = {}
     for uid, operator in stored.operators.items():
         keeps = uid in outstanding or _has_state(operator)
@@ -161,7 +155,7 @@ def _unclaimed(stored: JobSnapshot, graph: JobGraph) -> dict[str, str]:
 def _refusal(stored: JobSnapshot, graph: JobGraph, path: str, uid: str, reason: str) -> RestoreError:
     """Return the error about state that no operator may have."""
     nodes = graph.operators
-    place = None if stored.places is UNSET else stored.places.get(uid)
+    place = stored.places.get(uid)
     if uid not in nodes and (place is None or place.has_own_uid):
         return UnclaimedStateError(path, uid, tuple(nodes))
     kind = place and place.kind
@@ -173,24 +167,13 @@ def _refusal(stored: JobSnapshot, graph: JobGraph, path: str, uid: str, reason: 
 def _without(stored: JobSnapshot, uids: Collection[str]) -> JobSnapshot:
     operators = {uid: operator for uid, operator in stored.operators.items() if uid not in uids}
     outstanding = tuple(commit for commit in stored.outstanding if commit.uid in operators)
-    committed = tuple(commit for commit in stored.committed or () if commit.uid in operators) or UNSET
+    committed = tuple(commit for commit in stored.committed if commit.uid in operators)
     return replace(stored, operators=operators, outstanding=outstanding, committed=committed)
-
-
-def _by_rank(stored: JobSnapshot, graph: JobGraph) -> tuple[str, ...]:
-    """Return the operators that are identified by their rank alone, because the checkpoint has no places."""
-    placed = {} if stored.places is UNSET else stored.places
-    return tuple(
-        str(node)
-        for uid, node in graph.operators.items()
-        if not node.explicit_uid and uid in graph.places and uid not in placed
-        if uid in stored.operators and _has_state(stored.operators[uid])
-    )
 
 
 def _has_state(operator: OperatorMetadata) -> bool:
     parts = operator.subtasks
-    whole = operator.enumerator is not None or bool(operator.all_accumulators)
+    whole = operator.enumerator is not None or bool(operator.accumulators)
     return whole or any(part.lineage or part.state or part.operator_state for part in parts)
 
 

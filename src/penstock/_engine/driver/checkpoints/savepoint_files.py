@@ -7,8 +7,6 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET
-
 from penstock._engine.coordinator import events as ev
 from penstock._engine.protocol.paths import METADATA, STAGED_METADATA
 from penstock._engine.storage.copying import copy_files
@@ -172,4 +170,4 @@ def _is_same_state(found: ChainEntry, entry: ChainEntry) -> bool:
 def _state(snapshot: JobSnapshot) -> JobSnapshot:
     """Return a state without commits and display names, which may differ between tries."""
     operators = {uid: replace(operator, name="") for uid, operator in snapshot.operators.items()}
-    return replace(snapshot, operators=operators, outstanding=(), committed=UNSET)
+    return replace(snapshot, operators=operators, outstanding=(), committed=())

@@ -18,6 +18,7 @@ from penstock._engine.coordinator.epochs.sources import EnumeratorSnapshot
 from penstock._engine.driver.failures import driver_code_error
 from penstock._engine.protocol.events import AddSplitsEvent, NoMoreSplitsEvent, SourceEventWrapper, encode_event
 from penstock._engine.protocol.job_events import NO_CHECKPOINT
+from penstock.common.interrupts import is_interrupt
 from penstock.errors import DriverCodeError, JobRunError
 from penstock.metrics.in_memory import InMemoryMetricGroup
 
@@ -237,7 +238,9 @@ class Enumerators:
         """Call user code; its errors name the source."""
         try:
             return work()
-        except Exception as error:
+        except BaseException as error:  # an exit, too, would end the thread that all wait for
+            if is_interrupt(error):
+                raise
             raise driver_code_error(f"the enumerator of {running.name!r} (uid {running.uid!r})", error) from error
 
     def _run_async(
@@ -253,7 +256,7 @@ class Enumerators:
                 return
             try:
                 result, error = callable_(), None
-            except Exception as raised:  # noqa: BLE001 - whatever the user's code raises goes to its own handler
+            except BaseException as raised:  # noqa: BLE001 - whatever the user's code raises goes to its own handler
                 result, error = None, raised
             self._mailbox.call(lambda: self._handle(context, lambda: handler(result, error), again))
 
@@ -313,6 +316,8 @@ def _deliver(running: _RunningEnumerator, completed_checkpoint: int, delivery: E
         return
     _give_back(running, delivery.returned)
     for message in delivery.messages:
+        if message.host and message.subtask in running.context.registered_readers:
+            running.context.registered_readers[message.subtask] = ReaderInfo(message.subtask, message.host)
         for event in message.events:
             running.enumerator.handle_source_event(message.subtask, pickle.loads(event))
     _answer_requests(running, delivery)
@@ -325,12 +330,13 @@ def _answer_requests(running: _RunningEnumerator, delivery: EnumeratorDelivery) 
     """
     context = running.context
     own = {message.subtask: message.split_requests for message in delivery.messages}
+    hosts = {message.subtask: message.host or None for message in delivery.messages}
     waiting = {subtask for subtask, count in delivery.grants.items() if count}
     turn = 0
     while waiting:
         for subtask in sorted(waiting):
             before = context.splits_for(subtask)
-            running.enumerator.handle_split_request(subtask, None)
+            running.enumerator.handle_split_request(subtask, hosts[subtask])
             done = turn + 1 >= delivery.grants[subtask]
             if done or (turn + 1 >= own[subtask] and not context.wants_more(subtask, before)):
                 waiting.discard(subtask)

@@ -215,7 +215,7 @@ class JobEventStore:
             return None
         if not self._storage.keys and (exposed := self._storage.why_exposed(path)) is not None:
             raise ExposedCheckpointError(*exposed)
-        return decode_segment(data, self._storage.keys.keys)
+        return decode_segment(data, self._storage.full_path(path), self._storage.keys.keys)
 
     def _check_claim(self) -> None:
         """Raise FencedError if a later driver has ended the job, and has deleted its events.

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from penstock._engine.storage.checkpoint_storage import FileStorage
     from penstock.common.configuration import Configuration
 
-#: Finished subtasks are looked for so often in an interval, so that there is time to store them before it is over;
-#: but at most this often.
+#: Finished subtasks are looked for so often in an interval, so that there is time to store them before it is over; but
+#: at most and at least this often: what a look finds is also stored when it fills the write buffer, within a stage.
 _LOOKS: Final = 2
 _SHORTEST_LOOK_MS: Final = 100
+_LONGEST_LOOK_MS: Final = 500
 
 
 class StageFiles:
@@ -66,7 +67,7 @@ class StageFiles:
         """Return what looks for finished subtasks; None without recovery."""
         if not self.recovers:
             return None
-        every_ms = max(self._flush_ms // _LOOKS, _SHORTEST_LOOK_MS)
+        every_ms = min(max(self._flush_ms // _LOOKS, _SHORTEST_LOOK_MS), _LONGEST_LOOK_MS)
         return SubtaskAnnouncements(
             self._mailbox, self.storage, background=self._background, every_ms=every_ms, run_id=run_id, key=key
         )

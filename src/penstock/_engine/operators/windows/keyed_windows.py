@@ -29,7 +29,7 @@ from penstock._engine.operators.windows.windowed import WindowedOperator
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
 from penstock._engine.state.table import ABSENT, MISSING
 from penstock.common.copies import own
-from penstock.common.short_repr import short_repr
+from penstock.common.user_values import short_repr
 from penstock.errors import FunctionResultError, UnsupportedOperationError
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ class KeyedWindowOperator(WindowedOperator):
 
     def _fire_timers(self, due: Iterable[DueTimer], domain: TimeDomain, out: SideOutputs) -> None:
         for timestamp, normal, namespace, key in due:
-            self.store.turn_to(normal)
+            self.store.make_some_room()
             self.state.turn_to(key, normal)
             window, merging = self.namespaces.window(namespace), self._windows_of(normal)
             if merging is not None and window not in merging.mapping:

@@ -146,9 +146,9 @@ class SessionWindowOperator(KeyedWindowOperator):
             super()._fire_timers(due, domain, out)
             return
         after, results, contents = self._cleanup_after_ms, self.results, self.contents
-        turn_to, hot, dirty = self.store.turn_to, contents.pane.hot, contents.pane.dirty
+        make_room, hot, dirty = self.store.make_some_room, contents.pane.hot, contents.pane.dirty
         for timestamp, normal, namespace, key in due:
-            turn_to(normal)
+            make_room()
             held = self._pairs_of(normal)
             for window, stands in held:  # noqa: B007 - read behind the loop
                 if window == namespace:

@@ -19,7 +19,6 @@ from penstock._engine.operators.windows.fired_windows import (
     has_fired,
     note_fired,
     note_new_record,
-    take_over_from_format_1,
 )
 from penstock._engine.operators.windows.late_records import LateRecords
 from penstock._engine.operators.windows.windowed import WindowedOperator
@@ -89,7 +88,6 @@ class WindowOperator(WindowedOperator):
     def begin_epoch(self, epoch: EpochContext) -> None:
         super().begin_epoch(epoch)
         self.watermark = epoch.watermark
-        take_over_from_format_1(self.store, epoch.restore.lineage, self.context.max_parallelism)
         windows = {(end, start) for table in (self.table, self.fired) for start, end in table.namespaces()}
         self.open_windows = sorted(window for window in windows if window[0] - 1 > self.watermark)
         self.fired_windows = sorted(window for window in windows if window[0] - 1 <= self.watermark)

@@ -132,7 +132,7 @@ class WindowContext(ProcessWindowFunction.Context[Any]):
 
     def turn_to(self, normal: NormalKey, key: Any) -> None:
         """Make a key the current one."""
-        self._store.turn_to(normal)
+        self._store.make_some_room()
         self.key.normal, self.key.key = normal, key
 
     def window(self) -> Any:
