@@ -339,3 +339,18 @@ def test_type_that_a_table_does_not_have_is_refused_when_the_sink_is_made(tmp_pa
         schema = pa.schema([("good", pa.int64()), ("bad", arrow_type)])
         with pytest.raises(UnsupportedTableError, match="the sink's column 'bad' is"):
             DeltaSink(str(tmp_path), schema) if is_delta else IcebergSink(NAME, options(tmp_path), schema)
+
+
+def test_files_that_cannot_be_committed_can_be_read(tmp_path: Path) -> None:
+    record = {"id": 1, "price": 10}
+    for sink in (DeltaSink(str(tmp_path / "delta"), SCHEMA), IcebergSink(NAME, options(tmp_path / "lake"), SCHEMA)):
+        life = Life(sink)
+        (request,) = life.stage(record)
+        committer: Any = sink.create_global_committer(TestCommitterContext(restored_checkpoint_id=1))
+        assert committer.describe(request.get_committable()).startswith("1 rows in ")
+        assert list(committer.read_records(request.get_committable())) == [record]
+        for file in tmp_path.rglob("*.parquet"):
+            file.unlink()
+        assert committer.read_records(request.get_committable()) is None
+        committer.close()
+        life.close()

@@ -21,7 +21,7 @@ from penstock._connectors.lake.delta_table import (
     open_target,
     writable_schema,
 )
-from penstock._connectors.lake.stores import refused_by_the_store
+from penstock._connectors.lake.stores import refused_by_the_store, rows_of_file
 from penstock._formats.parquet import ParquetWriterFactory
 from penstock._formats.record_tables import NO_COLUMN, needed_schema
 from penstock._shelf import show
@@ -29,7 +29,7 @@ from penstock.common.paths import absolute_path, scheme_of
 from penstock.errors import LostCommittableError, UnsupportedTableError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     import pyarrow as pa
@@ -262,6 +262,14 @@ class _DeltaCommitter(GlobalCommitter[DataFile]):
         transaction = library.Transaction(application, checkpoint_id, now)
         properties = library.CommitProperties(app_transactions=[transaction])
         table.create_write_transaction(actions, "append", self._schema, commit_properties=properties)
+
+    def describe(self, committable: DataFile) -> str:
+        """Return how many rows are staged, and where."""
+        return f"{committable.rows} rows in {self._uri}/{committable.path}"
+
+    def read_records(self, committable: DataFile) -> Iterator[Any] | None:
+        """Return the rows of a file as dicts; None if it is gone."""
+        return rows_of_file(lambda: self._files.open_input_file(committable.path))
 
 
 show("penstock.datastream.connectors.delta", DeltaSink)

@@ -21,13 +21,13 @@ from penstock._connectors.lake.iceberg_table import (
     given_options,
     local_warehouse,
 )
-from penstock._connectors.lake.stores import refused_by_the_store
+from penstock._connectors.lake.stores import refused_by_the_store, rows_of_file
 from penstock._formats.record_tables import NO_COLUMN, RecordTables, checked_schema
 from penstock._shelf import show
 from penstock.errors import LakeTableError, LostCommittableError, UnsupportedTableError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -339,6 +339,16 @@ class _IcebergCommitter(GlobalCommitter[StagedDataFile]):
                 append.append_data_file(entry)
         transaction.set_properties({_property(first.job): json.dumps(newest)})
         transaction.commit_transaction()
+
+    def describe(self, committable: StagedDataFile) -> str:
+        """Return how many rows are staged, and where."""
+        entry = pickle.loads(committable.entry)
+        return f"{entry.record_count} rows in {entry.file_path}"
+
+    def read_records(self, committable: StagedDataFile) -> Iterator[Any] | None:
+        """Return the rows of a file as dicts; None if it is gone."""
+        entry, table = pickle.loads(committable.entry), self._tables.load("Reading files staged for")
+        return rows_of_file(lambda: table.io.new_input(entry.file_path).open())
 
     def close(self) -> None:
         self._tables.close()

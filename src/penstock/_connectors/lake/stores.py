@@ -12,7 +12,7 @@ from penstock.common.store_options import store_options
 from penstock.errors import CheckpointStorageError, LakeTableError, PathError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator, Iterator
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +76,14 @@ def types_in(arrow_type: Any) -> list[Any]:
     if hasattr(arrow_type, "value_type"):  # lists and dictionaries
         parts.append(arrow_type.value_type)
     return [arrow_type, *(one for part in parts for one in types_in(part))]
+
+
+def rows_of_file(open_file: Callable[[], Any]) -> Iterator[Any] | None:
+    """Return the rows of a Parquet file as dicts; None if there is no such file."""
+    import pyarrow.parquet as pq
+
+    try:
+        file: Any = pq.ParquetFile(open_file())
+    except FileNotFoundError:
+        return None
+    return (row for batch in file.iter_batches() for row in batch.to_pylist())
