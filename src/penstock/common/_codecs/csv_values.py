@@ -201,12 +201,7 @@ def _single(text: str) -> float:
 
 
 def _decimal(text: str) -> Decimal:
-    try:
-        number = Decimal(text)
-    except InvalidOperation:
-        number = _number(Decimal, text)
-    if "_" in text or not text.isascii():
-        _number(Decimal, text)
+    number = _number(Decimal, text)
     if not number.is_finite():
         raise ValueError(f"{text!r:.80} is no finite number")
     return number
