@@ -46,6 +46,10 @@ class _InnerContext:
         return self._outer.current_parallelism
 
     @property
+    def is_batch(self) -> bool:
+        return self._outer.is_batch
+
+    @property
     def registered_readers(self) -> Mapping[int, ReaderInfo]:
         return self._outer.registered_readers
 
