@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from penstock._connectors.postgres.staging import Target
+from penstock._connectors.postgres.publishing import Publisher
 from penstock.common import Row, RowKind
 from penstock.datastream.connectors import DeliveryGuarantee
 from penstock.datastream.connectors.postgres import PostgresChange, PostgresSink, PostgresSource
-from penstock.errors import DatabaseError, LostCommittableError, RecordFieldError, RecordValueError, TableError
+from penstock.errors import LostCommittableError, RecordFieldError, RecordValueError, TableError
 from penstock.testing.sink_contract import SinkContract, SinkRun, SinkUnderTest
 from penstock.testing.source_contract import SourceRun
 
@@ -197,9 +197,12 @@ BAD: dict[str, tuple[Any, type[Exception], str]] = {
     "a field without a column": ({"id": 1, "wrd": "x"}, RecordFieldError, "'wrd'.*it has id, word"),
     "too few values": ((1,), RecordValueError, "no tuple with a value for each column"),
     "no record": (7, RecordValueError, "no tuple"),
-    "no form": ({"id": object(), "word": "x"}, RecordValueError, "cannot adapt type 'object'"),
+    "no form": ({"id": object(), "word": "x"}, RecordValueError, "it is of type object, and not a whole number"),
     "a NUL": ({"id": 1, "word": "a\0b"}, RecordValueError, "NUL"),
-    "another type": ({"id": "seven", "word": "x"}, DatabaseError, "invalid input syntax for type integer"),
+    "another type": ({"id": "seven", "word": "x"}, RecordValueError, "the text 'seven' is not a whole number"),
+    "a surrogate": ({"id": 1, "word": "\ud800"}, RecordValueError, "one half of a surrogate pair"),
+    "no key": ({"word": "x"}, RecordValueError, 'null value in column "id" of relation s.*violates not-null'),
+    "too long": ({"id": 2**31, "word": "x"}, RecordValueError, "'id' .*out of range for type integer"),
     "a truncate": (PostgresChange("truncate", "a.b"), RecordFieldError, "'op'|no column"),
 }
 
@@ -348,15 +351,15 @@ def test_two_jobs_that_write_the_same_keys_in_other_orders_wait_for_each_other(
     server: PostgresServer, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sink = sink_of(server, table(server, schema), "id")
-    both, publish, firsts = threading.Barrier(2, timeout=60), Target.publish, threading.local()
+    both, publish, firsts = threading.Barrier(2, timeout=60), Publisher.publish, threading.local()
 
-    def meeting(self: Target, connection: Any, staged: str) -> None:
-        publish(self, connection, staged)
+    def meeting(self: Publisher, *staged: Any) -> None:
+        publish(self, *staged)
         if not hasattr(firsts, "met"):  # each has now changed one row, and wants the one of the other
             firsts.met = True
             both.wait()
 
-    monkeypatch.setattr(Target, "publish", meeting)
+    monkeypatch.setattr(Publisher, "publish", meeting)
     runs = [SinkRun(sink, 2, job_id=job_id) for job_id in ("a" * 32, "b" * 32)]
     checkpoints = [
         run.epoch([(first, word)], [(second, word)])

@@ -30,7 +30,7 @@ from penstock._formats.input_format import InputFormat
 from penstock._shelf import show
 from penstock.common import option_table
 from penstock.common.arguments import instance, text
-from penstock.common.batch_options import BATCH_COMBINE, JOB_RECOVERY
+from penstock.common.batch_options import BATCH_COMBINE
 from penstock.common.config_loading import effective_configuration
 from penstock.common.configuration import Configuration
 from penstock.common.conversion import conversion
@@ -418,7 +418,7 @@ def _check_batch(configuration: Configuration, graph: StreamGraph) -> None:
     if unbounded:
         reason = f"{unbounded[0]} never comes to an end; set {key} to STREAMING, or to AUTOMATIC"
         raise UnsupportedOperationError(f"{key} = BATCH", reason)
-    _check_behind_committers(configuration, graph)
+    _check_behind_committers(graph)
     path = configuration.get(option_table.RECOVERY_PATH)
     if path not in {None, option_table.LATEST}:
         reason = (
@@ -427,18 +427,15 @@ def _check_batch(configuration: Configuration, graph: StreamGraph) -> None:
         raise UnsupportedOperationError(f"{option_table.RECOVERY_PATH.key} = {path} with {key} = BATCH", reason)
 
 
-def _check_behind_committers(configuration: Configuration, graph: StreamGraph) -> None:
+def _check_behind_committers(graph: StreamGraph) -> None:
     """Raise for operators behind a committer that a batch job cannot run: in stages of their own, behind the commit.
 
     Raises:
-        UnsupportedOperationError: The job recovers, whose events end with the commit, or they have other input as well.
+        UnsupportedOperationError: They have other input as well.
     """
     key, fed = option_table.RUNTIME_MODE.key, set[int]()
     for node in graph.nodes:
         behind = [edge.source.id in fed for edge in node.inputs]
-        if node.kind is OperatorKind.COMMITTED and configuration.get(JOB_RECOVERY):
-            operation = f"operators behind the committer of {node.sink_writer} with {JOB_RECOVERY.key}"
-            raise UnsupportedOperationError(operation, f"switch that off, or set {key} to STREAMING")
         if any(behind) and not all(behind):
             operation = f"{node}, which is behind a committer and has other input as well, with {key} = BATCH"
             raise UnsupportedOperationError(operation, f"set {key} to STREAMING")

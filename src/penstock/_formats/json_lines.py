@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
-
-import msgspec
 
 from penstock._formats.charsets import canonical
 from penstock._formats.file_format import StreamFormat
 from penstock._formats.lines import LINE_END, read_lines
 from penstock._shelf import show
-from penstock.errors import SourceFileError
+from penstock.common._codecs.json_codec import JsonCodec
+from penstock.errors import MessageFormatError, SourceFileError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from penstock._formats.parts import FilePart, InputFile
+    from penstock.common.typeinfo import TypeInformation
 
-_JSON = msgspec.json.Decoder[Any]()
 _CHARSET = canonical("UTF-8")
-_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 BadLines = Literal["fail", "skip", "emit"]
 
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """A line that is no JSON, or does not fit a schema of CSV, in place of its record where the format is told so.
+    """A line that is no JSON, or does not fit its type, in place of its record where the format is told so.
 
     Args:
         path: The file.
@@ -48,17 +47,20 @@ def _nowhere(lines: int) -> None:
 
 @dataclass(frozen=True)
 class JsonLinesFormat(StreamFormat):
-    """Lines of JSON in UTF-8 as dicts, lists, texts, numbers, truth values and None; ours. Empty lines are left out.
+    """Lines of JSON in UTF-8; ours. Each is one value: of a type, or a dict, list, text, number, truth value or None.
 
-    Files that end in ``.gz``, ``.bz2``, ``.xz`` or ``.zst`` are unpacked. The others are read in parallel, in parts.
+    Empty lines are left out. Files that end in ``.gz``, ``.bz2``, ``.xz`` or ``.zst`` are unpacked. The others are read
+    in parallel, in parts.
 
     Args:
         bad_lines: What becomes of a line that is no JSON: ``"fail"`` ends the job with the file and the byte;
             ``"skip"`` leaves it out and counts it (``skippedLines``); ``"emit"`` puts a ``BadLine`` in its place, for
             a side output.
+        type_info: The type of the values, which are read as `JsonRowDeserializationSchema` reads them; a line that
+            does not fit it is a bad one. A row is read several times as fast as a dict.
 
     Raises:
-        ValueError: ``bad_lines`` is something else.
+        ValueError: ``bad_lines`` is something else, or the type has no JSON.
 
     Example:
         >>> from penstock.datastream.connectors.file_system import FileSource
@@ -66,6 +68,7 @@ class JsonLinesFormat(StreamFormat):
     """
 
     bad_lines: BadLines = "fail"
+    type_info: TypeInformation | None = None
     #: Notes lines that were left out.
     skipped: Callable[[int], object] = _nowhere
 
@@ -76,6 +79,20 @@ class JsonLinesFormat(StreamFormat):
         if self.bad_lines not in {"fail", "skip", "emit"}:
             msg = f'bad_lines is "fail", "skip" or "emit", not {self.bad_lines!r}.'
             raise ValueError(msg)
+        assert self._codec  # or its error
+
+    @cached_property
+    def _codec(self) -> JsonCodec:
+        return JsonCodec(self.type_info)
+
+    def get_produced_type(self) -> TypeInformation | None:
+        """Return the type of the values."""
+        return self.type_info
+
+    @property
+    def holds_produced_type(self) -> bool:
+        """True: the lines are read by that type."""
+        return True
 
     @property
     def lines_are_records(self) -> bool:
@@ -93,9 +110,10 @@ class JsonLinesFormat(StreamFormat):
             SourceFileError: A line is no JSON, and the job is to fail.
         """
         for data, _, position in read_lines(file, part, _CHARSET):
+            ends = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in data else data
             try:
-                values: list[Any] = _JSON.decode_lines(data)
-            except _ERRORS:
+                values = self._codec.decode_block(filter(None, ends.split(b"\n")))
+            except MessageFormatError:
                 values = self._one_by_one(file.path, data, position - len(data))
             yield values, position
 
@@ -104,11 +122,11 @@ class JsonLinesFormat(StreamFormat):
         skipped = 0
         for offset, line in _lines(data):
             try:
-                values.append(_JSON.decode(line))
-            except _ERRORS as error:
-                bad = BadLine(path, begin + offset, line, str(error))
+                values.append(self._codec.decode(line))
+            except MessageFormatError as error:
+                bad = BadLine(path, begin + offset, line, error.reason)
                 if self.bad_lines == "fail":
-                    raise _error(bad) from None
+                    raise self._error(bad) from None
                 if self.bad_lines == "emit":
                     values.append(bad)
                 else:
@@ -116,6 +134,14 @@ class JsonLinesFormat(StreamFormat):
         if skipped:
             self.skipped(skipped)
         return values
+
+    def _error(self, bad: BadLine) -> SourceFileError:
+        is_not = "is no JSON" if self.type_info is None else f"does not fit {self.type_info}"
+        reason = (
+            f"its line at byte {bad.offset} {is_not} ({bad.error}): {bad.data[:100]!r}; mend the line, or choose what "
+            'becomes of such lines by JsonLinesFormat("skip") or ("emit")'
+        )
+        return SourceFileError(bad.path, reason)
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -126,14 +152,6 @@ def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
         if line.strip():
             yield start, line
         start = behind
-
-
-def _error(bad: BadLine) -> SourceFileError:
-    reason = (
-        f"its line at byte {bad.offset} is no JSON ({bad.error}): {bad.data[:100]!r}; mend the line, or choose what "
-        'becomes of such lines by JsonLinesFormat("skip") or ("emit")'
-    )
-    return SourceFileError(bad.path, reason)
 
 
 show("penstock.datastream.formats.json", BadLine, JsonLinesFormat)

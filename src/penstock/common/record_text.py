@@ -74,7 +74,7 @@ def _java_text(value: Any, type_info: TypeInformation) -> str:  # noqa: PLR0911 
             texts = (f"{_java_text(k, type_info.key_type)}={_java_text(v, type_info.value_type)}" for k, v in items)
             return f"{{{', '.join(texts)}}}"
         case BasicTypeInfo() if type_info.basic_type is BasicType.FLOAT:
-            return _decimal_text(value, _float32_repr)
+            return _decimal_text(value, float32_text)
         case BasicTypeInfo() if type_info.basic_type is BasicType.BYTE:
             # Java's bytes are signed, and iterating over a Python bytes object gives 0 to 255.
             return str((value + 128) % 256 - 128)
@@ -99,7 +99,7 @@ def _leaf_text(value: Any) -> str:
         case datetime.time():
             return f"{value:%H:%M:%S}"
         case Instant():
-            return _instant_text(value)
+            return instant_text(value)
         case _:
             return _python_text(value)
 
@@ -125,14 +125,14 @@ def _decimal_text(value: float, shortest: Callable[[float], str]) -> str:
     return f"{minus}{text[0]}.{text[1:] or '0'}E{point - 1}"
 
 
-def _float32_repr(value: float) -> str:
+def float32_text(value: float) -> str:
     """Return the fewest digits that read back as the same number of 32 bits."""
     packed = struct.pack("<f", value)
-    texts = (f"{value:.{digits}g}" for digits in range(1, 10))
+    texts = (f"{value:.{digits}g}" for digits in range(6, 10))  # the first leaves zeros at its end out
     return next(text for text in texts if struct.pack("<f", float(text)) == packed)
 
 
-def _instant_text(value: Instant) -> str:
+def instant_text(value: Instant) -> str:
     """Write an instant as ISO 8601 with no fraction or one of 3, 6 or 9 digits."""
     moment = datetime.datetime.fromtimestamp(0, datetime.UTC) + datetime.timedelta(seconds=value.seconds)
     digits = f"{value.nanos:09d}"

@@ -1,7 +1,7 @@
 """Schemas and encoders: how records become bytes outside of the job (``pyflink.common.serialization``).
 
-These are interfaces, which a program may implement; connectors call them with one record at a time. Implementations are
-pickled with the job, so they should open connections and files at their first use.
+These are interfaces, which a program may implement; connectors call them with one record or a block. Implementations
+are pickled with the job, so they should open connections and files at their first use.
 """
 
 from __future__ import annotations
@@ -40,9 +40,17 @@ class SerializationSchema(ABC):
     Source: org.apache.flink.api.common.serialization.SerializationSchema.
     """
 
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        _blocks_by_one(cls, "serialize", SerializationSchema.serialize_all)
+
     @abstractmethod
     def serialize(self, element: Any) -> bytes:
         """Return the bytes of a record."""
+
+    def serialize_all(self, elements: list[Any]) -> list[bytes]:
+        """Return the bytes of a block of records; overridden by schemas that are faster this way."""
+        return list(map(self.serialize, elements))
 
 
 class DeserializationSchema(ABC):
@@ -51,9 +59,21 @@ class DeserializationSchema(ABC):
     Source: org.apache.flink.api.common.serialization.DeserializationSchema.
     """
 
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        _blocks_by_one(cls, "deserialize", DeserializationSchema.deserialize_all)
+
     @abstractmethod
     def deserialize(self, message: bytes) -> Any:
         """Return the record; None drops the message."""
+
+    def deserialize_all(self, messages: list[bytes]) -> list[Any]:
+        """Return what `deserialize` makes of a block of messages; overridden by schemas that are faster this way.
+
+        Raises:
+            Exception: One of them cannot be read; which one, `deserialize` tells.
+        """
+        return list(map(self.deserialize, messages))
 
     def is_end_of_stream(self, next_element: Any) -> bool:
         """Tell whether a record is the last one that should be read; it is not handed on."""
@@ -63,6 +83,12 @@ class DeserializationSchema(ABC):
     def get_produced_type(self) -> TypeInformation:
         """Return the type of the records."""
         return Types.PICKLED_BYTE_ARRAY()
+
+
+def _blocks_by_one(schema: type, name: str, default: Callable[..., Any]) -> None:
+    """Let a schema that overrides one method of a base class not inherit the block method that belongs to it."""
+    if name in vars(schema) and f"{name}_all" not in vars(schema):
+        setattr(schema, f"{name}_all", default)
 
 
 class SimpleStringSchema(SerializationSchema, DeserializationSchema):
@@ -102,6 +128,11 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
         """Return the text of the bytes; invalid bytes become the replacement character."""
         return message.decode(self._charset, errors="replace")
 
+    def deserialize_all(self, messages: list[bytes]) -> list[str]:
+        """Return the texts of a block."""
+        charset = self._charset
+        return [str(message, charset, "replace") for message in messages]
+
     def get_produced_type(self) -> TypeInformation:
         """Return the type of text."""
         return Types.STRING()
@@ -124,9 +155,17 @@ class ByteArraySchema(SerializationSchema, DeserializationSchema):
         """Return the bytes."""
         return element
 
+    def serialize_all(self, elements: list[bytes]) -> list[bytes]:
+        """Return the same list."""
+        return elements
+
     def deserialize(self, message: bytes) -> bytes:
         """Return the bytes."""
         return message
+
+    def deserialize_all(self, messages: list[bytes]) -> list[bytes]:
+        """Return the same list."""
+        return messages
 
     def get_produced_type(self) -> TypeInformation:
         """Return the type of bytes."""
@@ -157,12 +196,12 @@ class RowFieldExtractorSchema(SerializationSchema):
         self._field_index = field_index
 
     def serialize(self, element: Any) -> bytes:
-        """Return the field's bytes; none for None.
+        """Return the field's bytes; none for None, in place of the field or of the row.
 
         Raises:
             TypeError: The field holds something else.
         """
-        value = element[self._field_index]
+        value = None if element is None else element[self._field_index]
         if value is None:
             return b""
         if not isinstance(value, (bytes, bytearray)):

@@ -61,7 +61,7 @@ def test_json_of_none_and_of_rows_with_names_and_dicts() -> None:
     assert read.deserialize(b'{"a": "7", "b": true, "c": 1}') == Row(a=7, b="true")
 
 
-@pytest.mark.parametrize("message", [b"{", b"[1]", b'{"a": "seven"}', b'{"a": 4294967296}', b"7", b"\xff"])
+@pytest.mark.parametrize("message", [b"{", b"[1]", b"null", b'{"a": "seven"}', b'{"a": 4294967296}', b"7", b"\xff"])
 def test_json_that_does_not_fit_is_an_error_unless_errors_are_ignored(message: bytes) -> None:
     builder = JsonRowDeserializationSchema.builder().type_info(Types.ROW_NAMED(["a"], [Types.INT()]))
     if message != b"[1]":  # a row may be an array of its values
@@ -226,12 +226,9 @@ IN_BERLIN = datetime.timezone(datetime.timedelta(hours=1))
         (Types.BIG_INT(), -(2**100), None),
         (Types.DOUBLE(), float("inf"), None),
         (Types.DOUBLE(), -1e300, None),
-        (Types.BOOLEAN(), "false", False),
         (Types.STRING(), "x" * 200_000, None),
-        (Types.SQL_DATE(), MOMENT, MOMENT.date()),
-        (Types.SQL_TIME(), MOMENT, MOMENT.time()),
         (Types.SQL_TIMESTAMP(), MOMENT.replace(tzinfo=IN_BERLIN), MOMENT - datetime.timedelta(hours=1)),
-        (Types.PRIMITIVE_ARRAY(Types.BYTE()), [1, 2], b"\x01\x02"),
+        (Types.PRIMITIVE_ARRAY(Types.BYTE()), bytearray(b"\x01\x02"), b"\x01\x02"),
     ],
 )
 def test_values_come_back_with_all_their_digits(pair: Any, kind: TypeInformation, value: Any, expected: Any) -> None:
@@ -245,7 +242,8 @@ def test_json_is_json_where_numbers_are_not_finite() -> None:
     message = write.serialize(Row(a=float("nan"), any={"x": [float("-inf")], "row": Row(y=1)}))
     assert message == b'{"a":"NaN","any":{"x":["-Infinity"],"row":{"y":1}}}'
     assert str(read.deserialize(message).a) == "nan"
-    assert str(read.deserialize(b'{"a": NaN}').a) == "nan"
+    with pytest.raises(MessageFormatError, match="as JSON"):
+        read.deserialize(b'{"a": NaN}')
 
 
 def test_json_has_keys_of_maps_as_text_and_gives_them_back_as_they_were() -> None:

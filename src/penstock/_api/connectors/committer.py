@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from penstock._api.connectors.serializer import PickleSerializer
 from penstock._shelf import show
-from penstock.common.short_repr import short_repr
+from penstock.common.user_values import short_repr
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from penstock._shelf import show
-from penstock.common.serialization import ByteArraySchema, SimpleStringSchema
 
 if TYPE_CHECKING:
     from penstock.common.serialization import DeserializationSchema
@@ -110,14 +109,9 @@ class ValueOnly(KafkaRecordDeserializationSchema):
         Raises:
             Exception: One of them cannot be read; which one, `of_value` tells.
         """
-        kind = type(self.schema)
-        if None not in values:
-            if kind is ByteArraySchema:
-                return values
-            if kind is SimpleStringSchema and self.schema.deserialize(b"\xc3\xbc") == "\xfc":
-                return [str(value, "utf-8", "replace") for value in values]  # type: ignore[arg-type]
-        read = self.of_value
-        return [read(value) for value in values]
+        if None in values:
+            return [self.of_value(value) for value in values]
+        return self.schema.deserialize_all(cast("list[bytes]", values))
 
     def get_produced_type(self) -> TypeInformation | None:
         """Return the type of the value's schema."""

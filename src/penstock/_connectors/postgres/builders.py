@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Self
 
 from penstock._connectors.postgres.client import Address
-from penstock.common.arguments import instance
+from penstock.common.arguments import instance, texts
 from penstock.common.time import Duration
 from penstock.errors import ConfigurationError
 
@@ -22,6 +22,7 @@ class PostgresBuilder:
         self._address = Address()
         self._has_url = False
         self._named: dict[str, str] = {}
+        self._text_columns: tuple[str, ...] = ()
 
     def set_url(self, url: str) -> Self:
         """Set the database.
@@ -54,6 +55,18 @@ class PostgresBuilder:
         """
         checked = instance("timeout", timeout, Duration, "Duration.of_seconds(30) is one")
         self._address = replace(self._address, patience_ms=checked.to_millis())
+        return self
+
+    def set_text_columns(self, *columns: str) -> Self:
+        """Set the columns whose values are texts, as the server writes and reads them, whatever their types are.
+
+        That is for types and values without a counterpart in Python, such as ``money``, composite types, intervals of
+        months, and infinite times.
+
+        Raises:
+            TypeError: One is no text.
+        """
+        self._text_columns = texts("columns", columns)
         return self
 
     def _built_address(self) -> Address:

@@ -20,7 +20,8 @@ from penstock._connectors.postgres.splits import (
     RangeSplit,
     StreamSplit,
 )
-from penstock._connectors.postgres.tables import find_table, named_table
+from penstock._connectors.postgres.tables import find_table
+from penstock._connectors.postgres.watching import marks_of, named_table
 from penstock.errors import InternalError
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class _Driver:
             for table in tables:
                 check_identity(table, table.key().names)
             make_slot(connection, options.slot, options.publication, tables)
+            marks = marks_of(connection, options, tables)
             status = self._status(connection)
             (last,) = one(connection, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
             oldest = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
@@ -58,7 +60,7 @@ class _Driver:
                 time.sleep(_PAUSE_S)
             (now_ms,) = one(connection, "SELECT (extract(epoch FROM now()) * 1000)::bigint")
             names = tuple(str(table) for table in tables) if options.reads_tables else ()
-            return replace(state, slot_lsn=status.confirmed_lsn, started_ms=now_ms, tables=names)
+            return replace(state, slot_lsn=status.confirmed_lsn, started_ms=now_ms, tables=names, marks=marks)
 
     def _status(self, connection: AnyConnection) -> SlotStatus:
         status = slot_status(connection, self._options.slot)
@@ -70,14 +72,16 @@ class _Driver:
         """Return the state with the next ranges as those that wait."""
         with self._session.alone():
             connection, name, end = self._session.connection, state.tables[0], state.end
-            table = named_table(connection, self._options.tables, name)
-            reader = TableReader(table, table.key(), [column.name for column in table.columns])
+            mark = next(one for one in state.marks.values() if one.name == name)
+            table = named_table(connection, self._options.tables, mark)
+            reader = TableReader(table, table.key(), (), ())
             found: list[RangeSplit] = []
             complete = False
             while not complete and len(found) < _RANGES_IN_A_STEP:
                 start, end = end, reader.find_bound(connection, end, self._options.split_rows)
                 complete = end is None
-                found.append(RangeSplit(state.found + len(found), name, KeyRange(start, end), state.started_ms))
+                keys = KeyRange(start, end)
+                found.append(RangeSplit(state.found + len(found), name, keys, mark, state.started_ms))
             return replace(
                 state,
                 waiting=tuple(found),
@@ -152,7 +156,7 @@ class ChangeEnumerator(SplitQueueEnumerator[AnySplit, ChangesState]):
                 until = _before_header(max([state.slot_lsn, *read]))
             segments = {name: _in_order(parts) for name, parts in state.segments.items()}
             self._complete = True
-            self.add_splits([StreamSplit(state.slot_lsn, segments=segments, until_lsn=until)])
+            self.add_splits([StreamSplit(state.slot_lsn, segments=segments, marks=state.marks, until_lsn=until)])
             self._end_if_done()
 
     def handle_source_event(self, subtask_id: int, source_event: SourceEvent) -> None:

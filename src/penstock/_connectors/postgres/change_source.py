@@ -11,10 +11,10 @@ from penstock._api.connectors.source import Boundedness, Source
 from penstock._connectors.postgres.builders import RangesBuilder, at_least_one
 from penstock._connectors.postgres.change_stream import ChangeStream
 from penstock._connectors.postgres.changes import PostgresChange
-from penstock._connectors.postgres.client import Session, one, run
+from penstock._connectors.postgres.client import Session, one
 from penstock._connectors.postgres.handover import ChangeSegment
 from penstock._connectors.postgres.ranges import KeyRange, TableReader
-from penstock._connectors.postgres.slot import check_name, drop_slot
+from penstock._connectors.postgres.slot import ANEW, check_name, drop_slot
 from penstock._connectors.postgres.splits import (
     STREAM,
     AnyConnection,
@@ -25,7 +25,9 @@ from penstock._connectors.postgres.splits import (
     RangeKnown,
     RangeSplit,
 )
-from penstock._connectors.postgres.tables import named_table
+from penstock._connectors.postgres.tables import one_moment
+from penstock._connectors.postgres.types import codecs_of
+from penstock._connectors.postgres.watching import named_table
 from penstock._shelf import show
 from penstock.common.arguments import texts
 from penstock.errors import ConfigurationError
@@ -147,10 +149,12 @@ class ChangeReader(SourceReader[PostgresChange, AnySplit]):
 
     def _read(self, connection: AnyConnection, split: RangeSplit) -> _OpenPage:
         """Read the rest of a range, or as much of it as one page has."""
-        table = named_table(connection, self._options.tables, split.table)
-        reader = TableReader(table, table.key(), [column.name for column in table.columns if not column.generated])
-        with connection.transaction():
-            run(connection, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        name = named_table(connection, self._options.tables, split.mark).sql.replace("%%", "%")
+        with one_moment(connection, name) as table:
+            split.mark.check(table, table.key(), way_out=ANEW)
+            columns = [column for column in table.columns if not column.generated]
+            codecs = codecs_of(connection, str(table), columns, self._options.text_columns)
+            reader = TableReader(table, table.key(), [column.name for column in columns], codecs)
             (snapshot,) = one(connection, "SELECT pg_current_snapshot()::text")
             page = reader.read(connection, split.keys, self._options.split_rows)
             (lsn,) = one(connection, "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint")
@@ -336,7 +340,9 @@ class PostgresChangeSourceBuilder(RangesBuilder):
         options = ChangeOptions(
             self._built_address(), self._tables, slot, publication, self._split_size, self._fetch_size
         )
-        return PostgresChangeSource(replace(options, reads_tables=self._snapshot, bounded=self._bounded))
+        return PostgresChangeSource(
+            replace(options, reads_tables=self._snapshot, bounded=self._bounded, text_columns=self._text_columns)
+        )
 
 
 show("penstock.datastream.connectors.postgres", PostgresChangeSource, PostgresChangeSourceBuilder)

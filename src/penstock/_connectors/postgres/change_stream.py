@@ -23,21 +23,24 @@ from penstock._connectors.postgres.pgoutput import (
     Truncate,
     Unchanged,
 )
-from penstock._connectors.postgres.slot import advance, check_position, check_publication, end_of_log, lsn_text
-from penstock._connectors.postgres.tables import find_table
+from penstock._connectors.postgres.ranges import unreadable
+from penstock._connectors.postgres.slot import advance, check_position, end_of_log, lsn_text
+from penstock._connectors.postgres.types import ColumnType, codecs_of
+from penstock._connectors.postgres.watching import TableWatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from penstock._api.connectors.reader import SourceOutput
     from penstock._connectors.postgres.pgoutput import Values
     from penstock._connectors.postgres.splits import ChangeOptions, StreamSplit
+    from penstock._connectors.postgres.values import Codec
+    from penstock.errors import RecordValueError
 
 _FETCHED: Final = 2_000
 _LEAST_PAUSE_S: Final = 0.1
 #: Looking again costs the server the log since the slot's position: so much of the time is spent on it at most.
 _SHARE: Final = 4
-_DOMAINS: Final = "SELECT oid, typbasetype FROM pg_type WHERE oid = ANY(%s) AND typtype = 'd'"
 _CURSOR: Final = "penstock_changes"
 
 
@@ -70,6 +73,7 @@ class ChangeStream:
         self._next = 0
         self._handover: Handover | None = None
         self._maker: RecordMaker
+        self._watch = TableWatch(options, split.marks)
         self._decoder = Decoder()
         self._begin: Begin | None = None
         self._count = 0
@@ -149,6 +153,8 @@ class ChangeStream:
         end = self._session.repeat(self._end_of_log)  # between two looks the server may have been restarted
         connection = self._session.connection
         if not self._looked_up:
+            check_position(connection, self._options.slot, self._position.lsn)
+        if self._watch.look(connection):
             self._look_up(connection)
         if self._split.until_lsn is not None:
             end = min(end, self._split.until_lsn)
@@ -180,15 +186,17 @@ class ChangeStream:
         self._shown_lsn, self._not_before = None, now + _LEAST_PAUSE_S
 
     def _look_up(self, connection: psycopg.Connection[Any]) -> None:
-        """Check the slot, and learn the tables' keys."""
-        check_position(connection, self._options.slot, self._position.lsn)
-        tables = {table.oid: table for table in (find_table(connection, name) for name in self._options.tables)}
-        check_publication(connection, self._options.slot, self._options.publication, list(tables.values()))
+        """Learn the tables as they are now."""
+        tables = self._watch.tables
         keys = {oid: table.key() for oid, table in tables.items()}
         names = {oid: str(table) for oid, table in tables.items()}
-        self._maker = RecordMaker(connection, names, {oid: key.names for oid, key in keys.items()})
-        if self._split.segments:
-            self._handover = Handover({oid: self._split.segments.get(name, ()) for oid, name in names.items()}, keys)
+        if not self._looked_up and self._split.segments:
+            marks = self._watch.marks
+            self._handover = Handover({oid: self._split.segments.get(marks[oid].name, ()) for oid in names}, keys)
+        elif self._looked_up:  # a table that is renamed keeps its name until the job starts again
+            names = {oid: self._maker.names.get(oid, name) for oid, name in names.items()}
+        key_names = {oid: key.names for oid, key in keys.items()}
+        self._maker = RecordMaker(connection, names, key_names, self._options.text_columns)
         self._looked_up = True
 
     def _close_cursor(self) -> None:
@@ -256,6 +264,7 @@ class ChangeStream:
         self._snapshots[checkpoint_id] = at.lsn
         return replace(
             self._split,
+            marks=self._watch.marks,
             lsn=at.lsn,
             transaction_lsn=at.transaction_lsn,
             skip=at.skip,
@@ -290,27 +299,33 @@ class RecordMaker:
         connection: A connection.
         names: By the number of a table: its name. The publication may have others as well.
         keys: By the number of a table: the columns of its key.
+        text_columns: The columns whose values are texts.
     """
 
     def __init__(
-        self, connection: psycopg.Connection[Any], names: Mapping[int, str], keys: Mapping[int, Sequence[str]]
+        self,
+        connection: psycopg.Connection[Any],
+        names: Mapping[int, str],
+        keys: Mapping[int, Sequence[str]],
+        text_columns: Collection[str] = (),
     ) -> None:
-        self._connection, self._names, self._keys = connection, names, keys
+        self._connection, self._keys, self._text_columns = connection, keys, text_columns
+        self.names = names
         self._transformer = Transformer(connection)
         self._loaders: dict[Relation, list[Callable[[bytes], Any]]] = {}
 
     def wanted(self, change: RowChange | Truncate) -> RowChange | Truncate | None:
         """Return what a change says of the tables; None for nothing."""
         if isinstance(change, RowChange):
-            return change if change.relation.oid in self._names else None
-        kept = tuple(relation for relation in change.relations if relation.oid in self._names)
+            return change if change.relation.oid in self.names else None
+        kept = tuple(relation for relation in change.relations if relation.oid in self.names)
         return Truncate(kept) if kept else None
 
     def records(self, change: RowChange | Truncate, begin: Begin) -> list[PostgresChange]:
         """Return the records of a change."""
         place: dict[str, Any] = {"lsn": begin.commit_lsn, "timestamp_ms": begin.timestamp_ms}
         if isinstance(change, Truncate):
-            return [PostgresChange("truncate", self._names[relation.oid], **place) for relation in change.relations]
+            return [PostgresChange("truncate", self.names[relation.oid], **place) for relation in change.relations]
         relation, old, new = change.relation, change.old, change.new
         before = after = None
         unchanged: list[str] = []
@@ -324,7 +339,7 @@ class RecordMaker:
                 ]
             after = self._fields(relation, new)
         changed = change.op == "update" and old is not None and new is not None and self._moves(relation, old, new)
-        return [PostgresChange(change.op, self._names[relation.oid], before, after, tuple(unchanged), changed, **place)]
+        return [PostgresChange(change.op, self.names[relation.oid], before, after, tuple(unchanged), changed, **place)]
 
     def _moves(self, relation: Relation, old: Values, new: Values) -> bool:
         """Tell whether an update has changed the key."""
@@ -333,21 +348,37 @@ class RecordMaker:
 
     def _fields(self, relation: Relation, values: Values, *, only_key: bool = False) -> dict[str, Any]:
         loaders = self._loaders.get(relation) or self._learn(relation)
-        return {
-            name: None if value is None else load(value)
-            for name, value, load, is_key in zip(relation.columns, values, loaders, relation.is_key, strict=True)
-            if not isinstance(value, Unchanged) and (is_key or not only_key)
-        }
+        fields: dict[str, Any] = {}
+        for place, (value, is_key) in enumerate(zip(values, relation.is_key, strict=True)):
+            if isinstance(value, Unchanged) or (only_key and not is_key):
+                continue
+            try:
+                fields[relation.columns[place]] = None if value is None else loaders[place](value)
+            except (ValueError, psycopg.DataError) as error:
+                raise self._unreadable(relation, place, values, error) from error
+        return fields
+
+    def _unreadable(self, relation: Relation, place: int, values: Values, error: Exception) -> RecordValueError:
+        texts = [value.decode() if isinstance(value, bytes) else None for value in values]
+        record = f"{dict(zip(relation.columns, texts, strict=True))!r:.200} of {relation}"
+        codec = self._codecs(relation)[place]
+        return unreadable(relation.columns[place], record, codec, texts[place] or "", error)
+
+    def _codecs(self, relation: Relation) -> list[Codec]:
+        columns = [ColumnType(name, "", oid) for name, oid in zip(relation.columns, relation.types, strict=True)]
+        return codecs_of(self._connection, str(relation), columns, self._text_columns)
 
     def _learn(self, relation: Relation) -> list[Callable[[bytes], Any]]:
-        bases = dict(zip(relation.types, relation.types, strict=True))
-        while domains := dict(run(self._connection, _DOMAINS, (list(bases.values()),)).fetchall()):
-            bases = {one: domains.get(base, base) for one, base in bases.items()}
-        loaders: list[Callable[[bytes], Any]] = [
-            self._transformer.get_loader(bases[one], Format.TEXT).load for one in relation.types
-        ]
+        loaders = [self._loader(codec) for codec in self._codecs(relation)]
         self._loaders[relation] = loaders
         return loaders
+
+    def _loader(self, codec: Codec) -> Callable[[bytes], Any]:
+        """Return what reads a value as it is read from a table."""
+        if codec.is_native:
+            return self._transformer.get_loader(codec.oid, Format.TEXT).load
+        parse = codec.parse
+        return lambda data: parse(bytes(data).decode())
 
 
 def _known(relation: Relation, new: Values, old: Values | None, *, only_key: bool) -> Values:

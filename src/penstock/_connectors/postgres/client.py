@@ -174,7 +174,7 @@ def is_lost(error: BaseException) -> bool:
     return error.sqlstate is None or error.sqlstate[:2] in {"08", "57"}
 
 
-def _may_be_repeated(error: psycopg.Error) -> bool:
+def may_be_repeated(error: psycopg.Error) -> bool:
     """Tell whether a transaction may succeed when it is repeated: it met a conflict, or its connection was lost."""
     return is_lost(error) or error.sqlstate in _IN_THE_WAY
 
@@ -244,7 +244,7 @@ class Session:
                 return work(self.connection)
             except psycopg.Error as error:
                 self.close()
-                if not _may_be_repeated(error) or time.monotonic() > deadline:
+                if not may_be_repeated(error) or time.monotonic() > deadline:
                     raise self.address.error(self.what, error) from error
                 time.sleep(_FIRST_PAUSE_S)
 

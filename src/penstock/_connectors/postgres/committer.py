@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 
 from penstock._api.connectors.committer import Committer
-from penstock._connectors.postgres.client import Session, one, quoted, run
+from penstock._connectors.postgres.client import Session, may_be_repeated, one, quoted, run
+from penstock._connectors.postgres.publishing import Publisher
 from penstock._connectors.postgres.staging import COMMITS, SinkOptions, StagedTable, Target, staged_tables
+from penstock._connectors.postgres.tables import locked_table
 from penstock.errors import DatabaseError, LostCommittableError
 
 if TYPE_CHECKING:
@@ -48,10 +50,10 @@ class PostgresCommitter(Committer[StagedTable]):
         self._runs = frozenset((*context.earlier_runs, context.run_id))
         self._committed: int | None = None
         self._rows = context.metric_group.counter("rowsCommitted")
-        self._target = self._session.repeat(self._prepare)
-        self._commits = quoted(self._target.schema, COMMITS)
+        self._schema = self._session.repeat(self._prepare)
+        self._commits = quoted(self._schema, COMMITS)
 
-    def _prepare(self, connection: psycopg.Connection[tuple[Any, ...]]) -> Target:
+    def _prepare(self, connection: psycopg.Connection[tuple[Any, ...]]) -> str:
         """Look at the table, so that a job that cannot write it does not begin, and make the table of commits."""
         target = Target(connection, self._options)
         commits = quoted(target.schema, COMMITS)
@@ -61,21 +63,30 @@ class PostgresCommitter(Committer[StagedTable]):
                 run(connection, _TABLE.format(commits))
             except psycopg.errors.UniqueViolation:  # another job makes it at the same time
                 run(connection, _TABLE.format(commits))
-        return target
+        return target.schema
 
     def commit(self, requests: Collection[CommitRequest[StagedTable]]) -> None:
         """Publish the staged tables of a checkpoint, all of them or none.
 
         Raises:
             LostCommittableError: A staged table is gone, and no commit of it is noted.
+            TableError: The table has changed so that the rows have no place in it.
             DatabaseError: The server refuses it, or does not answer.
         """
         if not requests:
             return
 
         def publish(connection: psycopg.Connection[tuple[Any, ...]]) -> list[CommitRequest[StagedTable]]:
+            done: list[CommitRequest[StagedTable]] = []
             with connection.transaction():
-                return [request for request in requests if not self._publish(connection, request)]
+                publisher: Publisher | None = None
+                for request in requests:
+                    if not self._is_due(connection, request):
+                        done.append(request)
+                        continue
+                    publisher = publisher or self._publisher(connection)
+                    self._publish(connection, publisher, request)
+            return done
 
         # After a lost connection nobody knows whether the transaction counts: its notes say so to the next one.
         for request in self._session.repeat(publish):
@@ -85,38 +96,62 @@ class PostgresCommitter(Committer[StagedTable]):
         if first:
             self._sweep()
 
-    def _publish(self, connection: psycopg.Connection[tuple[Any, ...]], request: CommitRequest[StagedTable]) -> bool:
-        """Publish one staged table; False if that was done before."""
+    def _publisher(self, connection: psycopg.Connection[tuple[Any, ...]]) -> Publisher:
+        """Look at the table as it is now, in each transaction: it may have changed since the last one."""
+        return Publisher(connection, locked_table(connection, self._options.table, "ROW EXCLUSIVE"))
+
+    def _is_due(self, connection: psycopg.Connection[tuple[Any, ...]], request: CommitRequest[StagedTable]) -> bool:
+        """Note the commit of a staged table; False if that was done before."""
         table = request.get_committable()
-        staged = quoted(table.schema, table.name)
         note = (table.name, self._job_id, self._uid, request.checkpoint_id, table.rows)
         if run(connection, _NOTE.format(self._commits), note).fetchone() is None:
             return False
         look = "SELECT to_regclass(%s) IS NOT NULL, extract(epoch FROM now())::float8"
+        staged = quoted(table.schema, table.name)
         is_there, now_s = one(connection, look, (staged.replace("%%", "%"),))
-        if not is_there:
-            if request.may_be_committed and table.staged_s < now_s - _KEPT_DAYS * _DAY_S:
-                _LOG.warning("%s was staged so long ago that its commit is no longer noted; it counts as done.", table)
-                return False
-            reason = f"the table {table.schema}.{table.name} in which its rows were staged is gone"
-            raise LostCommittableError(f"What checkpoint {request.checkpoint_id} has for {self._options.table}", reason)
-        self._target.publish(connection, staged)
-        run(connection, f"DROP TABLE {staged}")
-        return True
+        if is_there:
+            return True
+        if request.may_be_committed and table.staged_s < now_s - _KEPT_DAYS * _DAY_S:
+            _LOG.warning("%s was staged so long ago that its commit is no longer noted; it counts as done.", table)
+            return False
+        reason = f"the table {table.schema}.{table.name} in which its rows were staged is gone"
+        raise LostCommittableError(f"What checkpoint {request.checkpoint_id} has for {self._options.table}", reason)
+
+    def _publish(
+        self,
+        connection: psycopg.Connection[tuple[Any, ...]],
+        publisher: Publisher,
+        request: CommitRequest[StagedTable],
+    ) -> None:
+        """Publish one staged table.
+
+        Raises:
+            TableError: The table has changed so that the rows have no place in it.
+            DatabaseError: The table refuses a row.
+        """
+        table = request.get_committable()
+        try:
+            publisher.publish(table.schema, table.name, request.checkpoint_id)
+        except psycopg.Error as error:
+            if may_be_repeated(error):
+                raise
+            what = f"Publishing the {table.rows} rows of checkpoint {request.checkpoint_id} from {table} into"
+            raise self._options.address.error(f"{what} {self._options.table}", error) from error
+        run(connection, f"DROP TABLE {quoted(table.schema, table.name)}")
 
     def _sweep(self) -> None:
         """Drop staged tables of attempts that never counted, and notes that are out of date."""
         try:
             self._session.repeat(self._drop)
         except DatabaseError:
-            _LOG.warning("Staged tables of failed attempts stay in %s", self._target.schema, exc_info=True)
+            _LOG.warning("Staged tables of failed attempts stay in %s", self._schema, exc_info=True)
 
     def _drop(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
         assert self._committed is not None
-        for name, maker in staged_tables(connection, self._target.schema):
+        for name, maker in staged_tables(connection, self._schema):
             mine = maker.job_id == self._job_id and maker.operator_uid == self._uid and maker.run_id in self._runs
             if mine and maker.checkpoint_id <= self._committed:
-                run(connection, f"DROP TABLE IF EXISTS {quoted(self._target.schema, name)}")
+                run(connection, f"DROP TABLE IF EXISTS {quoted(self._schema, name)}")
         old = f"DELETE FROM {self._commits} WHERE committed_at < now() - make_interval(days => %s)"
         run(connection, old, (_KEPT_DAYS + 1,))
 

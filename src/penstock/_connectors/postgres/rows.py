@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._connectors.postgres.changes import PostgresChange
+from penstock._connectors.postgres.unfit import UnfitError
 from penstock._formats.fields import check_insert
 from penstock.common.types import Row, RowKind
 from penstock.errors import RecordFieldError, RecordValueError
@@ -14,10 +14,11 @@ from penstock.errors import RecordFieldError, RecordValueError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from penstock._connectors.postgres.tables import Column
+    from penstock._connectors.postgres.values import Codec
 
 UPSERT, DELETE = "u", "d"
 _WAY_OUT: Final = "Map the records to the table's columns, or add a column"
+_FITTING: Final = "Map the value to one that fits, or give the column another type"
 _KINDS: Final = {
     RowKind.INSERT: UPSERT,
     RowKind.UPDATE_AFTER: UPSERT,
@@ -30,15 +31,15 @@ class RowMaker:
     """Makes rows of records: dicts, Rows, and tuples or lists in the order of the columns.
 
     Args:
-        columns: The columns.
+        names: The columns.
+        codecs: What writes their values.
         inserts_only: Whether there is no key by which a row could be changed or deleted.
     """
 
-    def __init__(self, columns: Sequence[Column], *, inserts_only: bool = False) -> None:
+    def __init__(self, names: Sequence[str], codecs: Sequence[Codec], *, inserts_only: bool = False) -> None:
         self._inserts_only = inserts_only
-        self._names = tuple(column.name for column in columns)
+        self._names, self._codecs = tuple(names), tuple(codecs)
         self._known = frozenset(self._names)
-        self._json = tuple(place for place, column in enumerate(columns) if column.is_json)
         get = cast("Callable[[Any], Any]", itemgetter(*self._names))
         self._get: Callable[[Any], tuple[Any, ...]] = get if len(self._names) > 1 else lambda record: (get(record),)
 
@@ -47,7 +48,8 @@ class RowMaker:
 
         Raises:
             RecordFieldError: A record has a field for which there is no column.
-            RecordValueError: A record is none of the known kinds, or no insert where only these are possible.
+            RecordValueError: A record is none of the known kinds, or no insert where only these are possible, or has a
+                value that its column cannot hold unchanged.
         """
         width, get = len(self._names), self._get
         try:
@@ -57,19 +59,23 @@ class RowMaker:
                 rows = [self._row(record) for record in records]
         except KeyError:
             rows = [self._row(record) for record in records]
-        return [self._with_json(row) for row in rows] if self._json else rows
+        return self._written(rows)
 
     def changes(self, records: Sequence[Any]) -> list[tuple[str, tuple[Any, ...]]]:
-        """Return for each record what is done with its key, and the row."""
-        found: list[tuple[str, tuple[Any, ...]]] = []
+        """Return for each record what is done with its key, and the row; raises as ``rows`` does."""
+        kinds: list[str] = []
+        rows: list[tuple[Any, ...]] = []
         for record in records:
             if isinstance(record, PostgresChange):
-                found += [(kind, self.rows([fields])[0]) for kind, fields in _parts(record)]
-            else:
-                kind = _KINDS[record.get_row_kind()] if isinstance(record, Row) else UPSERT
-                if kind is not None:
-                    found.append((kind, self.rows([record])[0]))
-        return found
+                for kind, fields in _parts(record):
+                    kinds.append(kind)
+                    rows.append(self._row(fields))
+                continue
+            kind = _KINDS[record.get_row_kind()] if isinstance(record, Row) else UPSERT
+            if kind is not None:
+                kinds.append(kind)
+                rows.append(self._row(record))
+        return list(zip(kinds, self._written(rows), strict=True))
 
     def _row(self, record: Any) -> tuple[Any, ...]:
         fields: Any = record
@@ -88,12 +94,39 @@ class RowMaker:
             raise RecordValueError("*", f"{record!r:.200}", ", ".join(self._names), reason, _WAY_OUT)
         return tuple(fields)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
 
-    def _with_json(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
-        values = list(row)
-        for place in self._json:
-            if values[place] is not None:
-                values[place] = json.dumps(values[place])
-        return tuple(values)
+    def _written(self, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        """Return rows with values as the client library writes them: column by column, most of which stay."""
+        columns = list(zip(*rows, strict=True))
+        try:
+            written = [codec.column(values) for codec, values in zip(self._codecs, columns, strict=bool(rows))]
+        except UnfitError:
+            raise self._misfit(rows) from None
+        same = all(one is other for one, other in zip(written, columns, strict=True))
+        return rows if same else list(zip(*written, strict=True))
+
+    def _misfit(self, rows: list[tuple[Any, ...]]) -> RecordValueError:
+        """Return the error for the first row with a value that does not fit."""
+        for row in rows:
+            for name, codec, value in zip(self._names, self._codecs, row, strict=True):
+                try:
+                    codec.column((value,))
+                except UnfitError as error:
+                    record = dict(zip(self._names, row, strict=True))
+                    return RecordValueError(name, f"{record!r:.200}", codec.name, f"{value!r:.100}: {error}", _FITTING)
+        raise AssertionError
+
+
+def unwritable(names: Sequence[str], row: Sequence[Any], table: str, error: Exception) -> RecordValueError:
+    """Return the error for a row that the client library does not write."""
+    record = f"{dict(zip(names, row, strict=False))!r:.200}"
+    for name, value in zip(names, row, strict=False):
+        if isinstance(value, str) and "\0" in value:
+            reason = "PostgreSQL has no character NUL in texts"
+            return RecordValueError(name, record, table, reason, "Remove or replace it in a map() before the sink")
+        if isinstance(value, str) and any("\ud800" <= sign <= "\udfff" for sign in value):
+            reason = "it has one half of a surrogate pair, which no encoding has"
+            return RecordValueError(name, record, table, reason, "Replace it in a map() before the sink")
+    return RecordValueError("*", record, table, str(error).removesuffix("."), "Map it to a value of another type")
 
 
 def _parts(change: PostgresChange) -> list[tuple[str, dict[str, Any]]]:

@@ -144,7 +144,9 @@ class PostgresSinkBuilder(PostgresBuilder):
             ConfigurationError: The table was not set.
         """
         table = self._needed(self._table, "set_table")
-        options = SinkOptions(self._built_address(), table, self._columns, self._key_columns, self._staging_schema)
+        options = SinkOptions(
+            *(self._built_address(), table, self._columns, self._key_columns, self._staging_schema, self._text_columns)
+        )
         once = self._guarantee is DeliveryGuarantee.EXACTLY_ONCE
         return PostgresSink(options) if once else DirectPostgresSink(options)
 

@@ -28,7 +28,7 @@ _PUBLISHED: Final = """
 SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate, pubviaroot
 FROM pg_publication WHERE pubname = %s"""
 _ENTRIES: Final = "SELECT to_jsonb(p) FROM pg_publication_tables p WHERE pubname = %s"
-_ANEW: Final = "Start the job without a checkpoint and with a new slot: it looks at the tables again"
+ANEW: Final = "Start the job without a checkpoint and with a new slot: it looks at the tables again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def end_of_log(connection: psycopg.Connection[tuple[Any, ...]], slot: str, lsn: 
             f"the server's log ends at {lsn_text(end)}, and was read up to {lsn_text(lsn)}: it is another server, or "
             "was restored from an older copy, or is a standby that was promoted without the end of the log"
         )
-        raise ReplicationSlotError(slot, reason, f"Drop the slot. {_ANEW}")
+        raise ReplicationSlotError(slot, reason, f"Drop the slot. {ANEW}")
     return end
 
 
@@ -100,7 +100,7 @@ def slot_status(connection: psycopg.Connection[tuple[Any, ...]], slot: str) -> S
         raise ReplicationSlotError(slot, reason, "Choose another name (set_slot_name)")
     if status == "lost" or confirmed is None:
         reason = "the server has removed log that it needs, by max_slot_wal_keep_size or after a standby's promotion"
-        raise ReplicationSlotError(slot, reason, f"Drop it. {_ANEW}")
+        raise ReplicationSlotError(slot, reason, f"Drop it. {ANEW}")
     return SlotStatus(confirmed, retained or 0)
 
 
@@ -112,13 +112,13 @@ def check_position(connection: psycopg.Connection[tuple[Any, ...]], slot: str, l
     """
     status = slot_status(connection, slot)
     if status is None:
-        raise ReplicationSlotError(slot, "it is gone: somebody dropped it, or the server is another one", _ANEW)
+        raise ReplicationSlotError(slot, "it is gone: somebody dropped it, or the server is another one", ANEW)
     if status.confirmed_lsn > lsn:
         reason = (
             f"it was advanced to {lsn_text(status.confirmed_lsn)}, and the checkpoint continues at {lsn_text(lsn)}: a "
             "later checkpoint was durable, another job has used the slot, or it was made anew"
         )
-        raise ReplicationSlotError(slot, reason, f"Start from the newest checkpoint or savepoint. Or: {_ANEW}")
+        raise ReplicationSlotError(slot, reason, f"Start from the newest checkpoint or savepoint. Or: {ANEW}")
     return status
 
 
@@ -159,7 +159,7 @@ def make_slot(
     is_there = slot_status(connection, slot) is not None
     if row is None and is_there:
         reason = f"it is older than the publication {publication}, which is gone"
-        raise ReplicationSlotError(slot, reason, f"Drop it. {_ANEW}")
+        raise ReplicationSlotError(slot, reason, f"Drop it. {ANEW}")
     if row is None:
         names = ", ".join(table.sql for table in tables)
         options = "WITH (publish = 'insert, update, delete, truncate', publish_via_partition_root = true)"
@@ -185,7 +185,7 @@ def check_publication(
     """
     row = run(connection, _PUBLISHED, (publication,)).fetchone()
     if row is None:
-        raise ReplicationSlotError(slot, f"its publication {publication} is gone", f"Drop the slot. {_ANEW}")
+        raise ReplicationSlotError(slot, f"its publication {publication} is gone", f"Drop the slot. {ANEW}")
     _check_published(connection, publication, tables, row)
 
 

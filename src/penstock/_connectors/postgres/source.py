@@ -15,8 +15,10 @@ from penstock._api.connectors.source import Boundedness, Source
 from penstock._api.connectors.split import SourceSplit
 from penstock._connectors.postgres.builders import RangesBuilder, at_least_one
 from penstock._connectors.postgres.client import Address, Session, SharedSession, one, run
+from penstock._connectors.postgres.marks import TableMark
 from penstock._connectors.postgres.ranges import KeyRange, KeyText, Page, TableReader, records_of
-from penstock._connectors.postgres.tables import find_table
+from penstock._connectors.postgres.tables import begin_reading, find_table
+from penstock._connectors.postgres.types import codecs_of
 from penstock._shelf import show
 from penstock.common.arguments import texts
 
@@ -43,15 +45,28 @@ class TableOptions:
     key_columns: tuple[str, ...] = ()
     split_rows: int = 50_000
     fetched_rows: int = _FETCHED_ROWS
+    text_columns: tuple[str, ...] = ()
 
-    def reader(self, connection: psycopg.Connection[tuple[Any, ...]]) -> TableReader:
-        """Return what reads the table."""
-        table = find_table(connection, self.table)
-        return TableReader(table, table.key(self.key_columns), self.chosen(table))
+    def reader(
+        self, connection: psycopg.Connection[tuple[Any, ...]], table: SourceTable, mark: TableMark | None = None
+    ) -> tuple[TableReader, TableMark]:
+        """Return what reads the table, and its mark.
 
-    def chosen(self, table: SourceTable) -> tuple[str, ...]:
-        """Return the columns to read; all of them unless some were named."""
-        return tuple(table.column(name).name for name in self.columns) or tuple(one.name for one in table.columns)
+        Args:
+            connection: A connection.
+            table: The table.
+            mark: Its mark when the source began to read it; its columns are read unless some were named.
+
+        Raises:
+            TableError: It has changed since.
+        """
+        key = table.key(self.key_columns)
+        mark = mark or TableMark.of(table, key)
+        names = self.columns or tuple(name for _, name, _ in mark.columns)
+        mark.check(table, key, names)
+        columns = [table.column(name) for name in names]
+        codecs = codecs_of(connection, str(table), columns, self.text_columns)
+        return TableReader(table, key, names, codecs), mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +77,8 @@ class TableSplit(SourceSplit):
     keys: KeyRange
     #: The exported snapshot in which it is read.
     snapshot: str
+    #: The table as it was when the source began.
+    mark: TableMark
 
     def split_id(self) -> str:
         """Return its number."""
@@ -76,6 +93,7 @@ class TableScan:
     found: int = 0
     end: KeyText | None = None
     complete: bool = False
+    mark: TableMark | None = None
 
 
 class _Cutter:
@@ -92,22 +110,22 @@ class _Cutter:
         with self._session.alone():
             if self._session.ended:
                 return scan
-            if not self._snapshot:
-                self._begin()
+            mark = scan.mark if self._snapshot and scan.mark else self._begin(scan.mark)
             found: list[TableSplit] = []
             end, complete = scan.end, False
             while not complete and len(found) < _RANGES_IN_A_STEP:
                 start = end
                 end = self._reader.find_bound(self._session.connection, start, self._options.split_rows)
                 complete = end is None
-                found.append(TableSplit(scan.found + len(found), KeyRange(start, end), self._snapshot))
-            return TableScan(tuple(found), scan.found + len(found), end, complete)
+                found.append(TableSplit(scan.found + len(found), KeyRange(start, end), self._snapshot, mark))
+            return TableScan(tuple(found), scan.found + len(found), end, complete, mark)
 
-    def _begin(self) -> None:
+    def _begin(self, mark: TableMark | None) -> TableMark:
         connection = self._session.connection
-        run(connection, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        self._reader = self._options.reader(connection)
+        table = begin_reading(connection, self._options.table)
+        self._reader, mark = self._options.reader(connection, table, mark)
         (self._snapshot,) = one(connection, "SELECT pg_export_snapshot()")
+        return mark
 
     def check(self) -> None:
         """Check that the snapshot is still held."""
@@ -187,7 +205,7 @@ class TableSourceReader(SequentialSourceReader[dict[str, Any], TableSplit]):
         """Return the next page of a range."""
         with self._session.naming():
             if self._snapshot != split.snapshot:
-                self._begin(split.snapshot)
+                self._begin(split.snapshot, split.mark)
             return self._reader.read(self._session.connection, split.keys, self._options.fetched_rows)
 
     @property
@@ -200,7 +218,7 @@ class TableSourceReader(SequentialSourceReader[dict[str, Any], TableSplit]):
         """The columns that are read."""
         return self._reader.columns
 
-    def _begin(self, snapshot: str) -> None:
+    def _begin(self, snapshot: str, mark: TableMark) -> None:
         if self._snapshot is not None:
             run(self._session.connection, "ROLLBACK")
         self._snapshot = None
@@ -208,17 +226,18 @@ class TableSourceReader(SequentialSourceReader[dict[str, Any], TableSplit]):
         run(connection, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         try:
             connection.execute(f"SET TRANSACTION SNAPSHOT '{snapshot}'".encode())
+            table = find_table(connection, self._options.table)
         except (psycopg.errors.InvalidParameterValue, psycopg.errors.UndefinedObject):
             # The driver that exported it has ended since: this job continues another run.
             run(connection, "ROLLBACK")
-            run(connection, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            table = begin_reading(connection, self._options.table)
             self._lost.inc()
             _LOG.warning(
                 "The snapshot in which %s was read ended with the run that this job continues; the rest of its ranges "
                 "are read as they are now.",
                 self._options.table,
             )
-        self._reader = self._options.reader(connection)
+        self._reader, _ = self._options.reader(connection, table, mark)
         self._snapshot = snapshot
 
     def close(self) -> None:
@@ -353,11 +372,8 @@ class PostgresSourceBuilder(RangesBuilder):
             ConfigurationError: The table was not set.
         """
         table = self._needed(self._table, "set_table")
-        return PostgresSource(
-            TableOptions(
-                self._built_address(), table, self._columns, self._key_columns, self._split_size, self._fetch_size
-            )
-        )
+        chosen = table, self._columns, self._key_columns, self._split_size, self._fetch_size, self._text_columns
+        return PostgresSource(TableOptions(self._built_address(), *chosen))
 
 
 show("penstock.datastream.connectors.postgres", PostgresSource, PostgresSourceBuilder)

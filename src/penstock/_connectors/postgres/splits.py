@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from penstock._connectors.postgres.client import Address
     from penstock._connectors.postgres.handover import ChangeSegment
+    from penstock._connectors.postgres.marks import TableMark
     from penstock._connectors.postgres.ranges import KeyRange, KeyText
 
 STREAM: Final = "changes"
@@ -30,6 +31,7 @@ class ChangeOptions:
     #: Whether the rows are read before the changes.
     reads_tables: bool = True
     bounded: bool = False
+    text_columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class RangeSplit(SourceSplit):
     Attributes:
         table: The table, ``schema.name``.
         keys: The keys that are not read yet.
+        mark: The table as it was at the beginning.
         segments: The parts that were read.
         done: Whether all was read; the enumerator may not know it yet.
     """
@@ -46,6 +49,7 @@ class RangeSplit(SourceSplit):
     number: int
     table: str
     keys: KeyRange
+    mark: TableMark
     started_ms: int
     segments: tuple[ChangeSegment, ...] = ()
     done: bool = False
@@ -64,6 +68,7 @@ class StreamSplit(SourceSplit):
         transaction_lsn: The commit of a transaction that was read in part; 0 without one.
         skip: The number of its changes that were read.
         segments: By table: what the first look has read, until the stream is past it.
+        marks: The tables as they were at the beginning, by number.
         until_lsn: The end of a bounded stream.
         checkpoint_id: The checkpoint of this position; 0 of the first.
     """
@@ -72,6 +77,7 @@ class StreamSplit(SourceSplit):
     transaction_lsn: int = 0
     skip: int = 0
     segments: dict[str, tuple[ChangeSegment, ...]] = field(default_factory=dict["str", "tuple[ChangeSegment, ...]"])
+    marks: dict[int, TableMark] = field(default_factory=dict["int", "TableMark"])
     until_lsn: int | None = None
     checkpoint_id: int = 0
 
@@ -111,6 +117,7 @@ class ChangesState:
         open: The ids of ranges that are not read.
         segments: By table: what was read.
         streaming: Whether the stream of changes has begun.
+        marks: The tables as they were when the slot was made, by number.
     """
 
     slot_lsn: int | None = None
@@ -122,3 +129,4 @@ class ChangesState:
     open: frozenset[str] = frozenset()
     segments: dict[str, tuple[ChangeSegment, ...]] = field(default_factory=dict["str", "tuple[ChangeSegment, ...]"])
     streaming: bool = False
+    marks: dict[int, TableMark] = field(default_factory=dict["int", "TableMark"])

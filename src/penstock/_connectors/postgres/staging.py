@@ -1,7 +1,8 @@
-"""Staged rows: a table for each attempt at an epoch, and the statements that publish it.
+"""Staged rows: a table for each attempt at an epoch.
 
-A staged table says in its comment which sink of which job made it, and for which checkpoint. Publishing it, dropping
-it, and noting in the table of commits that this was done are one transaction.
+A staged table says in its comment which sink of which job made it, for which checkpoint, and for which columns of which
+table. It has that table's types and its rules for single rows, so that what these refuse is refused before the
+checkpoint. Publishing it, dropping it, and noting in the table of commits that this was done are one transaction.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock._connectors.postgres.client import listed, quoted, run
-from penstock._connectors.postgres.rows import RowMaker
+from penstock._connectors.postgres.rows import DELETE, RowMaker
 from penstock._connectors.postgres.tables import find_table
+from penstock._connectors.postgres.types import codecs_of
 from penstock.errors import TableError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     import psycopg
 
     from penstock._api.connectors.sink import WriterInitContext
@@ -25,7 +29,13 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "penstock_staged_"
 COMMITS: Final = "penstock_commits"
+#: How the rules for single columns of rows with a key are named.
+NOT_NULL: Final = " is not null"
 SEQUENCE, KIND = "penstock_seq", "penstock_kind"
+#: The rules for single rows, but those that are not enforced, which servers before 18 do not have.
+_CHECKS: Final = """
+SELECT conname, pg_get_expr(conbin, conrelid), conkey::int[] FROM pg_constraint c
+WHERE conrelid = %s AND contype = 'c' AND coalesce((to_jsonb(c) ->> 'conenforced')::bool, true) ORDER BY conname"""
 _STAGED: Final = """
 SELECT c.relname, obj_description(c.oid, 'pg_class') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = %s AND starts_with(c.relname, %s) AND c.relkind = 'r'"""
@@ -41,6 +51,7 @@ class SinkOptions:
         columns: The columns that are written; empty for all that the server does not compute.
         key_columns: The columns of the key by which a row replaces another; empty for a sink that only inserts.
         staging_schema: Where staged tables and the table of commits are; empty for the table's own.
+        text_columns: The columns whose values are the texts that the server reads.
     """
 
     address: Address
@@ -48,6 +59,7 @@ class SinkOptions:
     columns: tuple[str, ...] = ()
     key_columns: tuple[str, ...] = ()
     staging_schema: str = ""
+    text_columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +77,9 @@ class StagedTable:
     rows: int
     staged_s: float
 
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.name}"
+
 
 @dataclass(frozen=True, slots=True)
 class Maker:
@@ -75,20 +90,38 @@ class Maker:
     operator_uid: str
     checkpoint_id: int
 
+    def note(self, key: Sequence[str], numbers: Mapping[str, int], table: int) -> str:
+        """Return the comment of a staged table, for a literal in SQL.
+
+        Args:
+            key: The columns of the key.
+            numbers: The numbers of the columns in the table for which the rows are.
+            table: The number of that table.
+        """
+        who = {"job": self.job_id, "run": self.run_id, "sink": self.operator_uid, "checkpoint": self.checkpoint_id}
+        note = json.dumps({**who, "table": table, "columns": numbers, "key": list(key)})
+        return note.replace("'", "''").replace("%", "%%")
+
 
 class Target:
-    """A table that is written, and the statements for it.
+    """A table as it is now, and how its rows are staged.
 
     Args:
         connection: A connection.
         options: What the sink writes.
+        table: The table, if the caller has looked already.
 
     Raises:
-        TableError: The table is not there, or lacks a column or the key.
+        TableError: The table is not there, lacks a column or the key, or needs a column that is not written.
     """
 
-    def __init__(self, connection: psycopg.Connection[tuple[Any, ...]], options: SinkOptions) -> None:
-        self.table: SourceTable = find_table(connection, options.table)
+    def __init__(
+        self,
+        connection: psycopg.Connection[tuple[Any, ...]],
+        options: SinkOptions,
+        table: SourceTable | None = None,
+    ) -> None:
+        self.table: SourceTable = table or find_table(connection, options.table)
         self.schema = options.staging_schema or self.table.schema
         self.key = options.key_columns
         names = options.columns or tuple(column.name for column in self.table.columns if not column.is_given)
@@ -99,11 +132,16 @@ class Target:
             missing = [name for name in self.key if name not in names]
             if missing:
                 raise TableError(str(self.table), f"the key column {missing[0]} is not written", "Write it as well")
+        lacking = [one.name for one in self.table.columns if one.is_needed and one.name not in names]
+        if lacking:
+            reason = f"its column {lacking[0]} must have a value, has no default, and is not written"
+            raise TableError(str(self.table), reason, "Write it as well (set_columns), or give it a default")
+        self._codecs = codecs_of(connection, str(self.table), self.columns, options.text_columns)
 
     @property
     def row_maker(self) -> RowMaker:
         """What makes rows of records."""
-        return RowMaker(self.columns, inserts_only=not self.key)
+        return RowMaker(self.names, self._codecs, inserts_only=not self.key)
 
     @property
     def staged_names(self) -> tuple[str, ...]:
@@ -111,11 +149,11 @@ class Target:
         return (*self.names, SEQUENCE, KIND) if self.key else self.names
 
     def stage(self, connection: psycopg.Connection[tuple[Any, ...]], name: str, maker: Maker) -> None:
-        """Make a staged table."""
+        """Make a staged table, which refuses what the table would refuse of a single row."""
         staged = quoted(self.schema, name)
         run(connection, f"CREATE TABLE {staged} WITH (autovacuum_enabled = off) AS {self._columns_sql} WITH NO DATA")
-        note = {"job": maker.job_id, "run": maker.run_id, "sink": maker.operator_uid, "checkpoint": maker.checkpoint_id}
-        literal = json.dumps(note).replace("'", "''").replace("%", "%%")
+        self._restrict(connection, staged)
+        literal = maker.note(self.key, {column.name: column.number for column in self.columns}, self.table.oid)
         run(connection, f"COMMENT ON TABLE {staged} IS '{literal}'")
 
     def copy_sql(self, name: str) -> str:
@@ -125,6 +163,7 @@ class Target:
     def stage_for_now(self, connection: psycopg.Connection[tuple[Any, ...]], name: str) -> None:
         """Make a staged table that ends with the transaction."""
         run(connection, f"CREATE TEMPORARY TABLE {quoted(name)} ON COMMIT DROP AS {self._columns_sql} WITH NO DATA")
+        self._restrict(connection, quoted(name))
 
     def copy_now_sql(self, name: str) -> str:
         """Return the statement that copies rows into such a table."""
@@ -133,30 +172,27 @@ class Target:
     @property
     def _columns_sql(self) -> str:
         more = f", 0::bigint AS {SEQUENCE}, ''::text AS {KIND}" if self.key else ""
-        # The server reads the zone of a text for a column with one alone; the session's zone is UTC, there and back.
-        names = (
-            f"{quoted(one.name)}::timestamptz AS {quoted(one.name)}" if one.is_without_zone else quoted(one.name)
-            for one in self.columns
-        )
-        return f"SELECT {', '.join(names)}{more} FROM {self.table.sql}"
+        return f"SELECT {listed(self.names)}{more} FROM {self.table.sql}"
 
-    def publish(self, connection: psycopg.Connection[tuple[Any, ...]], staged: str) -> None:
-        """Bring the rows of a staged table, by its name in SQL, into the table."""
-        names, into = listed(self.names), self.table.sql
-        given = "OVERRIDING SYSTEM VALUE " if any(column.always_identity for column in self.columns) else ""
-        if not self.key:
-            run(connection, f"INSERT INTO {into} ({names}) {given}SELECT {names} FROM {staged}")
-            return
-        key = listed(self.key)
-        last = f"SELECT DISTINCT ON ({key}) * FROM {staged} ORDER BY {key}, {SEQUENCE} DESC"
-        same = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in self.key)
-        run(connection, f"DELETE FROM {into} AS t USING ({last}) AS s WHERE s.{KIND} = 'd' AND {same}")
-        # The server does not let go of an identity that it has given.
-        rest = [one.name for one in self.columns if one.name not in self.key and not one.always_identity]
-        updates = ", ".join(f"{quoted(name)} = EXCLUDED.{quoted(name)}" for name in rest)
-        conflict = f"DO UPDATE SET {updates}" if rest else "DO NOTHING"
-        rows = f"SELECT {names} FROM ({last}) AS s WHERE {KIND} = 'u'"
-        run(connection, f"INSERT INTO {into} ({names}) {given}{rows} ON CONFLICT ({key}) {conflict}")
+    def _restrict(self, connection: psycopg.Connection[tuple[Any, ...]], staged: str) -> None:
+        """Give a staged table the rules for single rows; a row that says what to delete has the key alone."""
+        changes: list[str] = []
+        free = f"{KIND} = '{DELETE}' OR " if self.key else ""
+        for column in self.columns:
+            name = quoted(column.name)
+            if column.not_null and (not self.key or column.name in self.key):
+                changes.append(f"ALTER {name} SET NOT NULL")
+            elif column.not_null:
+                changes.append(
+                    f"ADD CONSTRAINT {quoted(f'{column.name:.40} is not null')} CHECK ({free}{name} IS NOT NULL)"
+                )
+        written = {column.number for column in self.columns}
+        for name, expression, numbers in run(connection, _CHECKS, (self.table.oid,)).fetchall():
+            if written.issuperset(numbers or ()):
+                rule = expression.replace("%", "%%")
+                changes.append(f"ADD CONSTRAINT {quoted(name)} CHECK ({free}({rule}))")
+        if changes:
+            run(connection, f"ALTER TABLE {staged} {', '.join(changes)}")
 
 
 def staged_name(context: WriterInitContext) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock._connectors.postgres.client import one, quoted, run
+from penstock._connectors.postgres.types import ColumnType
 from penstock.errors import TableError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
 
     import psycopg
 
@@ -17,8 +19,9 @@ _TABLE: Final = """
 SELECT c.oid, n.nspname, c.relname, c.relkind::text, c.relreplident::text
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass(%s)"""
 _COLUMNS: Final = """
-SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attgenerated <> '', a.attidentity = 'a',
-  format_type(CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END, NULL) IN ('json', 'jsonb'),
+SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.atttypid, a.atttypmod, a.attnum,
+  a.attnotnull OR (t.typtype = 'd' AND t.typnotnull), a.attgenerated <> '', a.attidentity = 'a',
+  a.atthasdef OR a.attidentity <> '' OR t.typdefault IS NOT NULL,
   CASE WHEN a.attcollation NOT IN (0, t.typcollation) THEN
     (SELECT quote_ident(n.nspname) || '.' || quote_ident(o.collname) FROM pg_collation o
      JOIN pg_namespace n ON n.oid = o.collnamespace WHERE o.oid = a.attcollation) END
@@ -34,23 +37,23 @@ FROM pg_index i WHERE i.indrelid = %s AND i.indisunique AND i.indisvalid AND i.i
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class Column(ColumnType):
     """A column: its name and its type as SQL has it."""
 
-    name: str
-    type: str
+    #: Its number in the table, which stays when it is renamed, and is never given again.
+    number: int = 0
     not_null: bool = False
     generated: bool = False
     #: Whether the server alone gives its values, unless a statement says that it overrides them.
     always_identity: bool = False
-    is_json: bool = False
+    has_default: bool = False
     #: Of text: the collation in SQL, where it is not that of the type.
     collation: str | None = None
 
     @property
-    def is_without_zone(self) -> bool:
-        """Whether it has moments without a time zone."""
-        return self.type.startswith("timestamp") and self.type.endswith(" without time zone")
+    def is_needed(self) -> bool:
+        """Whether a new row must give it a value."""
+        return self.not_null and not self.has_default
 
     @property
     def is_given(self) -> bool:
@@ -86,6 +89,11 @@ class SourceTable:
     def sql(self) -> str:
         """Its name in SQL."""
         return quoted(self.schema, self.name)
+
+    @property
+    def lock_sql(self) -> str:
+        """Its name for LOCK TABLE: with its partitions, and without tables that inherit from it."""
+        return f"ONLY {self.sql}" if self.kind == "r" else self.sql
 
     @property
     def rows_sql(self) -> str:
@@ -182,19 +190,6 @@ class Key:
         return f"SELECT bound, number FROM {rows} ORDER BY {order}, bound"
 
 
-def named_table(connection: psycopg.Connection[tuple[Any, ...]], names: Sequence[str], wanted: str) -> SourceTable:
-    """Return that of some tables whose full name is known.
-
-    Raises:
-        TableError: It is not among them, or one of them is not there.
-    """
-    found = next((table for table in (find_table(connection, name) for name in names) if str(table) == wanted), None)
-    if found is None:
-        way_out = "Name it in set_tables, or start the job without a checkpoint and with a new slot"
-        raise TableError(wanted, "the checkpoint has rows of it to read, and the source does not name it", way_out)
-    return found
-
-
 def _escaped(text: str) -> str:
     return text.replace("%", "%%")
 
@@ -223,3 +218,48 @@ def find_table(connection: psycopg.Connection[tuple[Any, ...]], name: str) -> So
         UniqueIndex(tuple(names), primary, identity) for primary, identity, names in run(connection, _INDEXES, (oid,))
     )
     return SourceTable(oid, schema, table, kind, replica_identity, columns, indexes)
+
+
+def locked_table(connection: psycopg.Connection[tuple[Any, ...]], name: str, mode: str) -> SourceTable:
+    """Return a table, whose columns stay as they are until the transaction of the caller ends.
+
+    Args:
+        connection: A connection with a transaction.
+        name: As of ``find_table``.
+        mode: The lock's mode, such as ``ACCESS SHARE``.
+
+    Raises:
+        TableError: As of ``find_table``.
+    """
+    while True:
+        table = find_table(connection, name)
+        run(connection, f"LOCK TABLE {table.lock_sql} IN {mode} MODE")
+        again = find_table(connection, name)
+        if again.oid == table.oid:
+            return again
+
+
+@contextlib.contextmanager
+def one_moment(connection: psycopg.Connection[tuple[Any, ...]], name: str) -> Generator[SourceTable]:
+    """Have a transaction that sees one moment of a table; raises as ``find_table`` does."""
+    table = begin_reading(connection, name)
+    try:
+        yield table
+    finally:
+        if not connection.closed:
+            run(connection, "ROLLBACK")
+
+
+def begin_reading(connection: psycopg.Connection[tuple[Any, ...]], name: str) -> SourceTable:
+    """Begin a transaction that sees one moment of a table, and return the table; raises as ``find_table`` does.
+
+    The lock comes before the moment: to a moment before a change that rewrites the table it looks empty.
+    """
+    while True:
+        table = find_table(connection, name)
+        run(connection, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        run(connection, f"LOCK TABLE {table.lock_sql} IN ACCESS SHARE MODE")
+        again = find_table(connection, name)
+        if again.oid == table.oid:
+            return again
+        run(connection, "ROLLBACK")

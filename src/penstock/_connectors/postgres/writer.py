@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Final
@@ -10,12 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 
 from penstock._api.connectors.sink import CommittingSinkWriter, SinkWriter
-from penstock._connectors.postgres.client import Session, one, run
-from penstock._connectors.postgres.staging import Maker, SinkOptions, StagedTable, Target, staged_name
+from penstock._connectors.postgres.client import Session, one, quoted, run
+from penstock._connectors.postgres.publishing import insert_rows, own_fields
+from penstock._connectors.postgres.rows import unwritable
+from penstock._connectors.postgres.staging import NOT_NULL, Maker, SinkOptions, StagedTable, Target, staged_name
+from penstock._connectors.postgres.tables import locked_table
 from penstock.errors import RecordValueError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
 
     from penstock._api.connectors.sink import SinkWriterContext, WriterInitContext
     from penstock._connectors.postgres.client import Address
@@ -23,6 +27,9 @@ if TYPE_CHECKING:
 
 _BUFFERED_ROWS: Final = 5_000
 _DIRECT: Final = "penstock_direct"
+#: Where the server says which value it refuses, and the tables that it names.
+_PLACE: Final = re.compile(r"COPY .*?, column (.+?)(?:: (.*))?$", re.MULTILINE)
+_STAGED_NAME: Final = re.compile(r'"?(?:penstock_staged_[0-9a-f]+|penstock_direct)"?')
 
 
 class StagedTableWriter(CommittingSinkWriter[Any, StagedTable]):
@@ -36,7 +43,7 @@ class StagedTableWriter(CommittingSinkWriter[Any, StagedTable]):
     def __init__(self, context: WriterInitContext, options: SinkOptions) -> None:
         self._context, self._options = context, options
         self._session = Session(options.address, f"Staging rows for {options.table}")
-        self._target: Target | None = None
+        self._target: Target
         self._maker: RowMaker
         self._copy: psycopg.Copy | None = None
         self._copying = contextlib.ExitStack()
@@ -54,24 +61,31 @@ class StagedTableWriter(CommittingSinkWriter[Any, StagedTable]):
         """Stage a block of records.
 
         Raises:
-            DatabaseError: The server refuses it, or the connection is lost; nothing of the epoch counts then.
+            RecordValueError: A value does not fit its column, or the table refuses it.
+            DatabaseError: The connection is lost; nothing of the epoch counts then.
         """
         del timestamps
-        with self._session.naming():
+        with self._refused():
             copy = self._copy or self._begin()
-            assert self._target is not None
             rows = staged_rows(self._maker, self._target, elements, self._rows)
-            copy_rows(copy, rows, self._options.table)
+            copy_rows(copy, rows, self._target)
         self._rows += len(rows)
 
+    @contextlib.contextmanager
+    def _refused(self) -> Generator[None]:
+        with self._session.naming():
+            try:
+                yield
+            except (psycopg.DataError, psycopg.IntegrityError) as error:
+                raise refused_row(error, self._target) from error
+
     def _begin(self) -> psycopg.Copy:
-        connection = self._session.connection
-        if self._target is None:
-            self._target = Target(connection, self._options)
-            self._maker = self._target.row_maker
-        context = self._context
+        """Begin the rows of an epoch: the table may have changed since the last one."""
+        connection, context = self._session.connection, self._context
         self._name, self._rows = staged_name(context), 0
         run(connection, "BEGIN")
+        self._target = Target(connection, self._options, locked_table(connection, self._options.table, "ACCESS SHARE"))
+        self._maker = self._target.row_maker
         (self._began_s,) = one(connection, "SELECT extract(epoch FROM now())::float8")
         maker = Maker(context.job_id, context.run_id, context.operator_uid, context.checkpoint_id)
         self._target.stage(connection, self._name, maker)
@@ -83,14 +97,14 @@ class StagedTableWriter(CommittingSinkWriter[Any, StagedTable]):
         """End the transaction: what is staged is durable then.
 
         Raises:
-            DatabaseError: The server refuses the rows, or the connection is lost.
+            RecordValueError: The table refuses a row.
+            DatabaseError: The connection is lost.
         """
         del end_of_input
         copy, self._copy = self._copy, None
         if copy is None:
             return
-        assert self._target is not None
-        with self._session.naming():
+        with self._refused():
             self._copying.close()
             run(self._session.connection, "COMMIT")
         self._staged = StagedTable(self._target.schema, self._name, self._rows, self._began_s)
@@ -174,18 +188,22 @@ class DirectWriter(BufferedWriter):
     def __init__(self, options: SinkOptions) -> None:
         super().__init__(options.address, f"Writing {options.table}")
         self._options = options
-        self._target: Target | None = None
 
     def send(self, connection: psycopg.Connection[tuple[Any, ...]], records: list[Any]) -> None:
         """Write records in one transaction."""
-        target = self._target or Target(connection, self._options)
-        self._target = target
-        rows = staged_rows(target.row_maker, target, records, 0)
         with connection.transaction():
+            table = locked_table(connection, self._options.table, "ROW EXCLUSIVE")
+            target = Target(connection, self._options, table)
+            rows = staged_rows(target.row_maker, target, records, 0)
             target.stage_for_now(connection, _DIRECT)
-            with connection.cursor().copy(target.copy_now_sql(_DIRECT).encode()) as copy:
-                copy_rows(copy, rows, self._options.table)
-            target.publish(connection, _DIRECT)
+            try:
+                with connection.cursor().copy(target.copy_now_sql(_DIRECT).encode()) as copy:
+                    copy_rows(copy, rows, target)
+            except (psycopg.DataError, psycopg.IntegrityError) as error:
+                raise refused_row(error, target) from error
+            fields = own_fields(target.columns)
+            key = [one for name in target.key for one in fields if one.staged == name]
+            insert_rows(connection, table, quoted(_DIRECT), fields, key)
 
 
 def staged_rows(maker: RowMaker, target: Target, records: Sequence[Any], first: int) -> Sequence[tuple[Any, ...]]:
@@ -195,7 +213,7 @@ def staged_rows(maker: RowMaker, target: Target, records: Sequence[Any], first: 
     return [(*row, number, kind) for number, (kind, row) in enumerate(maker.changes(records), first)]
 
 
-def copy_rows(copy: psycopg.Copy, rows: Sequence[tuple[Any, ...]], table: str) -> None:
+def copy_rows(copy: psycopg.Copy, rows: Sequence[tuple[Any, ...]], target: Target) -> None:
     """Copy rows.
 
     Raises:
@@ -206,8 +224,23 @@ def copy_rows(copy: psycopg.Copy, rows: Sequence[tuple[Any, ...]], table: str) -
     try:
         for row in rows:
             write_row(row)
-    except (psycopg.ProgrammingError, psycopg.DataError) as error:
-        if error.sqlstate is not None:  # the server's
+    except (psycopg.ProgrammingError, psycopg.DataError, UnicodeEncodeError) as error:
+        if isinstance(error, psycopg.Error) and error.sqlstate is not None:  # the server's
             raise
-        way_out = "Map it to a value of a type that psycopg writes"
-        raise RecordValueError("*", f"{row!r:.200}", table, str(error).removesuffix("."), way_out) from error
+        raise unwritable(target.names, row, str(target.table), error) from error
+
+
+def refused_row(error: psycopg.Error, target: Target) -> RecordValueError:
+    """Return the error for a row that a staged table refuses, as the table would."""
+    said, found = error.diag, _PLACE.search(error.diag.context or "")
+    needed = (said.constraint_name or "").partition(NOT_NULL)
+    name = said.column_name or (needed[0] if needed[1] else found[1] if found else "*")
+    column = next((one.type for one in target.columns if one.name == name), str(target.table))
+    record = (found[2] if found else None) or "with the values below"
+    told = (
+        "it must have a value"
+        if needed[1]
+        else "; ".join(text.removesuffix(".") for text in (said.message_primary, said.message_detail) if text)
+    )
+    reason = _STAGED_NAME.sub(str(target.table), told or str(error))
+    return RecordValueError(name, f"{record:.200}", column, reason, "Map such records to ones that the table takes")

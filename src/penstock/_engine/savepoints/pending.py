@@ -10,7 +10,7 @@ from penstock._engine.protocol.committables import committable_ids
 from penstock._engine.protocol.versioned import unpack
 from penstock._engine.state.trust import AllowedClasses
 from penstock.common.redaction import shown_text
-from penstock.common.short_repr import short_repr
+from penstock.common.user_values import short_repr
 from penstock.errors import UntrustedClassError
 
 if TYPE_CHECKING:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from penstock._shelf import show
+from penstock.common._codecs.codec import CodecDeserializationSchema, CodecSerializationSchema
+from penstock.common._codecs.json_codec import JsonCodec
 from penstock.common._codecs.json_types import type_of_json_schema
-from penstock.common._codecs.json_values import UNFIT, encoded, has_decimals, of_json, parsed, to_json
-from penstock.common.serialization import DeserializationSchema, SerializationSchema
 from penstock.common.typeinfo import RowTypeInfo
-from penstock.errors import MessageFormatError
 
 if TYPE_CHECKING:
     from penstock.common.typeinfo import TypeInformation
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["JsonRowDeserializationSchema", "JsonRowSerializationSchema"]
 
 
-class JsonRowDeserializationSchema(DeserializationSchema):
+class JsonRowDeserializationSchema(CodecDeserializationSchema):
     """Makes a Row of a JSON object; ``builder()`` begins one.
 
     Fields that the type does not have are left out. Times are as in RFC 3339, bytes in base64.
@@ -32,38 +31,18 @@ class JsonRowDeserializationSchema(DeserializationSchema):
         Row(id=7, tags=['a'])
     """
 
-    def __init__(self, row_type: RowTypeInfo, *, fail_on_missing_field: bool, ignore_parse_errors: bool) -> None:
-        self._row_type = row_type
-        self._strict, self._lenient = fail_on_missing_field, ignore_parse_errors
-        self._convert = of_json(row_type, strict=fail_on_missing_field, lenient=ignore_parse_errors)
-        self._exact = has_decimals(row_type)
+    def __init__(self, codec: JsonCodec) -> None:
+        super().__init__(codec)
+        self._row_type = codec.type_info
 
     @staticmethod
     def builder() -> JsonRowDeserializationSchema.Builder:
         """Begin a schema."""
         return JsonRowDeserializationSchema.Builder()
 
-    def deserialize(self, message: bytes) -> Any:
-        """Return the row; None for no message, and for one that is no JSON object if errors are to be ignored.
-
-        Raises:
-            MessageFormatError: It is no JSON object, or a field does not fit its type.
-        """
-        if message is None:  # pyright: ignore[reportUnnecessaryComparison] - a connector has none where a record has none
-            return None
-        try:
-            return self._convert(parsed(message, exact=self._exact))
-        except UNFIT as error:
-            if self._lenient:
-                return None
-            raise MessageFormatError("JSON", f"{message[:200]!r}", str(self._row_type), str(error)) from error
-
     def get_produced_type(self) -> TypeInformation:
         """Return the type of the rows."""
-        return self._row_type
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _deserialization, (self._row_type, self._strict, self._lenient)
+        return cast("RowTypeInfo", self._row_type)
 
     class Builder:
         """Builds a JsonRowDeserializationSchema."""
@@ -111,10 +90,11 @@ class JsonRowDeserializationSchema(DeserializationSchema):
             if self._strict and self._lenient:
                 msg = "JSON format doesn't support failOnMissingField and ignoreParseErrors are both enabled."
                 raise ValueError(msg)
-            return _deserialization(row_type, self._strict, self._lenient)
+            codec = JsonCodec(row_type, fail_on_missing_field=self._strict, ignore_parse_errors=self._lenient)
+            return JsonRowDeserializationSchema(codec)
 
 
-class JsonRowSerializationSchema(SerializationSchema):
+class JsonRowSerializationSchema(CodecSerializationSchema):
     r"""Makes a JSON object of a Row; ``builder()`` begins one.
 
     Dicts are read by names, and so are Rows with the names of the type in another order; all other Rows and tuples by
@@ -130,28 +110,10 @@ class JsonRowSerializationSchema(SerializationSchema):
         b'{"id":7,"name":"f\xc3\xbcr"}'
     """
 
-    def __init__(self, row_type: RowTypeInfo) -> None:
-        self._row_type = row_type
-        self._convert = to_json(row_type)
-
     @staticmethod
     def builder() -> JsonRowSerializationSchema.Builder:
         """Begin a schema."""
         return JsonRowSerializationSchema.Builder()
-
-    def serialize(self, element: Any) -> bytes:
-        """Return the JSON object in UTF-8.
-
-        Raises:
-            MessageFormatError: The row has another number of fields, or one does not fit its type.
-        """
-        try:
-            return encoded(self._convert(element))
-        except UNFIT as error:
-            raise MessageFormatError("JSON", f"{element!r:.200}", str(self._row_type), str(error)) from error
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return JsonRowSerializationSchema, (self._row_type,)
 
     class Builder:
         """Builds a JsonRowSerializationSchema."""
@@ -171,11 +133,7 @@ class JsonRowSerializationSchema(SerializationSchema):
                 TypeError: The type of the rows is not set, or is no row.
                 ValueError: A type has no JSON.
             """
-            return JsonRowSerializationSchema(_checked(self._type_info))
-
-
-def _deserialization(row_type: RowTypeInfo, strict: bool, lenient: bool) -> JsonRowDeserializationSchema:
-    return JsonRowDeserializationSchema(row_type, fail_on_missing_field=strict, ignore_parse_errors=lenient)
+            return JsonRowSerializationSchema(JsonCodec(_checked(self._type_info)))
 
 
 def _checked(type_info: TypeInformation | None) -> RowTypeInfo:

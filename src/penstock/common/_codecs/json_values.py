@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import base64
 import datetime
-import json
 import math
 from decimal import MAX_PREC, Context, Decimal
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from penstock.common._codecs.json_reading import truth
 from penstock.common._codecs.row_values import elements_of, octets_of, values_of
 from penstock.common._codecs.times import date_text, of_rfc_time, of_rfc_timestamp, to_rfc_time, to_rfc_timestamp
+from penstock.common._conversion.values import TypeMismatchError
 from penstock.common.typeinfo import (
     BasicArrayTypeInfo,
     BasicType,
@@ -34,12 +35,11 @@ if TYPE_CHECKING:
     Converter = Callable[[Any], Any]
 
 _BYTES: Final = Types.PRIMITIVE_ARRAY(Types.BYTE())
-_TRUTH: Final = {"true": True, "false": False}
 _EXACT: Final = Context(prec=MAX_PREC)
 #: Greater whole decimals are written with an exponent.
 _MOST_DIGITS: Final = 40
 #: What the converters raise for a value that does not fit.
-UNFIT: Final = (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError)
+UNFIT: Final = (TypeMismatchError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError)
 
 
 def _text(value: Any) -> str:
@@ -49,20 +49,6 @@ def _text(value: Any) -> str:
     if isinstance(value, (dict, list)):
         return encoded(_any(value)).decode()
     return str(value)
-
-
-def truth(value: Any) -> bool:
-    """Return a truth value, which may be a text.
-
-    Raises:
-        ValueError: It is none.
-    """
-    if isinstance(value, bool):
-        return value
-    found = _TRUTH.get(str(value).strip().lower())
-    if found is None:
-        raise ValueError(f"{value!r} is neither true nor false")
-    return found
 
 
 def _whole(low: int, high: int, value: Any) -> int:
@@ -278,29 +264,6 @@ def _encoder() -> Any:
     import msgspec
 
     return msgspec.json.Encoder(decimal_format="number")
-
-
-def parsed(message: bytes, *, exact: bool) -> Any:
-    """Return JSON as Python has it.
-
-    Args:
-        message: The JSON.
-        exact: Whether fractions are decimals, which have all their digits.
-
-    Raises:
-        ValueError: It is none.
-    """
-    return json.loads(message, parse_float=Decimal if exact else None)
-
-
-def has_decimals(type_info: TypeInformation) -> bool:
-    """Tell whether a type has decimals in it."""
-    if isinstance(type_info, RowTypeInfo):
-        return any(map(has_decimals, type_info.get_field_types()))
-    if isinstance(type_info, MapTypeInfo):
-        return has_decimals(type_info.value_type)
-    elements = _elements(type_info)
-    return has_decimals(elements) if elements is not None else type_info == Types.BIG_DEC()
 
 
 def _elements(type_info: TypeInformation) -> TypeInformation | None:

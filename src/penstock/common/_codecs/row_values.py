@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from penstock.common.types import Row, field_names
+from penstock.common.types import Row, RowKind, bare_row, field_names, make_row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable
+
+_NO_ARRAYS: Final = (str, bytes, bytearray, memoryview, dict, Row)
 
 
 def values_of(row: Any, names: Sequence[str]) -> list[Any]:
@@ -23,6 +26,8 @@ def values_of(row: Any, names: Sequence[str]) -> list[Any]:
         >>> values_of(Row(b=2, a=1), ["a", "b"]), values_of({"b": 2}, ["a", "b"]), values_of((1, 2), ["a", "b"])
         ([1, 2], [None, 2], [1, 2])
     """
+    if row.__class__ is Row and row._fields == names and len(row._values) == len(names):  # the most common case
+        return row._values
     if isinstance(row, dict):
         given = cast("dict[str, Any]", row)
         unknown = next((name for name in given if name not in names), None)
@@ -40,13 +45,37 @@ def values_of(row: Any, names: Sequence[str]) -> list[Any]:
     return values
 
 
+def row_maker(names: list[str]) -> Callable[[list[Any]], Row]:
+    """Return a function that makes rows with some names of their values; quicker than `make_row`.
+
+    Args:
+        names: The names of the fields, which the rows share.
+
+    Example:
+        >>> row_maker(["a", "b"])([1, 2])
+        Row(a=1, b=2)
+    """
+    insert = RowKind.INSERT
+    make_row(names, (), insert)  # so that rows have these names as attributes
+
+    def row_of(values: list[Any]) -> Row:
+        row = bare_row(Row)
+        row._fields, row._values, row._row_kind = names, values, insert  # pyright: ignore[reportPrivateUsage]
+        return row
+
+    return row_of
+
+
 def elements_of(array: Any) -> Iterable[Any]:
-    """Return the elements of an array.
+    """Return the elements of an array: a list, a tuple or an array of NumPy.
 
     Raises:
         ValueError: It is none.
     """
-    if isinstance(array, (str, bytes, dict)) or not hasattr(array, "__iter__"):
+    if array.__class__ is list:
+        return cast("list[Any]", array)
+    is_array = isinstance(array, Sequence) or hasattr(array, "__array__")  # the second: of NumPy, Arrow and pandas
+    if isinstance(array, _NO_ARRAYS) or not is_array:
         raise ValueError(f"{array!r:.80} is no array")
     return cast("Iterable[Any]", array)
 

@@ -304,15 +304,23 @@ def test_what_has_finished_behind_a_sink_is_refused_behind_a_new_one(tmp_path: P
 
 
 BATCH = {"execution.runtime-mode": "BATCH"}
+RECOVERS = {
+    **BATCH,
+    "execution.batch.job-recovery.enabled": "true",
+    "execution.batch.job-recovery.operator-coordinator-snapshot.min-pause": "0 ms",
+    "job-event.store.write-buffer.size": "1",
+}
+MODES = pytest.mark.parametrize("mode", [BATCH, RECOVERS], ids=["anew", "recovers"])
 
 
+@MODES
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize("answers", [Answers(), SLOWLY], ids=["at once", "slowly"])
 def test_a_batch_job_runs_what_is_behind_its_commit_in_stages_and_a_checkpoint_of_their_own(
-    told: Told, answers: Answers, nested: bool
+    told: Told, answers: Answers, nested: bool, mode: dict[str, str]
 ) -> None:
     told.answers, told.nested = answers, nested
-    chapter = finished(told.run(**BATCH))
+    chapter = finished(told.run(**mode))
     told.check()
     entries = [step.entry.kind for step in chapter.steps if isinstance(step, do.PutChainEntry)]
     assert entries.count(ChainEntryKind.CHECKPOINT) == 2 + nested
@@ -320,9 +328,10 @@ def test_a_batch_job_runs_what_is_behind_its_commit_in_stages_and_a_checkpoint_o
     assert levels[: levels.index(0, 1)].count(0) == 1
 
 
+@MODES
 @pytest.mark.parametrize("nested", [False, True])
 def test_a_batch_job_whose_driver_dies_at_any_step_passes_on_what_it_has_committed(
-    tmp_path: Path, nested: bool
+    tmp_path: Path, nested: bool, mode: dict[str, str]
 ) -> None:
     stride = 1 if os.environ.get("PENSTOCK_ALL_CELLS") else 11
     deaths = 0
@@ -330,35 +339,27 @@ def test_a_batch_job_whose_driver_dies_at_any_step_passes_on_what_it_has_committ
         told = Told(Story(tmp_path / str(position)), SLOWLY, nested=nested)
         crash = CrashAt(position, after=bool(position % 2))
         try:
-            told.run(step=crash, **BATCH)
+            told.run(step=crash, **mode)
         except CrashError:
             deaths += 1
         else:
             assert crash.count <= position
             break
-        finished(told.run(**BATCH))
+        finished(told.run(**mode))
         told.check()
     assert deaths > 30 / stride
 
 
+@MODES
 @ERRORS
 @pytest.mark.parametrize("at", [1, 3, 4])
 def test_a_stage_that_fails_or_is_lost_behind_a_commit_does_not_repeat_it(
-    told: Told, monkeypatch: pytest.MonkeyPatch, at: int, error: Exception
+    told: Told, monkeypatch: pytest.MonkeyPatch, at: int, error: Exception, mode: dict[str, str]
 ) -> None:
     told.answers = SLOWLY
     fail_epoch(monkeypatch, at, error)
-    finished(told.run(restart="fixed-delay", attempts="3", delay="1 ms", **BATCH))
+    finished(told.run(restart="fixed-delay", attempts="3", delay="1 ms", **mode))
     told.check()
-
-
-def test_a_batch_job_with_recovery_refuses_operators_behind_a_committer(told: Told) -> None:
-    sheet = Sheet(told.story.place, **BATCH, **{"execution.batch.job-recovery.enabled": "true"})
-    told.write(sheet)
-    with pytest.raises(
-        UnsupportedOperationError, match=r"behind the committer of .* with execution\.batch\.job-recovery"
-    ):
-        sheet.env.execute()
 
 
 def test_a_batch_job_refuses_another_input_of_operators_behind_a_committer(tmp_path: Path) -> None:

@@ -136,6 +136,14 @@ class CommittedCommittables:
         """What the running epoch passes on: by uid, how many checkpoints."""
         return {uid: feed.begun for uid, feed in self._feeds.items() if feed.begun}
 
+    def ended(self, snapshot: JobSnapshot) -> dict[str, int]:
+        """Return what is passed on of it, by uid, by vertices that have finished in a state."""
+        return {
+            uid: number
+            for uid, number in self.begun.items()
+            if all(subtask.finished for subtask in snapshot.vertices[self._feeds[uid].vertex].subtasks)
+        }
+
     def passed_on(self, begun: Mapping[str, int]) -> None:
         """Note that an epoch has passed it on, and counts."""
         for uid, number in begun.items():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.coordinator.checkpoints.snapshots import advance
+from penstock._engine.coordinator.checkpoints.snapshots import advance, unfinished
 from penstock._engine.coordinator.checkpoints.splits import on_the_way
 from penstock._engine.coordinator.stages.replay import RecoveredJob, replay
 from penstock._engine.coordinator.stages.results import idle_ack
@@ -186,27 +186,33 @@ class JobRecovery:
         self._stale = set(self._sources.values())
         self._snapshot_ms = None
 
-    @property
-    def idle(self) -> list[SubtaskAck]:
-        """The acks of subtasks that did not run, of vertices that have finished with fewer."""
-        graph, job = self._graph, self.job
+    def idle(self, checkpoint: JobSnapshot) -> list[SubtaskAck]:
+        """Return the acks of subtasks that did not run, of vertices that finished with fewer after a checkpoint."""
+        graph, job, left = self._graph, self.job, set(unfinished(checkpoint))
         return [
             idle_ack((vertex.id, subtask), 0)
             for vertex in graph.vertices
             if vertex.id in job.initialized and job.has_finished(vertex.id, graph)
             for subtask in range(job.parallelism(vertex.id, graph), vertex.parallelism)
+            if (vertex.id, subtask) in left
         ]
 
-    def state(self, fresh: JobSnapshot) -> JobSnapshot:
-        """Return the state of the job after what has been recovered."""
-        acks = [done.acks[-1] for _, done in sorted(self.job.finished.items())]
-        acks += self.idle
+    def finished_after(self, checkpoint: JobSnapshot) -> list[ExecutionVertexFinishedEvent]:
+        """Return the subtasks that have finished after a checkpoint; the checkpoint has the others."""
+        left = set(unfinished(checkpoint))
+        return [done for place, done in sorted(self.job.finished.items()) if place in left]
+
+    def state(self, checkpoint: JobSnapshot) -> JobSnapshot:
+        """Return the state of the job after what has been recovered after a checkpoint; that itself for nothing."""
+        acks = [done.acks[-1] for done in self.finished_after(checkpoint)]
+        acks += self.idle(checkpoint)
+        left = {vertex for vertex, _ in unfinished(checkpoint)}
         enumerators = {
             uid: self._enumerator(vertex, self._snapshots[vertex])
             for uid, vertex in self._sources.items()
-            if vertex in self._snapshots
+            if vertex in self._snapshots and vertex in left
         }
-        return advance(fresh, acks, enumerators, ())
+        return advance(checkpoint, acks, enumerators, ()) if acks or enumerators else checkpoint
 
     def _enumerator(self, vertex: int, snapshot: CoordinatorSnapshot) -> SourceCoordinatorState:
         """Return the state from which an enumerator continues: unfinished subtasks are reset, their splits return."""

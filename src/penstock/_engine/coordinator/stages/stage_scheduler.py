@@ -30,6 +30,7 @@ from penstock._engine.plan.epoch_plan import EpochOutcome
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.job_events import NO_CHECKPOINT
 from penstock._engine.protocol.metadata import ChainEntryKind
+from penstock.common.user_values import error_line
 from penstock.errors import InternalError, PenstockError, UnsupportedOperationError
 
 if TYPE_CHECKING:
@@ -167,7 +168,8 @@ class StageScheduler(SourceScheduler):
         """Replay the events, and continue from the state that they lead to."""
         try:
             recovery.replay()
-            self._state.snapshot = recovery.state(self._state.snapshot)
+            checkpoint = self._state.snapshot
+            self._state.snapshot = recovery.state(checkpoint)
             self._state.reset()
         except PenstockError:
             raise
@@ -175,15 +177,17 @@ class StageScheduler(SourceScheduler):
             self._begin_anew(recovery, error)
             return
         self._bounds.update({vertex: event.bounds for vertex, event in recovery.job.initialized.items()})
-        for _, done in sorted(recovery.job.finished.items()):
+        for done in recovery.finished_after(checkpoint):
             self._results.add(done.acks, done.run_id)
+        self._state.committed.begin(self._state.ledger.outstanding, checkpoint)
+        self._passed_on = self._state.committed.ended(self._state.snapshot)
         if added := self._state.contributions(tuple(self._results.acks)):
             self._context.call(do.MergeAccumulators({}, added))
         else:
             self._taken_up({})
 
     def _begin_anew(self, recovery: JobRecovery, error: Exception) -> None:
-        cause = InternalError(f"The recovery of the job failed, and it begins anew: {type(error).__name__}: {error}")
+        cause = InternalError(f"The recovery of the job failed, and it begins anew: {error_line(error)}")
         recovery.clear(str(cause))
         self._context.report_failure(cause, counted=False)
         self._context.emit(do.LogMessage("The job begins anew", cause))
@@ -201,7 +205,8 @@ class StageScheduler(SourceScheduler):
                 PendingCheckpoint(acks, 0), replace(snapshot, operators=operators), self._context.chain.next_id
             )
             assert self._recovery is not None
-            self._publish((*acks, *self._recovery.idle), begins=True)
+            assert self._checkpoint is not None
+            self._publish((*acks, *self._recovery.idle(self._checkpoint)), begins=True)
         super()._open()
 
     # --------------------------------------------------------------------------------------------------- between stages

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from penstock._engine.protocol.cloudpickled import dumps
 from penstock._engine.protocol.committables import committable_ids
 from penstock._engine.protocol.versioned import unpack
+from penstock.common.interrupts import is_interrupt
 from penstock.common.redaction import shown_text
-from penstock.common.short_repr import short_repr
+from penstock.common.user_values import error_line, short_repr
 from penstock.errors import CommitFailedError, CommitOutcomeUnknownError
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def commit_failed(
     if len(places) > _NAMED:
         names.append(f"{len(places) - _NAMED} more")
     way_out = _UNKNOWN if isinstance(error, CommitOutcomeUnknownError) else _FAILED
-    failed = CommitFailedError(where, f"{type(error).__name__}: {error}", tuple(names), contents, way_out)
+    failed = CommitFailedError(where, error_line(error), tuple(names), contents, way_out)
     failed.__cause__ = error
     return failed
 
@@ -62,7 +63,9 @@ def contents_of(readers: Iterable[ReadsCommittables[Any]], committable: Any) -> 
             text = reader.describe(committable)
             records = reader.read_records(committable)
             first = [] if records is None else list(islice(records, 1))
-        except Exception as error:  # noqa: BLE001 - the error of the commit is told in any case
+        except BaseException as error:  # the error of the commit is told in any case
+            if is_interrupt(error):
+                raise
             return shown_text(f"{short_repr(committable)}, of which its committer tells nothing ({short_repr(error)})")
         return shown_text(f"{text}, first of all {short_repr(first[0])}" if first else text)
     return shown_text(short_repr(committable))

@@ -20,8 +20,9 @@ from penstock._engine.runtime.epoch_context import figures
 from penstock._engine.savepoints.located import absolute
 from penstock._engine.storage.opening import open_storage
 from penstock.common import option_table
+from penstock.common.interrupts import is_interrupt
 from penstock.common.redaction import hiding, shown_text
-from penstock.common.short_repr import short_repr
+from penstock.common.user_values import short_repr
 from penstock.errors import CommitFailedError, ConfigurationError
 from penstock.metrics.in_memory import InMemoryMetricGroup
 
@@ -213,12 +214,13 @@ class Committers:
             try:
                 answer = self._commit(instruction, context)
                 self._tidy(commit, is_done=not answer.retry)
-            except CommitFailedError as error:
+            except BaseException as error:  # whatever user code raises fails the job
+                if is_interrupt(error):
+                    raise
                 staged.forget_read()
+                if not isinstance(error, CommitFailedError):
+                    error = driver_code_error(self._where(commit), error)
                 self._mailbox.post(ev.CommitFailed(commit.uid, error))
-            except Exception as error:  # noqa: BLE001 - whatever user code raises fails the job
-                staged.forget_read()
-                self._mailbox.post(ev.CommitFailed(commit.uid, driver_code_error(self._where(commit), error)))
             else:
                 self._mailbox.post(answer)
 
@@ -286,7 +288,9 @@ class Committers:
         ]
         try:
             publishers.commit(requests)
-        except Exception as error:
+        except BaseException as error:
+            if is_interrupt(error):
+                raise
             raise self._failed(commit, requests, error) from error
         counted = publishers.count(requests)
         failure = next(filter(None, (request.unknown_failure for request in requests)), None)

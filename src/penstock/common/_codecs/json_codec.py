@@ -1,0 +1,122 @@
+"""JSON as values and values as JSON, for files, messages and connectors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from penstock.common._codecs.checked import reason_of
+from penstock.common._codecs.json_reading import UNREADABLE, converter, parsed, plain, quick_reader
+from penstock.common._codecs.json_writing import UNWRITABLE, anything, encoded, writer
+from penstock.errors import MessageFormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock.common.typeinfo import TypeInformation
+
+
+class JsonCodec:
+    r"""Reads and writes JSON values of one type, one by one and in blocks.
+
+    Args:
+        type_info: The type; None for whatever is there: dicts, lists, texts, numbers, truth values and None.
+        fail_on_missing_field: Whether a field that is not there is an error; else it is None.
+        ignore_parse_errors: Whether fields that do not fit are None, and what is no JSON as well; else it is an error.
+
+    Raises:
+        ValueError: The type has no JSON.
+
+    Example:
+        >>> JsonCodec().decode_block([b'{"a": [1, null]}', b"2.5"])
+        [{'a': [1, None]}, 2.5]
+        >>> from penstock.common.typeinfo import Types
+        >>> codec = JsonCodec(Types.ROW_NAMED(["id", "name"], [Types.LONG(), Types.STRING()]))
+        >>> codec.decode(codec.encode((7, "für")))
+        Row(id=7, name='für')
+    """
+
+    def __init__(
+        self,
+        type_info: TypeInformation | None = None,
+        *,
+        fail_on_missing_field: bool = False,
+        ignore_parse_errors: bool = False,
+    ) -> None:
+        self.type_info = type_info
+        self.fail_on_missing_field, self.ignore_parse_errors = fail_on_missing_field, ignore_parse_errors
+        if type_info is None:
+            self._parse, self._make, self._convert, self._write = _ANY.decode, None, plain, anything
+        else:
+            strict = fail_on_missing_field
+            self._parse, self._make = quick_reader(type_info, strict=strict)
+            self._convert = converter(type_info, strict=strict, lenient=ignore_parse_errors)
+            self._write = writer(type_info)
+
+    def decode(self, message: bytes) -> Any:
+        """Return the value of a text in UTF-8.
+
+        Raises:
+            MessageFormatError: It is no JSON, or does not fit the type.
+        """
+        try:
+            found = self._parse(message)
+            return found if self._make is None else self._make(found)
+        except UNREADABLE:
+            pass
+        try:
+            return self._convert(parsed(message))
+        except UNREADABLE as error:
+            if self.ignore_parse_errors:
+                return None
+            raise MessageFormatError("JSON", f"{message[:200]!r}", self._shown(), reason_of(error)) from error
+
+    def decode_block(self, messages: Iterable[bytes]) -> list[Any]:
+        """Return the values of some texts.
+
+        Raises:
+            MessageFormatError: One of them is no JSON, or does not fit the type.
+        """
+        messages = list(messages)
+        try:
+            found = map(self._parse, messages)
+            return list(found if self._make is None else map(self._make, found))
+        except UNREADABLE:
+            return list(map(self.decode, messages))
+
+    def encode(self, value: Any) -> bytes:
+        """Return a value as JSON in UTF-8, in one line.
+
+        Raises:
+            MessageFormatError: It does not fit the type.
+        """
+        try:
+            return encoded(self._write(value))
+        except UNWRITABLE as error:
+            raise MessageFormatError("JSON", f"{value!r:.200}", self._shown(), reason_of(error)) from error
+
+    def encode_block(self, values: Iterable[Any]) -> list[bytes]:
+        """Return values as JSON.
+
+        Raises:
+            MessageFormatError: One of them does not fit the type.
+        """
+        values = list(values)
+        try:
+            return list(map(encoded, map(self._write, values)))
+        except UNWRITABLE:
+            return list(map(self.encode, values))
+
+    def _shown(self) -> str:
+        return "any value" if self.type_info is None else str(self.type_info)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _codec, (self.type_info, self.fail_on_missing_field, self.ignore_parse_errors)
+
+
+def _codec(type_info: TypeInformation | None, strict: bool, lenient: bool) -> JsonCodec:
+    return JsonCodec(type_info, fail_on_missing_field=strict, ignore_parse_errors=lenient)
+
+
+_ANY = msgspec.json.Decoder[Any]()
