@@ -1,8 +1,8 @@
 """Decodes the canonical encoding of a key to a value that is equal to the key.
 
 A tuple of texts, or a date, is stored as its encoding alone. The decoded value is equal to the key and has the same
-encoding, but may have another type: a named tuple becomes a tuple, a Decimal a Fraction. State that functions and savepoints
-show keeps such keys beside the values, see `gives_back`. Classes of enums and dataclasses are imported.
+encoding, but may have another type: a named tuple becomes a tuple, a Decimal a Fraction. State that functions and
+savepoints show keeps such keys beside the values, see `gives_back`. Classes of enums and dataclasses are imported.
 """
 
 from __future__ import annotations
