@@ -16,6 +16,7 @@
     │   ├── PathError                       a path or URL is invalid, or probably a mistake
     │   ├── StateDescriptorError            a state declared as another kind than it was written as
     │   ├── UncopyableRecordError           a record that can neither be pickled nor copied
+    │   ├── UndigestibleFunctionError       a function of which no later run could tell that it is the same
     │   ├── UnpicklableFunctionError        a function that cannot travel to the tasks
     │   └── UnsupportedOperationError       a PyFlink call that has no meaning here
     │       ├── AbsentAttributeError            an attribute of PyFlink that Penstock lacks; also an AttributeError
@@ -194,6 +195,7 @@ from penstock._errors.program import (
     PathError,
     StateDescriptorError,
     UncopyableRecordError,
+    UndigestibleFunctionError,
     UnknownKeyError,
     UnpicklableFunctionError,
     UnsupportedOperationError,
@@ -375,6 +377,7 @@ __all__ = [
     "UnclaimedStateError",
     "UncopyableRecordError",
     "UndeliveredResultsError",
+    "UndigestibleFunctionError",
     "UnknownKeyError",
     "UnknownStateError",
     "UnpicklableAccumulatorError",

@@ -38,6 +38,13 @@ WITHOUT_EFFECT = {
         "Spark's tasks are the slots, and every level of a job uses all of them in turn"
     ),
 }
+#: Accepted, with another effect than in Flink.
+OTHERWISE = {
+    "The timestamp of a record that a `KafkaSink` writes": (
+        "one too far ahead of the clock for the topic (`message.timestamp.after.max.ms`, one hour in Kafka 4), such "
+        "as that of a count window's result, is left out: the producer's clock counts. Flink sends it, and is refused"
+    ),
+}
 HEADER = """\
 # What of PyFlink is here
 
@@ -56,7 +63,7 @@ def document() -> str:
     items = surface.items(RECORDED)
     present = [path for path, item in items.items() if surface.problem_with("penstock", path, item) is None]
     numbers = {"total": len(items), "present": len(present), "absent": len(items) - len(present)}
-    sections = (_by_module(items, set(present)), _absent_names(), _refused(), _without_effect())
+    sections = (_by_module(items, set(present)), _absent_names(), _refused(), _otherwise(), _without_effect())
     return "\n".join(
         [HEADER.format(version=RECORDED["version"], **numbers), *(line for one in sections for line in one)]
     )
@@ -90,6 +97,12 @@ def _refused() -> Iterator[str]:
     )
     yield from ("", "| What | In its place |", "| --- | --- |")
     yield from (f"| {what} | {instead} |" for what, instead in REFUSED.items())
+    yield ""
+
+
+def _otherwise() -> Iterator[str]:
+    yield from ("## Otherwise than in Flink", "", "| What | How |", "| --- | --- |")
+    yield from (f"| {what} | {how} |" for what, how in OTHERWISE.items())
     yield ""
 
 

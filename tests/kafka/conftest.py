@@ -9,8 +9,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic
 from tests.services import kafka as service
 
 if TYPE_CHECKING:
@@ -68,6 +68,26 @@ class Topics:
     def delete(self, topic: str) -> None:
         """Delete a topic."""
         self.admin.delete_topics([topic])[topic].result()
+
+    def configure(self, topic: str, **config: str) -> None:
+        """Change the configuration of a topic."""
+        entries = [
+            ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in config.items()
+        ]
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
+        self.admin.incremental_alter_configs([resource])[resource].result()
+
+    def make_anew(self, topic: str, partitions: int = 1) -> None:
+        """Delete a topic, and make another one of its name."""
+        self.delete(topic)
+        while True:
+            try:
+                self.new(partitions, topic)
+            except KafkaException as error:
+                if error.args[0].name() != "TOPIC_ALREADY_EXISTS":  # its deletion is not over yet
+                    raise
+            else:
+                return
 
     def extend(self, topic: str, partitions: int) -> None:
         """Let a topic have so many partitions."""

@@ -13,6 +13,7 @@ from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.mailbox import SystemClock
 from penstock._engine.protocol.control import StopMode
 from penstock.common import SimpleStringSchema, Types, WatermarkStrategy
+from penstock.common.serialization import SerializationSchema
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.kafka import (
     DeliveryGuarantee,
@@ -75,6 +76,26 @@ def sink_into(
     for key, value in (properties or {}).items():
         made = made.set_property(key, value)
     return made.set_record_serializer(schema.set_value_serialization_schema(SimpleStringSchema()).build()).build()
+
+
+@dataclass(frozen=True)
+class Part(SerializationSchema):
+    """Returns one part of a record, a dict."""
+
+    name: str
+
+    def serialize(self, element: Any) -> Any:
+        return element.get(self.name)
+
+
+def bytes_into(bootstrap: str, topic: str, guarantee: DeliveryGuarantee = DeliveryGuarantee.EXACTLY_ONCE) -> KafkaSink:
+    """Return a sink of dicts with ``key``, ``value`` and ``headers``."""
+    schema = (
+        KafkaRecordSerializationSchema.builder().set_topic(topic).set_header_provider(lambda one: one.get("headers"))
+    )
+    schema = schema.set_key_serialization_schema(Part("key")).set_value_serialization_schema(Part("value"))
+    made = KafkaSink.builder().set_bootstrap_servers(bootstrap).set_delivery_guarantee(guarantee)
+    return made.set_record_serializer(schema.build()).build()
 
 
 def environment(directory: Path, parallelism: int = 2, **others: str) -> StreamExecutionEnvironment:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import time as clock
+import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Producer
-from tests.kafka.job import sink_into
+from tests.kafka.job import bytes_into, sink_into
+from tests.kit.cells import cells
 
 from penstock._connectors.kafka import committer as committing
-from penstock._connectors.kafka import producing
+from penstock._connectors.kafka import topics as looking
 from penstock._connectors.kafka import writer as writing
-from penstock._connectors.kafka.committer import committer_name
+from penstock._connectors.kafka.marks import committer_name
 from penstock.common import SimpleStringSchema
 from penstock.datastream.connectors.kafka import DeliveryGuarantee, KafkaRecordSerializationSchema, KafkaSink
 from penstock.errors import (
@@ -21,7 +24,7 @@ from penstock.errors import (
     KafkaTransactionError,
     LostCommittableError,
 )
-from penstock.testing.connector_contexts import TestWriterContext
+from penstock.testing.connector_contexts import TestCommitterContext, TestWriterContext, requests_for
 from penstock.testing.sink_contract import SinkRun
 
 if TYPE_CHECKING:
@@ -203,7 +206,7 @@ def test_what_could_never_be_committed_fails_in_the_writer(topics: Topics) -> No
 def test_a_topic_that_does_not_exist_is_named(topics: Topics) -> None:
     soon = {"topic.metadata.propagation.max.ms": "500"}
     run = SinkRun(sink_into(topics.bootstrap, "nowhere", soon, DeliveryGuarantee.AT_LEAST_ONCE))
-    with pytest.raises(KafkaTopicError, match="topic nowhere"):
+    with pytest.raises(KafkaTopicError, match="Writing into nowhere"):
         run.epoch(["a"])
     run.close()
 
@@ -211,7 +214,7 @@ def test_a_topic_that_does_not_exist_is_named(topics: Topics) -> None:
 def test_a_sink_that_no_broker_has_ever_answered_does_not_wait_as_for_one_that_is_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(producing, "REQUEST_S", 0.0)
+    monkeypatch.setattr(looking, "_FIRST_S", 0.0)
     schema = KafkaRecordSerializationSchema.builder().set_topic("words")
     sink = (
         KafkaSink.builder()
@@ -221,9 +224,106 @@ def test_a_sink_that_no_broker_has_ever_answered_does_not_wait_as_for_one_that_i
         .build()
     )
     writer = sink.create_writer(TestWriterContext())
-    writer.write_all(["a"], None)
-    with pytest.raises(
-        KafkaConnectorError, match=r"no broker has answered \(.*\); check bootstrap.servers, 127.0.0.1:1, and sec"
-    ):
-        writer.flush(end_of_input=False)
+    with pytest.raises(KafkaConnectorError, match=r"refused.*; check bootstrap.servers, 127.0.0.1:1, and sec"):
+        writer.write_all(["a"], None)
     writer.close()
+
+
+def test_batches_are_no_larger_than_their_topic_takes(topics: Topics) -> None:
+    topic = topics.new(**{"max.message.bytes": "1000"})
+    values = [f"{number:090}" for number in range(300)]
+    for guarantee in (DeliveryGuarantee.EXACTLY_ONCE, DeliveryGuarantee.AT_LEAST_ONCE):
+        run = SinkRun(sink_into(topics.bootstrap, topic, None, guarantee))
+        run.commit(run.epoch(values, end_of_input=True))
+    topics.same(topic, values * 2)
+
+
+@cells(
+    "config, record, text",
+    {
+        "no key for a compacted topic": ({"cleanup.policy": "compact"}, {}, "has no key"),
+        "no key for one that is also deleted from": ({"cleanup.policy": "compact,delete"}, {}, "has no key"),
+        "too large by one byte": ({"max.message.bytes": "1000"}, {"value": b"v" * 931}, "max.message.bytes is 1000"),
+        "too old": ({"message.timestamp.before.max.ms": "1000"}, {"time": 5}, "message.timestamp.before.max.ms"),
+    },
+)
+def test_what_a_topic_would_refuse_is_refused_by_the_writer(
+    topics: Topics, config: dict[str, str], record: dict[str, Any], text: str
+) -> None:
+    topic = topics.new(**config)
+    time = record.pop("time", None)
+    sink = bytes_into(topics.bootstrap, topic)
+    writer = sink.create_writer(TestWriterContext())
+    with pytest.raises(KafkaRecordError, match=text):
+        writer.write_all([record], [time])
+    writer.close()
+    sent: list[Any] = []
+    producer = Producer({"bootstrap.servers": topics.bootstrap})
+    value = record.get("value", b"v")
+    producer.produce(topic, value, on_delivery=lambda error, _: sent.append(error), timestamp=time or 0)
+    producer.flush()
+    producer.close()
+    assert sent[0] is not None, "the broker takes it"
+    good = SinkRun(sink)
+    now_ms = int(clock.time() * 1000)
+    good.commit(good.epoch([{"key": b"k", "value": value[:-2], "time": now_ms}]))
+    assert len(topics.messages(topic)) == 1
+
+
+def test_a_timestamp_that_the_broker_would_refuse_is_left_out(topics: Topics) -> None:
+    now_ms = int(clock.time() * 1000)
+    hour_ms = 3_600_000
+    for guarantee in (DeliveryGuarantee.EXACTLY_ONCE, DeliveryGuarantee.AT_LEAST_ONCE):
+        topic = topics.new()
+        sink: Any = bytes_into(topics.bootstrap, topic, guarantee)
+        writer = sink.create_writer(TestWriterContext())
+        stamps = [2**63 - 1, now_ms + 2 * hour_ms, now_ms + hour_ms // 2, -5, 1]
+        writer.write_all([{"value": str(stamp).encode()} for stamp in stamps], stamps)
+        writer.flush(False)
+        if guarantee is DeliveryGuarantee.EXACTLY_ONCE:
+            committer = sink.create_committer(TestCommitterContext())
+            committer.commit(requests_for(writer.prepare_commit()))
+            committer.close()
+        writer.close()
+        found = {int(message.value()): message.timestamp()[1] for message in topics.messages(topic)}
+        kept = {now_ms + hour_ms // 2, 1}
+        assert {stamp for stamp, time in found.items() if stamp == time} == kept
+        assert all(abs(found[stamp] - now_ms) < 60_000 for stamp in stamps if stamp not in kept)
+
+
+def test_a_topics_configuration_is_looked_at_again(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looking, "_KNOWN_S", -1.0)
+    topic = topics.new()
+    writer = sink_into(topics.bootstrap, topic).create_writer(TestWriterContext())
+    writer.write_all(["a"])
+    topics.configure(topic, **{"cleanup.policy": "compact"})
+    with pytest.raises(KafkaRecordError, match="has no key"):
+        writer.write_all(["b"])
+    topics.delete(topic)
+    with pytest.raises(KafkaTopicError, match=topic):
+        writer.write_all(["c"])
+    writer.close()
+
+
+@cells("which", ["note", "both"])
+def test_what_was_committed_is_not_published_again_when_the_broker_has_dropped_the_marker(
+    topics: Topics, which: str
+) -> None:
+    topic = topics.new()
+    sink = sink_into(topics.bootstrap, topic)
+    run_id = uuid.uuid4().hex
+    run = SinkRun(sink, run_id=run_id)
+    checkpoint = run.epoch(["a", "b"])
+    run.commit(checkpoint)
+    run.close()
+    name = committer_name("penstock", "f" * 32, "sink", run_id)
+    groups = {"note": [f"{name}-begun"], "both": [name, f"{name}-begun"]}[which]
+    for deleted in topics.admin.delete_consumer_groups(groups).values():
+        deleted.result()
+    again = SinkRun(sink, checkpoint=checkpoint, run_id=run_id)
+    if which == "both":
+        with pytest.raises(KafkaTransactionError, match="nobody knows whether it was published"):
+            again.commit(checkpoint, may_be_committed=True)
+    if which == "note":
+        again.commit(checkpoint, may_be_committed=True)
+        topics.same(topic, "ab")

@@ -54,6 +54,9 @@ class ScriptedCluster:
         self.most_bytes = most_bytes
         self.indices: dict[str, dict[str, dict[str, Any]]] = {}
         self.versions: dict[tuple[str, str], int] = {}
+        #: The indices of each alias; the last one is written into.
+        self.aliases: dict[str, list[str]] = {}
+        self.may_search = True
         self.script: list[Fault | None] = []
         #: The paths and headers of requests, and their actions.
         self.paths: list[str] = []
@@ -84,6 +87,17 @@ class ScriptedCluster:
         """Return the documents of an index."""
         return self.indices.get(index, {})
 
+    @property
+    def targets(self) -> set[str]:
+        """The names of indices and aliases."""
+        return {*self.indices, *self.aliases}
+
+    def all_documents(self, target: str) -> set[str] | None:
+        """Return the ids of the documents in all indices of an index or alias; None if there is none."""
+        if target not in self.targets:
+            return None
+        return {name for index in self.aliases.get(target, [target]) for name in self.documents(index)}
+
     def next_fault(self) -> Fault:
         """Return what is to happen with the next request."""
         with self._lock:
@@ -109,7 +123,8 @@ class ScriptedCluster:
         return {"errors": any("error" in item for one in items for item in one.values()), "items": items}
 
     def _done(self, kind: str, meta: dict[str, Any], source: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        documents = self.indices.setdefault(meta["_index"], {})
+        index = self.aliases.get(meta["_index"], [meta["_index"]])[-1]
+        documents = self.indices.setdefault(index, {})
         name = meta["_id"]
         fields = source["doc"] if kind == "update" else source
         if meta["_index"].startswith("strict") and any(type(value) is not int for value in fields.values()):
@@ -150,8 +165,14 @@ class _Handler(BaseHTTPRequestHandler):
     wbufsize = 1 << 20  # head and body in one packet
     server: _Server
 
+    def do_HEAD(self) -> None:
+        self._answer(200 if self.path[1:] in self.server.cluster.targets else 404, b"")
+
     def do_POST(self) -> None:
         cluster = self.server.cluster
+        if "/_bulk" not in self.path:
+            self._look()
+            return
         fault = cluster.next_fault()
         length = int(self.headers["Content-Length"])
         cluster.paths.append(self.path)
@@ -168,6 +189,19 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(fault.status, json.dumps(error).encode(), fault.pause)
         else:
             self._done(body, fault)
+
+    def _look(self) -> None:
+        """Refresh or search, whatever the script says."""
+        question = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or "{}")
+        target = self.path.split("/")[1]
+        found = self.server.cluster.all_documents(target)
+        if not self.server.cluster.may_search:
+            self._answer(403, b"{}")
+        elif not question:
+            self._answer(200 if found is not None else 404, b"{}")
+        else:
+            hits = [{"_id": name} for name in question["query"]["ids"]["values"] if name in (found or ())]
+            self._answer(200, json.dumps({"hits": {"hits": hits}} if hits else {}).encode())
 
     def _done(self, body: bytes, fault: Fault) -> None:
         answer = self.server.cluster.bulk(body, fault)

@@ -8,6 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.kit.cells import cells
 from tests.kit.driving import Driven, Epochs
 from tests.kit.program import Program
 from tests.search.scripted import Fault, ScriptedCluster, numbered, values
@@ -65,20 +66,54 @@ def test_documents_without_ids_pass_the_contract_of_exactly_once_sinks(scripted:
     SinkContract(make, RECORDS).check_all()
 
 
+@cells("killed_at", [0, 1, 2, 3])
+def test_a_commit_that_is_repeated_behind_a_rollover_has_no_document_twice(killed_at: int) -> None:
+    with ScriptedCluster() as scripted:
+        scripted.aliases["log"] = ["log-1"]
+        run = SinkRun(sink_into(scripted.url, "log"))
+        checkpoint = run.epoch(RECORDS[:21])
+        scripted.script = [*[None] * killed_at, Fault(status=400)]
+        if killed_at < 3:
+            with pytest.raises(ElasticsearchConnectorError, match="status 400"):
+                run.commit(checkpoint)
+        else:
+            run.commit(checkpoint)
+        scripted.script.clear()
+        scripted.aliases["log"].append("log-2")
+        run.commit(checkpoint, may_be_committed=True)
+        found = [scripted.documents(name) for name in ("log-1", "log-2")]
+        assert len(found[0]) == 7 * killed_at
+        assert values({**found[0], **found[1]}) == sorted(RECORDS[:21], key=repr)
+        assert len(found[0]) + len(found[1]) == 21
+
+
+def test_a_user_who_may_not_look_is_told_that_documents_may_be_there_twice(
+    scripted: ScriptedCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    scripted.may_search = False
+    run = SinkRun(sink_into(scripted.url, "i"))
+    checkpoint = run.epoch(RECORDS[:5])
+    run.commit(checkpoint)
+    run.commit(checkpoint, may_be_committed=True)
+    assert "does not let this user look" in caplog.text
+    assert len(scripted.documents("i")) == 5
+
+
 @pytest.mark.behaviour(115)
 def test_a_commit_that_ends_anywhere_is_repeated_without_a_second_document(scripted: ScriptedCluster) -> None:
     """Requests of seven documents each: those that were done are done again, and change nothing."""
-    sink = sink_into(scripted.url, "i")
-    run = SinkRun(sink, 2)
-    checkpoint = run.epoch(RECORDS[:30], RECORDS[30:])
     for killed_at in range(9):
+        index = f"i{killed_at}"
+        scripted.may_search = killed_at % 2 == 0
+        run = SinkRun(sink_into(scripted.url, index), 2)
+        checkpoint = run.epoch(RECORDS[:30], RECORDS[30:])
         scripted.script = [*[None] * killed_at, Fault(status=400)]
         with pytest.raises(ElasticsearchConnectorError, match="status 400"):
-            run.commit(checkpoint, may_be_committed=killed_at > 0)
-    scripted.script.clear()
-    run.commit(checkpoint, may_be_committed=True)
-    assert values(scripted.documents("i")) == sorted(RECORDS, key=repr)
-    assert {kind for request in scripted.requests for kind, _ in request} == {"create"}
+            run.commit(checkpoint)
+        scripted.script.clear()
+        for _ in range(2):
+            run.commit(checkpoint, may_be_committed=True)
+            assert values(scripted.documents(index)) == sorted(RECORDS, key=repr)
 
 
 def test_what_the_engine_has_deleted_after_a_commit_is_not_missed_and_what_is_lost_before_is(
@@ -276,3 +311,37 @@ def test_secrets_are_in_no_plan_and_in_no_file_of_a_job(tmp_path: Path, scripted
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert [path for path in files if path.name == "_metadata"]
     assert [path for path in files if secret.encode() in path.read_bytes()] == []
+
+
+# ------------------------------------------------------------------------------- what no document, id or index can have
+
+NAN = float("nan")
+
+
+@cells("name", ["", b"a", None, True, NAN, 1.5, ["a"], "\ud800", "x" * 513, "\u00fc" * 257, Row(1)])
+def test_what_is_no_id_is_refused_by_its_field(name: Any) -> None:
+    with pytest.raises(ElasticsearchDocumentError, match="id"):
+        ElasticsearchEmitter.static_index("i", "id").items([{"id": name}])
+    if name is not None:
+        with pytest.raises(ElasticsearchDocumentError, match="id"):
+            ElasticsearchEmitter.from_function(lambda _: ElasticsearchAction("i", {}, id=name)).items([1])
+
+
+@cells("name", ["", "a b", "a/b", "a*", "-a", "_a", "+a", ".", "..", "a\0", "x" * 256, "a,b", "a#b", "\ud800", 7, b"a"])
+def test_what_no_index_can_be_named_is_refused_before_it_is_staged(name: Any) -> None:
+    with pytest.raises(ElasticsearchDocumentError, match="no name of an index"):
+        ElasticsearchEmitter.dynamic_index("index").items([{"index": name}])
+    with pytest.raises(ElasticsearchDocumentError, match="no name of an index"):
+        ElasticsearchEmitter.from_function(lambda _: ElasticsearchAction(name, {})).items([1])
+
+
+def test_upper_case_is_for_aliases_that_exist(scripted: ScriptedCluster) -> None:
+    scripted.aliases["Orders"] = ["orders-1"]
+    run = SinkRun(sink_into(scripted.url, "Orders"))
+    run.commit(run.epoch(RECORDS[:2]))
+    run.close()
+    assert len(scripted.documents("orders-1")) == 2
+    run = SinkRun(sink_into(scripted.url, "Returns"))
+    with pytest.raises(ElasticsearchDocumentError, match="there is no index or alias 'Returns'"):
+        run.epoch(RECORDS[:2])
+    run.close()

@@ -190,6 +190,22 @@ class AccumulatorTypeError(JobGraphError):
 
 
 @declared
+class UndigestibleFunctionError(JobGraphError):
+    """A batch job with recovery has a function of which a later run could not tell whether it is the same."""
+
+    operator: str  #: the operator's name
+    uid: str  #: its uid
+    reason: str  #: the error of taking the function apart, as pickling does
+
+    def __str__(self) -> str:
+        return (
+            f"The functions of operator {self.operator!r} (uid {self.uid!r}) have no digest, so a run after a crash "
+            f"could not tell whether they are the same: {self.reason.rstrip('.')}. Make that object in open(), or run "
+            "the job without execution.batch.job-recovery.enabled."
+        )
+
+
+@declared
 class UnpicklableFunctionError(JobGraphError):
     """A function given to an operator cannot be pickled, so it cannot travel to the tasks."""
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock._connectors.kafka.blocks import KafkaBlock, decoded
+from penstock._connectors.kafka.topics import TopicRules, Topics
 from penstock._connectors.kafka.writer import StagingKafkaWriter
 from penstock.common.serialization import SerializationSchema
 from penstock.datastream.connectors.kafka import KafkaRecordSerializationSchema
@@ -17,9 +18,26 @@ from penstock.errors import KafkaRecordError
 from penstock.testing.connector_contexts import TestWriterContext
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from penstock._connectors.kafka.serializing import OutRecord
 
 PROPERTIES = {"bootstrap.servers": "localhost:9"}
+
+
+class AnyTopic(Topics):
+    """Topics that all exist, of these rules."""
+
+    def __init__(self, rules: TopicRules | None = None, **properties: str) -> None:
+        super().__init__({**PROPERTIES, **properties})
+        self.one = rules or TopicRules()
+        self.begun: list[tuple[str, str]] = []
+
+    def _looked_at(self, topics: Collection[str]) -> dict[str, TopicRules]:
+        return dict.fromkeys(topics, self.one)
+
+    def note_begun(self, name: str, topics: Collection[str]) -> None:
+        self.begun += [(name, topic) for topic in topics]
 
 
 @dataclass
@@ -40,7 +58,7 @@ def schema() -> KafkaRecordSerializationSchema:
 
 def staged(records: list[dict[str, Any]]) -> list[OutRecord]:
     context = TestWriterContext()
-    writer = StagingKafkaWriter(context, PROPERTIES, schema())
+    writer = StagingKafkaWriter(context, schema(), AnyTopic(), "p")
     writer.write_all(records, [record["time"] for record in records])
     writer.flush(False)
     blocks: list[KafkaBlock] = writer.prepare_commit()
@@ -55,7 +73,7 @@ def sent(value: Any) -> bytes | None:
 
 GOOD = st.one_of(st.none(), st.binary(max_size=20), st.text(max_size=20), st.binary(max_size=9).map(bytearray))
 BAD = st.one_of(st.integers(), st.floats(), st.just([b"a"]), st.just({}))
-NAMES = st.text(max_size=5)
+NAMES = st.text(max_size=5).filter(lambda name: "\0" not in name)
 
 
 def records_of(values: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:

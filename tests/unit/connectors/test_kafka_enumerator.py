@@ -16,6 +16,7 @@ from penstock._connectors.kafka.positions import (
     KafkaOffsetsInitializer,
     KafkaTopicPartition,
     Subscription,
+    Topic,
 )
 from penstock.errors import KafkaConnectorError, KafkaOffsetError, KafkaTopicError
 from penstock.testing import TestEnumeratorContext
@@ -33,6 +34,8 @@ class FakeCluster:
     counts: dict[str, int] = field(default_factory=dict[str, int])
     commits: dict[KafkaTopicPartition, int] = field(default_factory=dict[KafkaTopicPartition, int])
     is_down: bool = False
+    #: How often each topic was made.
+    made: dict[str, int] = field(default_factory=dict[str, int])
 
     def _answer(self) -> None:
         if self.is_down:
@@ -42,9 +45,16 @@ class FakeCluster:
         self._answer()
         return list(self.counts)
 
-    def partitions(self, topic: str) -> int | None:
+    def describe(self, topics: Collection[str], patience_s: float = 0.0) -> Mapping[str, Topic]:
         self._answer()
-        return self.counts.get(topic)
+        found = {name: self.counts[name] for name in topics if name in self.counts}
+        return {
+            name: Topic(count, f"{name}-{self.made.get(name, 0)}", name.startswith("__"))
+            for name, count in found.items()
+        }
+
+    def make_anew(self, topic: str) -> None:
+        self.made[topic] = self.made.get(topic, 0) + 1
 
     def earliest(self, partitions: Collection[KafkaTopicPartition]) -> Mapping[KafkaTopicPartition, int]:
         return dict.fromkeys(partitions, 10)

@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from penstock._connectors.kafka.blocks import decoded, encoded
-from penstock._connectors.kafka.committer import _is_done, committer_name
+from penstock._connectors.kafka.committer import _is_done
+from penstock._connectors.kafka.marks import committer_name
 from penstock._connectors.kafka.properties import for_consumer, for_producer, translated
 from penstock._connectors.kafka.serializing import OutRecord
 from penstock.common import SimpleStringSchema

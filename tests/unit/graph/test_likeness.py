@@ -7,12 +7,13 @@ import importlib
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from penstock._engine.graph.likeness import likeness, program_digest
+from penstock._engine.graph.likeness import likeness
 
 ROOT = Path(__file__).parents[3]
 
@@ -124,7 +125,7 @@ def digest_with(folder: Path, monkeypatch: pytest.MonkeyPatch, old: str = "", ne
         monkeypatch.delitem(sys.modules, name, raising=False)
     importlib.invalidate_caches()
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    return program_digest({"function": importlib.import_module("program").function})
+    return likeness({"function": importlib.import_module("program").function})
 
 
 def test_the_digest_of_a_program_has_what_its_functions_find_in_the_users_modules(
@@ -138,8 +139,76 @@ def test_the_digest_of_a_program_has_what_its_functions_find_in_the_users_module
         ("OWN = 4", "OWN = 40"),
         ("FLOOR = 0", "FLOOR = 1"),
         ("max(n, self", "min(n, self"),
+        ("BEGUN = [", "BEGUN = [1, "),
     ]
     alike = [change for change in changes if digest_with(tmp_path, monkeypatch, *change) == before]
     assert alike == []
-    for change in (("OTHER = 1", "OTHER = 2"), ("BEGUN = [", "BEGUN = [1, "), ("def function", "\n\ndef function")):
-        assert digest_with(tmp_path, monkeypatch, *change) == before  # it is not used, no constant, or only moved
+    for change in (("OTHER = 1", "OTHER = 2"), ("def function", "\n\ndef function")):
+        assert digest_with(tmp_path, monkeypatch, *change) == before  # it is not used, or only moved
+
+
+MODULES = {
+    "prices": "import sys\nfrom rates import *\nLOADED = sys.modules\ndef price(n):\n    return n * RATE\n",
+    "rates": "import threading\nRATE = 2\nLOCK = threading.Lock()\ndef held(n):\n    with LOCK:\n        return n\n",
+    "unused": "RATE = 5\n",
+    "begun": """
+import json, random, rates
+def captured():
+    import prices as p, re
+    return lambda n: p.price(n) if re.match("a", n) else json.dumps(random.random())
+def imports(n):
+    from prices import price
+    return price(n)
+def held(n):
+    return rates.held(n)
+from rates import held
+""",
+}
+
+
+def digests_with(folder: Path, monkeypatch: pytest.MonkeyPatch, changed: str = "", old: str = "", new: str = "") -> Any:
+    """Return digests of functions of a program in which one of its modules was changed."""
+    monkeypatch.syspath_prepend(str(folder))
+    for name, text in MODULES.items():
+        (folder / f"{name}.py").write_text(text.replace(old, new) if name == changed else text)
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    importlib.invalidate_caches()
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    begun = importlib.import_module("begun")
+    return [likeness({"function": function}) for function in (begun.captured(), begun.imports, begun.held)]
+
+
+def test_a_module_counts_by_its_name_and_the_users_own_by_their_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = digests_with(tmp_path, monkeypatch)
+    assert digests_with(tmp_path, monkeypatch) == before  # sys.modules and others are new objects, and have grown
+    assert digests_with(tmp_path, monkeypatch, "unused", "5", "6") == before
+    for changed in ("prices", "rates"):  # the second is imported by the first
+        after = digests_with(tmp_path, monkeypatch, changed, "return n", "return 2 * n")
+        assert [one != other for one, other in zip(before, after, strict=True)] == [True, True, changed == "rates"]
+
+
+def test_a_variable_that_does_not_pickle_counts_by_the_file_that_makes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = digests_with(tmp_path, monkeypatch)
+    assert digests_with(tmp_path, monkeypatch, "rates", "Lock()", "RLock()")[2] != before[2]
+
+
+def test_what_does_not_pickle_has_no_digest() -> None:
+    with pytest.raises(TypeError, match="pickle"):
+        likeness({"function": Limit(threading.Lock())})
+
+
+def test_parts_that_hold_each_other_have_the_digest_of_all_of_them() -> None:
+    def ring(*limits: int) -> list[Limit]:
+        parts = [Limit([each, None]) for each in limits]
+        for one, other in zip(parts, parts[1:] + parts[:1], strict=True):
+            one.limit[1] = other
+        return parts
+
+    assert alike(ring(1, 2, 3)[0], ring(1, 2, 3)[0])
+    assert not alike(ring(1, 2, 3)[0], ring(1, 2, 4)[0])
+    assert not alike(ring(1, 2, 3)[0], ring(2, 3, 1)[0])
+    assert alike(set(ring(1, 2, 3)), set(ring(3, 1, 2)))

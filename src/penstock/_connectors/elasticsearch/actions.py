@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any, Final, Literal, NamedTuple
+from uuid import UUID
 
 from penstock._shelf import show
 from penstock.common._codecs.json_codec import JsonCodec
+from penstock.common.short_repr import short_repr
 from penstock.errors import ElasticsearchDocumentError, MessageFormatError
 
 Operation = Literal["index", "create", "update", "delete"]
@@ -92,14 +97,15 @@ def item_of(action: ElasticsearchAction) -> BulkItem:
         ElasticsearchDocumentError: Its document cannot become JSON.
     """
     given = (("routing", action.routing), ("pipeline", action.pipeline))
-    more: dict[str, Any] = {name: value for name, value in given if value}
+    more: dict[str, Any] = {name: id_of(value, f"the {name}") for name, value in given if value}
     if action.version is not None:
         more |= {"version": action.version, "version_type": "external_gte"}
     operation: Operation = "create" if action.id is None else action.operation
     if operation == "update":
         more["retry_on_conflict"] = 3
     source = b"" if operation == "delete" else encoded(action.source, action.index)
-    return BulkItem(operation, action.index, action.id, more or NO_SETTINGS, source)
+    name = None if action.id is None else id_of(action.id, "the id")
+    return BulkItem(operation, target_of(action.index), name, more or NO_SETTINGS, source)
 
 
 def encoded(source: Any, index: str) -> bytes:
@@ -124,6 +130,62 @@ def encoded(source: Any, index: str) -> bytes:
     return data
 
 
+def target_of(name: Any) -> str:
+    """Return the name of an index, alias or data stream, as a request has it.
+
+    Raises:
+        ElasticsearchDocumentError: No index can have it; a commit would be refused for ever.
+
+    Example:
+        >>> target_of("<logs-{now/d}>"), target_of("orders")
+        ('<logs-{now/d}>', 'orders')
+    """
+    if type(name) is str and name in _known_targets:
+        return name
+    is_math = isinstance(name, str) and name.startswith("<") and name.endswith(">")
+    fits = isinstance(name, str) and (is_math or (_TARGET.fullmatch(name) and name not in {".", ".."}))
+    if not fits or len(name.encode(errors="surrogatepass")) > _LONGEST or not _is_utf_8(name):
+        reason = (
+            f"{short_repr(name)} is no name of an index: up to 255 bytes without spaces and without any of "
+            r'\ / * ? " < > | , # :, and not beginning with -, _ or +'
+        )
+        raise ElasticsearchDocumentError("Making a document", reason)
+    if len(_known_targets) < _MOST_TARGETS:
+        _known_targets.add(name)
+    return name
+
+
+def id_of(value: Any, what: str) -> str:
+    """Return a document's id.
+
+    Raises:
+        ElasticsearchDocumentError: It is no text, number, date or UUID, or is longer than an id may be.
+    """
+    text = value if isinstance(value, str) else str(value) if type(value) in _ID_KINDS else None
+    if text is None:
+        reason = f"{what} is {short_repr(value)}, and an id is a text, a whole number, a date or a UUID"
+        raise ElasticsearchDocumentError("Making a document", reason)
+    if not text or not _is_utf_8(text) or len(text.encode()) > _LONGEST_ID:
+        reason = f"{what} is {short_repr(value)}, and an id has 1 to 512 bytes of UTF-8"
+        raise ElasticsearchDocumentError("Making a document", reason)
+    return text
+
+
+def _is_utf_8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+#: Upper case is for aliases alone.
+_TARGET: Final = re.compile(r'(?![-_+])[^\\/*?"<>| ,#:\s\0]+')
+_LONGEST: Final = 255
+_LONGEST_ID: Final = 512
+_MOST_TARGETS: Final = 10_000
+_known_targets: Final[set[str]] = set()
+_ID_KINDS: Final = frozenset({int, Decimal, date, datetime, UUID})
 _JSON: Final = JsonCodec()
 
 show("penstock.datastream.connectors.elasticsearch", ElasticsearchAction)

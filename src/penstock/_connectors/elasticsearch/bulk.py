@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from penstock._connectors.elasticsearch.actions import item_of
 from penstock._connectors.elasticsearch.client import (
@@ -27,10 +27,13 @@ if TYPE_CHECKING:
     from penstock._connectors.elasticsearch.failures import FailureHandler
     from penstock.metrics.metricbase import MetricGroup
 
+T = TypeVar("T")
 _log = hiding(logging.getLogger("penstock.elasticsearch"))
 
 _CONFLICT: Final = 409
 _NOT_FOUND: Final = 404
+#: How many documents one search looks for.
+_LOOKED_FOR: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,51 @@ class BulkSender:
         except BaseException:
             self.close()  # what comes next begins with a new connection, if anything comes
             raise
+
+    def exists(self, target: str) -> bool:
+        """Tell whether there is an index, alias or data stream, for names that no new index can have.
+
+        Raises:
+            ElasticsearchConnectorError: The cluster does not answer, after all retries.
+        """
+        return self._answered(lambda: self._client.exists(target))
+
+    def without_present(self, items: Sequence[BulkItem]) -> list[BulkItem]:
+        """Return the items whose documents are in no index of their targets.
+
+        An alias or a data stream may have another index by now than at an earlier try, and ids are unique in an index.
+
+        Raises:
+            ElasticsearchConnectorError: The cluster does not answer, after all retries.
+        """
+        left: list[BulkItem] = []
+        for target in dict.fromkeys(item.target for item in items):
+            part = [item for item in items if item.target == target]
+            for at in range(0, len(part), _LOOKED_FOR):
+                some = part[at : at + _LOOKED_FOR]
+                ids = [item.id for item in some if item.id is not None]
+                present = self._answered(lambda target=target, ids=ids: self._client.present(target, ids))
+                if present is None:
+                    _log.warning(
+                        "%s does not let this user look for documents (the rights read and maintenance). They are sent "
+                        "again: if an alias or data stream has another index since the last try, it has them twice",
+                        target,
+                    )
+                left += [item for item in some if item.id not in (present or ())]
+        return left
+
+    def _answered(self, ask: Callable[[], T]) -> T:
+        delays = self._options.backoff.delays_s()
+        while True:
+            try:
+                return ask()
+            except UnsureError as error:
+                delay_s = next(delays, None)
+                if delay_s is None:
+                    text = f"{error.reason}, and it could not be asked in all retries of the back-off"
+                    raise ElasticsearchConnectorError(f"Asking {self._client.address}", text) from None
+                self._retries.inc()
+                self._sleep(max(delay_s, error.pause_s))
 
     def _batches(self, items: Iterable[BulkItem]) -> Iterator[list[tuple[BulkItem, bytes]]]:
         options = self._options

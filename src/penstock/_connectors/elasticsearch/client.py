@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import ssl
 from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import quote
 
 import msgspec
 
@@ -12,12 +13,16 @@ from penstock.common.redaction import shown_text
 from penstock.errors import ElasticsearchConnectorError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import httpx
 
     from penstock._connectors.elasticsearch.options import ConnectionOptions
 
 #: What a cluster, or a proxy before it, says when another try may succeed.
 TRY_AGAIN: Final = frozenset({408, 425, 429, 502, 503, 504})
+_DONE: Final = 200
+_NOT_FOUND: Final = 404
 _TOO_LARGE: Final = 413
 #: Longest pause that a cluster may ask for, and what is shown of an answer that is no answer.
 _LONGEST_PAUSE_S: Final = 60.0
@@ -72,11 +77,46 @@ class ElasticsearchClient:
             TooLargeError: It has to be sent in parts.
             ElasticsearchConnectorError: It is refused.
         """
+        return self._items(self._asked("POST", _PATH, body), ids)
+
+    def exists(self, target: str) -> bool:
+        """Tell whether there is an index, alias or data stream; true where the cluster does not say it.
+
+        Raises:
+            UnsureError: It has to be asked again.
+        """
+        return self._asked("HEAD", f"/{quote(target, safe='')}").status_code != _NOT_FOUND
+
+    def present(self, target: str, ids: Sequence[str]) -> set[str] | None:
+        """Return which documents there are in all indices of a target; None where the cluster does not say it.
+
+        Args:
+            target: An index, alias or data stream.
+            ids: Of the documents, at most 10,000.
+
+        Raises:
+            UnsureError: It has to be asked again.
+        """
+        place = f"/{quote(target, safe='')}"
+        refreshed = self._asked("POST", f"{place}/_refresh")
+        if refreshed.status_code == _NOT_FOUND:
+            return set()
+        question = {"query": {"ids": {"values": list(ids)}}, "size": len(ids), "_source": False}
+        found = self._asked("POST", f"{place}/_search?filter_path=hits.hits._id", msgspec.json.encode(question))
+        if refreshed.status_code != _DONE or found.status_code != _DONE:
+            return None
+        try:
+            return {hit["_id"] for hit in msgspec.json.decode(found.content).get("hits", {}).get("hits", ())}
+        except (msgspec.DecodeError, ValueError, TypeError, KeyError, AttributeError):
+            raise UnsureError(f"{self.address} answers with what is no answer to a search ({_said(found)})") from None
+
+    def _asked(self, method: str, path: str, body: bytes | None = None) -> httpx.Response:
         import httpx
 
         self._client = client = self._client or self._connected()
+        kind = {} if path is _PATH else {"Content-Type": "application/json"}
         try:
-            answer = client.post(f"{self.address}{self._options.prefix}{_PATH}", content=body)
+            answer = client.request(method, f"{self.address}{self._options.prefix}{path}", content=body, headers=kind)
         except httpx.RequestError as error:
             asked = self.address
             self._host = (self._host + 1) % len(self._options.hosts)
@@ -84,7 +124,11 @@ class ElasticsearchClient:
             if isinstance(_root(error), ssl.SSLCertVerificationError):
                 raise self._error(f"the certificate of {asked} is not trusted ({_why(error)})") from None
             raise UnsureError(reason) from None
-        return self._items(answer, ids)
+        if answer.status_code in TRY_AGAIN:
+            raise UnsureError(
+                f"{self.address} answers with status {answer.status_code} ({_said(answer)})", _pause_s(answer)
+            )
+        return answer
 
     def _connected(self) -> httpx.Client:
         import httpx
@@ -117,9 +161,7 @@ class ElasticsearchClient:
         status = answer.status_code
         if status == _TOO_LARGE:
             raise TooLargeError
-        if status in TRY_AGAIN:
-            raise UnsureError(f"{self.address} answers with status {status} ({_said(answer)})", _pause_s(answer))
-        if status != 200:
+        if status != _DONE:
             way_out = {401: "; check the user and the password, or the API key", 403: "; the user lacks a right"}
             more = way_out.get(status, "; check the address and the path prefix" if status in {301, 302, 404} else "")
             raise self._error(f"it answers with status {status} ({_said(answer)}){more}")

@@ -54,8 +54,8 @@ class ElasticsearchCommitter(Committer[StagedRecords]):
                 BulkItem("create", index, f"{name_of_all}-{place}", more, source)
                 for place, (index, more, source) in enumerate(staged_records(data), number)
             ]
-            self._sender.send(items)
             number += len(items)
+            self._sender.send(self._sender.without_present(items) if request.may_be_committed else items)
         return True
 
     def _name(self, request: CommitRequest[StagedRecords]) -> str:

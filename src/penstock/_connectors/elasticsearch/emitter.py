@@ -9,7 +9,9 @@ from penstock._connectors.elasticsearch.actions import (
     BulkItem,
     ElasticsearchAction,
     encoded,
+    id_of,
     item_of,
+    target_of,
 )
 from penstock._shelf import show
 from penstock.common.short_repr import short_repr
@@ -120,14 +122,15 @@ class ElasticsearchEmitter:
         return found
 
     def _item(self, element: Any) -> BulkItem:
-        index = self._field(element, self._index) if self._is_dynamic else self._index
+        index = target_of(self._field(element, self._index) if self._is_dynamic else self._index)
         source = encoded(element, index)
         if self._key_field is None:
             return BulkItem("create", index, None, NO_SETTINGS, source)
-        return BulkItem("update", index, self._field(element, self._key_field), _OF_UPDATES, source)
+        name = id_of(self._field(element, self._key_field), f"the field {self._key_field!r}")
+        return BulkItem("update", index, name, _OF_UPDATES, source)
 
-    def _field(self, element: Any, name: str) -> str:
-        """Return a field as text, which an id or an index is."""
+    def _field(self, element: Any, name: str) -> Any:
+        """Return a field, which is an id or an index."""
         try:
             has_items = isinstance(element, (dict, Row))
             value = cast("Any", element)[name] if has_items else getattr(element, name)
@@ -136,7 +139,7 @@ class ElasticsearchEmitter:
         if value is None:
             reason = f"the record has no field {name!r}, or null in it: {short_repr(element)}"
             raise ElasticsearchDocumentError("Making a document", reason)
-        return str(value)
+        return value
 
 
 def _refuse_type(doc_type: str | None) -> None:

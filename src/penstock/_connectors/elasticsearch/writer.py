@@ -50,6 +50,8 @@ class ElasticsearchWriter(StagingWriter[Any]):
         self._waiting: list[BulkItem] = []
         self._bytes = 0
         self._since = 0.0
+        #: Indices that documents may be made in.
+        self._seen: set[str] = set()
 
     def write_all(self, elements: list[Any], timestamps: Sequence[int | None] | None = None) -> None:
         """Write a block of records.
@@ -63,9 +65,18 @@ class ElasticsearchWriter(StagingWriter[Any]):
         # As plain values, which any version of Penstock reads.
         without = [(item.target, item.more, item.source) for item in items if item.id is None]
         if without:
+            self._check_targets({target for target, _, _ in without})
             super().write_all(without, timestamps)
         if len(without) < len(items):
             self._take([item for item in items if item.id is not None])
+
+    def _check_targets(self, targets: set[str]) -> None:
+        """Check names with upper case: an alias may have one, and an index that would be made for a document not."""
+        for target in targets - self._seen:
+            if target != target.lower() and not target.startswith("<") and not self._sender.exists(target):
+                reason = f"there is no index or alias {target!r}, and none is made, as indices have names in lower case"
+                raise ElasticsearchDocumentError("Making a document", reason)
+            self._seen.add(target)
 
     def _begin(self) -> None:
         if self._attempt != self._context.attempt_token:

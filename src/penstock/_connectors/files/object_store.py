@@ -6,16 +6,17 @@ import errno
 import fnmatch
 import io
 import tempfile
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import obstore
-from obstore.exceptions import BaseError
+from obstore.exceptions import BaseError, InvalidPathError
 
 from penstock._connectors.files.filesystem import MAGIC, FileStatus, is_hidden, is_passed_over, pass_over
 from penstock._connectors.files.stores import store_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
     from obstore import ReadableFile
 
@@ -44,7 +45,8 @@ class _RawObject(io.RawIOBase):
 
     def readinto(self, buffer: Any, /) -> int:
         view = memoryview(buffer)
-        data = self._reader.read(len(view))
+        with _telling():
+            data = self._reader.read(len(view))
         view[: len(data)] = memoryview(data)
         return len(data)
 
@@ -75,7 +77,8 @@ class ObjectFileSystem:
         prefix = key
         if any(sign in key for sign in MAGIC):
             prefix = key[: min(key.find(sign) for sign in MAGIC if sign in key)].rpartition("/")[0]
-        found = [status for status in self._list(root, prefix) if _belongs(_split(status.path)[1], key)]
+        with _telling():
+            found = [status for status in self._list(root, prefix) if _belongs(_split(status.path)[1], key)]
         if not found:
             raise FileNotFoundError(path)
         return sorted(found, key=lambda status: status.path)
@@ -91,7 +94,9 @@ class ObjectFileSystem:
     def open(self, path: str) -> BinaryIO:
         """Open an object for reading."""
         root, key = _split(path)
-        return cast("BinaryIO", io.BufferedReader(_RawObject(obstore.open_reader(store_of(root), key)), _READ_BYTES))
+        with _telling():
+            reader = obstore.open_reader(store_of(root), key)
+        return cast("BinaryIO", io.BufferedReader(_RawObject(reader), _READ_BYTES))
 
     def open_again(self, found: FileStatus) -> BinaryIO:
         """Open the object; stores do not rename objects."""
@@ -167,7 +172,8 @@ class ObjectFileSystem:
     def status(self, path: str) -> FileStatus:
         """Return the current status of an object."""
         root, key = _split(path)
-        return _status(root, obstore.head(store_of(root), key))
+        with _telling():
+            return _status(root, obstore.head(store_of(root), key))
 
     def size_of(self, path: str) -> int | None:
         """Return the length of an object in bytes; None if it does not exist."""
@@ -201,6 +207,26 @@ class ObjectFileSystem:
         for status in self._list(*_split(folder)):
             if status.path.rpartition("/")[2].startswith("."):
                 yield status
+
+
+@contextmanager
+def _telling() -> Generator[None]:
+    """Translate what a store's client says into errors of a file system."""
+    try:
+        yield
+    except InvalidPathError as error:
+        reason = (
+            f"the store has a key that its client cannot name ({_said(error)}): it has an empty part, a dot as a part "
+            "or a control character; rename the object, or read a folder without it"
+        )
+        raise OSError(errno.EINVAL, reason) from None
+    except BaseError as error:
+        raise OSError(errno.EIO, _said(error)) from error
+
+
+def _said(error: Exception) -> str:
+    """Return what a client says, on one line and without its own source."""
+    return str(error).partition("\n\nDebug source")[0].replace("\n", "\\n")
 
 
 def _parts(size: int) -> tuple[int, int]:

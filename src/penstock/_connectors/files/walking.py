@@ -97,7 +97,7 @@ class _Glob:
     def __init__(self, pattern: str, skip: Callable[[str, str], None]) -> None:
         self._skip = skip
         parts = pattern.split("/")
-        literal = next((place for place, part in enumerate(parts) if any(sign in part for sign in MAGIC)), len(parts))
+        literal = next((place for place in range(len(parts)) if _is_glob(parts[: place + 1])), len(parts))
         self._root = "/".join(parts[:literal])
         self._parts = parts[literal:]
         self._pattern = pattern
@@ -136,6 +136,11 @@ class _Glob:
                 yield path, within
             elif os.path.isdir(path):  # noqa: PTH112
                 yield from self._expand(path, rest, within)
+
+
+def _is_glob(parts: list[str]) -> bool:
+    """Tell whether the last part of a path is a glob; a name that exists is none, whatever characters it has."""
+    return any(sign in parts[-1] for sign in MAGIC) and not os.path.lexists("/".join(parts))
 
 
 def _below(path: str, skip: Callable[[str, str], None], above: _Folders) -> Iterator[FileStatus]:

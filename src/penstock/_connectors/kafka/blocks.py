@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from types import NoneType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from penstock._connectors.kafka.serializing import OutRecord, as_bytes
+from penstock._connectors.kafka.serializing import OutRecord
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +25,6 @@ class _BlockColumns(msgspec.Struct, array_like=True):
     partitions: list[int | None]
 
 
-_BYTES: Final = frozenset({bytes, NoneType})
 _decoder = msgspec.msgpack.Decoder(_BlockColumns)
 
 
@@ -42,7 +40,7 @@ class KafkaBlock:
         digest: The SHA-256 of the block.
         name: What it is staged under; None if it is small and `data` has it.
         data: The block.
-        topic: A topic of the block.
+        topics: The topics of the block in order, each with the id that it had when this was staged.
     """
 
     job_id: str
@@ -50,7 +48,7 @@ class KafkaBlock:
     sink: str
     token: str
     digest: bytes
-    topic: str
+    topics: tuple[tuple[str, str], ...]
     name: str | None
     data: bytes | None
 
@@ -58,28 +56,18 @@ class KafkaBlock:
 def encoded(records: Sequence[OutRecord]) -> bytes:
     """Return records as bytes.
 
-    Raises:
-        KafkaRecordError: A value or key is neither bytes nor a text; a committer could not read it again.
-
     Example:
         >>> block = encoded([OutRecord("t", b"v", b"k", 5, None, None)])
         >>> decoded(block)
         [OutRecord(topic='t', value=b'v', key=b'k', timestamp=5, headers=None, partition=None)]
     """
     topics, values, keys, timestamps, headers, partitions = (list(column) for column in zip(*records, strict=True))
-    values, keys = _all_bytes("value", values, topics), _all_bytes("key", keys, topics)
     if topics.count(topics[0]) == len(topics):
         topics = topics[:1]
     optional = (
         [] if column.count(None) == len(column) else column for column in (keys, timestamps, headers, partitions)
     )
     return msgspec.msgpack.encode(_BlockColumns(topics, values, *optional))
-
-
-def _all_bytes(what: str, column: list[Any], topics: list[Any]) -> list[Any]:
-    if _BYTES.issuperset(map(type, column)):
-        return column
-    return [as_bytes(value, what, topic) for value, topic in zip(column, topics, strict=True)]
 
 
 def decoded(data: bytes) -> list[OutRecord]:

@@ -16,7 +16,9 @@ import msgspec
 from penstock._api.connectors.committer import Committer
 from penstock._connectors.kafka.blocks import decoded, digest_of
 from penstock._connectors.kafka.clients import REQUEST_S, Connection, Tries, connector_error, library, make_consumer
+from penstock._connectors.kafka.marks import committer_name, is_begun
 from penstock._connectors.kafka.producing import RecordProducer
+from penstock._connectors.kafka.topics import Topics, smallest_batch
 from penstock.common.redaction import hiding, shown_text
 from penstock.errors import KafkaTransactionError, LostCommittableError
 
@@ -60,6 +62,7 @@ class KafkaCommitter(Committer["KafkaBlock"]):
     ) -> None:
         self._context, self._properties, self._prefix = context, dict(properties), prefix
         self._timeout_ms = timeout_ms
+        self._topics = Topics(properties)
         #: By the name of the committer, which is the run that staged.
         self._publishers: dict[str, _Publisher] = {}
 
@@ -91,18 +94,25 @@ class KafkaCommitter(Committer["KafkaBlock"]):
         checkpoint_id = requests[0].checkpoint_id
         blocks = [request.get_committable() for request in requests]
         names = hashlib.sha256(b"".join(block.token.encode() + block.digest for block in blocks)).hexdigest()[:32]
-        topic = min(block.topic for block in blocks)
+        staged = {pair for block in blocks for pair in block.topics}
+        topics = sorted({topic for topic, _ in staged})
         publisher.begin()
-        marked = publisher.marker(topic)
+        marked = publisher.marker(topics[0])
         if marked is not None and _is_done(marked, checkpoint_id, names, may_be=requests[0].may_be_committed):
             for request in requests:
                 request.signal_already_committed()
             return
+        rules = self._topics.rules(topics)
+        has_old = any(rules[topic].topic_id == topic_id for topic, topic_id in staged)  # what is in others is gone
+        if marked is None and requests[0].may_be_committed and has_old and not publisher.is_begun(topics[0]):
+            raise _unknown(checkpoint_id, topics[0])
+        publisher.limit(smallest_batch(rules.values()))
+        topic = topics[0]
         publisher.publish((self._records(block) for block in blocks), topic, checkpoint_id, names)
 
     def _records(self, block: KafkaBlock) -> list[OutRecord]:
         data = block.data if block.name is None else self._context.read_staged(block.name)
-        what = f"A block of records for {block.topic}"
+        what = f"A block of records for {', '.join(topic for topic, _ in block.topics[:5])}"
         if data is None:
             raise LostCommittableError(what, f"what was staged as {block.name} is gone")
         if digest_of(data) != block.digest:
@@ -119,18 +129,7 @@ class KafkaCommitter(Committer["KafkaBlock"]):
         """Close all clients; no transaction is open."""
         for name in list(self._publishers):
             self._drop(name)
-
-
-def committer_name(prefix: str, job_id: str, sink: str, run_id: str) -> str:
-    """Return the transactional id of a committer, which is also the consumer group of its marker.
-
-    A driver that takes a job over commits what the one before has left under that one's name, and so fences it.
-
-    Example:
-        >>> committer_name("penstock", "job", "sink", "run")
-        'penstock-job-1978baf2c153-run'
-    """
-    return f"{prefix}-{job_id}-{hashlib.sha256(sink.encode()).hexdigest()[:12]}-{run_id}"
+        self._topics.let_go()
 
 
 def _is_done(marked: tuple[int, str], checkpoint_id: int, names: str, *, may_be: bool) -> bool:
@@ -197,6 +196,17 @@ class _Publisher:
             return None
         raise connector_error(_READING, error, self._connection)
 
+    def is_begun(self, topic: str) -> bool:
+        """Tell whether Kafka still knows that this committer was about to begin."""
+        return is_begun(self._properties, self._name, topic)
+
+    def limit(self, most_bytes: int | None) -> None:
+        """Let batches be no larger than all topics take."""
+        assert self._producer is not None
+        if most_bytes is not None and self._producer.needs_smaller_batches(most_bytes):
+            self._producer.make_again(most_bytes)
+            self._call("Taking over the transactions of the committer", self._producer.client.init_transactions)
+
     def _end_what_is_pending(self, topic: str) -> None:
         assert self._producer is not None
         client = self._producer.client
@@ -262,6 +272,14 @@ class _Publisher:
         marker, self._marker = self._marker, None
         if marker is not None:
             marker.close()
+
+
+def _unknown(checkpoint_id: int, topic: str) -> KafkaTransactionError:
+    reason = (
+        f"nobody knows whether it was published before: the broker has dropped what the committer had noted on {topic} "
+        "(offsets.retention.minutes after it was written, or with the group)"
+    )
+    return KafkaTransactionError(f"Publishing checkpoint {checkpoint_id}", reason)
 
 
 def _transaction_error(what: str, cause: Any, connection: Connection) -> KafkaTransactionError:

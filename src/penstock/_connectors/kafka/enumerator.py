@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from penstock._api.connectors.source import SplitEnumerator
@@ -16,12 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from penstock._api.connectors.source import SplitEnumeratorContext
-    from penstock._connectors.kafka.positions import Subscription, TopicReader
+    from penstock._connectors.kafka.positions import Subscription, Topic, TopicReader
 
 _log = hiding(logging.getLogger("penstock.kafka"))
 
 #: Consecutive failed looks for new partitions after which the job fails; a shorter outage is waited for.
 _MOST_FAILURES: Final = 5
+#: Seconds for which a start and a checkpoint ask whether topics are the same ones, where the cluster does not answer.
+_PATIENCE_S: Final = 10.0
+_SHORT_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +46,9 @@ class KafkaPartitionSplit(SourceSplit):
 
 @dataclass(frozen=True, slots=True)
 class KafkaCheckpoint:
-    """The enumerator's state: all partitions found so far, and the splits that no reader has yet."""
+    """The enumerator's state: all partitions found so far, each with its topic's id, and splits without a reader."""
 
-    known: frozenset[KafkaTopicPartition] = frozenset()
+    known: Mapping[KafkaTopicPartition, str] = field(default_factory=dict["KafkaTopicPartition", str])
     waiting: tuple[KafkaPartitionSplit, ...] = ()
 
 
@@ -112,7 +115,7 @@ class KafkaEnumerator(SplitEnumerator[KafkaPartitionSplit, KafkaCheckpoint]):
         self._commits = commits
         self._first_look = checkpoint is None
         state = checkpoint or KafkaCheckpoint()
-        self._known = set(state.known)
+        self._known = dict(state.known)
         self._waiting = {split.split_id(): split for split in state.waiting}
         self._gone: set[KafkaTopicPartition] = set()
         self._failures = 0
@@ -136,6 +139,8 @@ class KafkaEnumerator(SplitEnumerator[KafkaPartitionSplit, KafkaCheckpoint]):
         interval_ms = self._discovery.interval_ms
         if self._first_look:
             self._found(self._look(), None)
+        else:
+            self._check_topics(_PATIENCE_S)
         self._is_complete = interval_ms is None
         if interval_ms is not None:
             self._context.call_async(self._look, self._found, interval_ms, interval_ms)
@@ -144,11 +149,11 @@ class KafkaEnumerator(SplitEnumerator[KafkaPartitionSplit, KafkaCheckpoint]):
         """Look for new partitions once."""
         self._found(self._look(), None)
 
-    def _look(self) -> tuple[set[KafkaTopicPartition], list[KafkaPartitionSplit]]:
+    def _look(self) -> tuple[dict[KafkaTopicPartition, str], list[KafkaPartitionSplit]]:
         """Return all partitions, and the splits of new ones; runs beside the enumerator."""
         cluster, discovery = self._cluster, self._discovery
         found = discovery.subscription.find(cluster)
-        new = sorted(found - self._known)
+        new = sorted(found.keys() - self._known.keys())
         if not new:
             return found, []
         initializer = discovery.starting if self._first_look else KafkaOffsetsInitializer.earliest()
@@ -159,7 +164,7 @@ class KafkaEnumerator(SplitEnumerator[KafkaPartitionSplit, KafkaCheckpoint]):
         return found, [KafkaPartitionSplit(place, begins[place], ends.get(place)) for place in new]
 
     def _found(
-        self, looked: tuple[set[KafkaTopicPartition], list[KafkaPartitionSplit]] | None, error: Exception | None
+        self, looked: tuple[dict[KafkaTopicPartition, str], list[KafkaPartitionSplit]] | None, error: Exception | None
     ) -> None:
         if looked is None:
             self._look_failed(error or AssertionError("neither partitions nor an error"))
@@ -170,16 +175,42 @@ class KafkaEnumerator(SplitEnumerator[KafkaPartitionSplit, KafkaCheckpoint]):
             what = f"Reading {self._discovery.subscription}"
             raise KafkaTopicError(what, "there is no such topic, and the source does not look for new ones")
         self._first_look = False
-        gone = self._known - found - self._gone
+        self._check_ids(found)
+        gone = self._known.keys() - found.keys() - self._gone
         if gone:
             names = ", ".join(f"{topic}-{number}" for topic, number in sorted(gone))
             _log.warning("Partitions no longer exist: %s. Their readers fail when they miss records of them", names)
-        self._gone = self._known - found
+        self._gone = self._known.keys() - found.keys()
         # A split may be new to a look that began before the last one was noted.
         fresh = [split for split in splits if split.place not in self._known]
-        self._known |= {split.place for split in fresh}
+        self._known |= {split.place: found[split.place] for split in fresh}
         self._waiting.update((split.split_id(), split) for split in fresh)
         self._assign()
+
+    def _check_topics(self, patience_s: float) -> None:
+        """Ask whether the topics are those whose positions the readers have.
+
+        While the cluster is away nobody can tell; the next checkpoint asks again, and the ids are in the state.
+        """
+        topics = {place.topic for place in self._known}
+        try:
+            described: Mapping[str, Topic] = self._cluster.describe(topics, patience_s) if topics else {}
+        except KafkaConnectorError as error:
+            _log.info("Whether topics were made anew is asked again with the next checkpoint: %s", error)
+            return
+        self._check_ids({place: described[place.topic].topic_id for place in self._known if place.topic in described})
+
+    def _check_ids(self, found: Mapping[KafkaTopicPartition, str]) -> None:
+        """Raise if a topic is another one than before; one that is gone is missed by its readers."""
+        known = self._known
+        anew = sorted({place.topic for place, topic_id in found.items() if known.get(place, topic_id) != topic_id})
+        if anew:
+            reason = (
+                "the topic was deleted and made anew, and the positions are those of the old one; start the job "
+                "without its checkpoint, or give this source another uid and set "
+                "execution.state-recovery.ignore-unclaimed-state, to read the new one from where the source begins"
+            )
+            raise KafkaTopicError(f"Reading {', '.join(anew)}", reason)
 
     def _look_failed(self, error: Exception) -> None:
         """Count a failed look: a cluster that is away for a time is waited for."""
@@ -214,8 +245,16 @@ class KafkaEnumerator(SplitEnumerator[KafkaPartitionSplit, KafkaCheckpoint]):
             self._context.signal_no_more_splits(subtask_id)
 
     def snapshot_state(self, checkpoint_id: int) -> KafkaCheckpoint:
-        """Return the known partitions, and those without a reader."""
-        return KafkaCheckpoint(frozenset(self._known), tuple(self._waiting.values()))
+        """Return the known partitions, and those without a reader.
+
+        All that the checkpoint has was read before. So a topic that was made anew is noticed before anything that was
+        read of it at the positions of the old one is durable.
+
+        Raises:
+            KafkaTopicError: A topic was made anew.
+        """
+        self._check_topics(_SHORT_S)
+        return KafkaCheckpoint(dict(self._known), tuple(self._waiting.values()))
 
     # ------------------------------------------------------------------------------------------------------- committing
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from penstock._connectors.kafka.clients import REQUEST_S
 from penstock._shelf import show
 from penstock.errors import KafkaOffsetError, KafkaTopicError
 
@@ -37,6 +38,21 @@ class KafkaOffsetResetStrategy(Enum):
     NONE = 2
 
 
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """What a cluster says about a topic.
+
+    Attributes:
+        partitions: How many it has.
+        topic_id: Differs in each topic that is made, also under the same name; empty where brokers have none.
+        is_internal: Whether it is the brokers' own.
+    """
+
+    partitions: int
+    topic_id: str = ""
+    is_internal: bool = False
+
+
 class TopicReader(Protocol):
     """The requests of an enumerator; `broker.Broker` implements them, and tests a fake."""
 
@@ -44,8 +60,8 @@ class TopicReader(Protocol):
         """Return the names of all topics."""
         ...
 
-    def partitions(self, topic: str) -> int | None:
-        """Return the number of a topic's partitions; None if there is no such topic."""
+    def describe(self, topics: Collection[str], patience_s: float = REQUEST_S) -> Mapping[str, Topic]:
+        """Return what there is to say about topics; those that do not exist are left out."""
         ...
 
     def earliest(self, partitions: Collection[KafkaTopicPartition]) -> Mapping[KafkaTopicPartition, int]:
@@ -252,8 +268,8 @@ class Subscription:
     pattern: str | None = None
     chosen: frozenset[KafkaTopicPartition] = field(default_factory=frozenset[KafkaTopicPartition])
 
-    def find(self, reader: TopicReader) -> set[KafkaTopicPartition]:
-        """Return the partitions that exist now.
+    def find(self, reader: TopicReader) -> dict[KafkaTopicPartition, str]:
+        """Return the partitions that exist now, each with the id of its topic.
 
         Raises:
             KafkaTopicError: A named topic or partition does not exist.
@@ -262,18 +278,24 @@ class Subscription:
         if self.pattern is not None:
             pattern = re.compile(self.pattern)
             names = sorted(topic for topic in reader.topics() if pattern.fullmatch(topic))
-        counts = {topic: reader.partitions(topic) for topic in names}
-        missing = [topic for topic, count in counts.items() if count is None]
-        if missing and self.pattern is None:
+        topics: Mapping[str, Topic] = reader.describe(names) if names else {}
+        missing = [name for name in names if name not in topics]
+        if self.pattern is not None:
+            topics = {name: topic for name, topic in topics.items() if not topic.is_internal}
+        elif missing:
             raise KafkaTopicError(
                 f"Reading {', '.join(missing)}",
                 "there is no such topic; make it first, or name topics that are made later by set_topic_pattern",
             )
-        found = {KafkaTopicPartition(topic, number) for topic, count in counts.items() for number in range(count or 0)}
-        if not self.chosen <= found and self.chosen:
-            lacking = ", ".join(f"{topic}-{number}" for topic, number in sorted(self.chosen - found))
+        found = {
+            KafkaTopicPartition(name, number): topic.topic_id
+            for name, topic in topics.items()
+            for number in range(topic.partitions)
+        }
+        lacking = ", ".join(f"{topic}-{number}" for topic, number in sorted(self.chosen - found.keys()))
+        if lacking:
             raise KafkaTopicError(f"Reading {lacking}", "the topic has fewer partitions")
-        return found & self.chosen if self.chosen else found
+        return {place: found[place] for place in self.chosen} if self.chosen else found
 
     def __str__(self) -> str:
         if self.pattern is not None:

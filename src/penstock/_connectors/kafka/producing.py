@@ -15,6 +15,7 @@ from penstock._connectors.kafka.clients import (
     library,
     make_producer,
 )
+from penstock._connectors.kafka.properties import for_producer
 from penstock.common.redaction import shown_text
 from penstock.errors import KafkaConnectorError, KafkaRecordError
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 #: Seconds that a full queue is waited for before the connection is looked at.
 _PAUSE_S: Final = 0.1
+#: librdkafka's default of `batch.size`.
+_BATCH_BYTES: Final = 1_000_000
 #: Errors of records that the client drops, or does not take, because their transaction has failed. The next call about
 #: the transaction says why.
 _OF_FAILED_TRANSACTION: Final = frozenset({"_PURGE_QUEUE", "_PURGE_INFLIGHT", "_STATE"})
@@ -53,7 +56,24 @@ class RecordProducer:
         reports = {"delivery.report.only.error": True, "on_delivery": self._delivered}
         #: Whether a broker has ever taken records: only then is one that is away waited for.
         self._has_delivered = False
+        self._settings = given, {**reports, **more}
+        self._batch_bytes = int(for_producer(given).get("batch.size", _BATCH_BYTES))
         self.client: Any = make_producer(given, self.connection, **reports, **more)
+
+    def needs_smaller_batches(self, most_bytes: int) -> bool:
+        """Tell whether a broker would refuse some batches of this producer; it refuses all of their records then."""
+        return most_bytes < self._batch_bytes
+
+    def make_again(self, most_bytes: int) -> None:
+        """Begin with a new client, whose batches are smaller; nothing may be queued.
+
+        Args:
+            most_bytes: The largest batch that the broker takes.
+        """
+        self.close()
+        given, more = self._settings
+        self._batch_bytes = most_bytes
+        self.client = make_producer(given, self.connection, **more, **{"batch.size": str(most_bytes)})
 
     def _delivered(self, error: Any, message: Any) -> None:
         if error is not None and (self._failure is None or self._failure[0].name() in _OF_FAILED_TRANSACTION):

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from itertools import groupby, repeat
+from operator import is_
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock._api.connectors.reader import InputStatus, SourceReader
@@ -20,7 +22,7 @@ from penstock.errors import KafkaOffsetError, KafkaRecordError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock._api.connectors.reader import ReaderOutput, SourceReaderContext
+    from penstock._api.connectors.reader import ReaderOutput, SourceOutput, SourceReaderContext
     from penstock._connectors.kafka.records import KafkaRecordDeserializationSchema
 
 _log = hiding(logging.getLogger("penstock.kafka"))
@@ -244,9 +246,14 @@ class KafkaReader(SourceReader[Any, KafkaPartitionSplit]):
             messages = [message for message in messages if message.offset() < split.stop]
             self._ended.append(place)
         if messages:
-            records, stamps = self._read(messages)
-            if records:
-                output.create_output_for_split(split.split_id()).collect_all(records, stamps)
+            stamps = [message.timestamp()[1] for message in messages]
+            to = output.create_output_for_split(split.split_id())
+            if min(stamps) >= 0:
+                self._give(messages, stamps, to)
+            else:  # of a format before Kafka 0.10; times of others stay theirs
+                for has_time, part in groupby(zip(messages, stamps, strict=True), lambda one: one[1] >= 0):
+                    some, times = zip(*part, strict=True)
+                    self._give(list(some), list(times) if has_time else None, to)
         self._splits[place] = replace(split, offset=last + 1 if split.stop is None else min(last + 1, split.stop))
 
     def _note_reset(self, split: KafkaPartitionSplit, offset: int) -> None:
@@ -257,12 +264,9 @@ class KafkaReader(SourceReader[Any, KafkaPartitionSplit]):
             text = "%s continues at offset %d, as %d is no longer in its log: what was between is not read"
             _log.warning(text, split.split_id(), offset, split.offset)
 
-    def _read(self, messages: list[Any]) -> tuple[list[Any], list[int] | None]:
-        """Return the records of messages, and their times."""
+    def _give(self, messages: list[Any], stamps: list[int] | None, to: SourceOutput[Any]) -> None:
+        """Emit the records of messages, with their times."""
         schema = self._schema
-        stamps: list[int] | None = [message.timestamp()[1] for message in messages]
-        if min(stamps) < 0:
-            stamps = None  # of a format before Kafka 0.10
         if isinstance(schema, ValueOnly):
             try:
                 records = schema.of_values([message.value() for message in messages])
@@ -270,10 +274,12 @@ class KafkaReader(SourceReader[Any, KafkaPartitionSplit]):
                 records = [self._one(message) for message in messages]
         else:
             records = [self._one(message) for message in messages]
-        if None not in records:
-            return records, stamps
-        kept = [at for at, record in enumerate(records) if record is not None]
-        return [records[at] for at in kept], None if stamps is None else [stamps[at] for at in kept]
+        if any(map(is_, records, repeat(None))):  # records of a program may have any kind of equality
+            kept = [at for at, record in enumerate(records) if record is not None]
+            records = [records[at] for at in kept]
+            stamps = None if stamps is None else [stamps[at] for at in kept]
+        if records:
+            to.collect_all(records, stamps)
 
     def _one(self, message: Any) -> Any:
         record = _record_of(message)

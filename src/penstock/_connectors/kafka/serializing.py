@@ -115,8 +115,10 @@ class KafkaRecordSerializationSchema(SerializationSchema):
         parts, value = self._parts, self._parts.value
         assert value is not None
         stamps = [None] * len(elements) if timestamps is None else timestamps
-        values = value.serialize_all(elements)
-        keys = [None] * len(elements) if parts.key is None else parts.key.serialize_all(elements)
+        values = _all_bytes("value", value.serialize_all(elements), elements)
+        keys: Sequence[bytes | None] = [None] * len(elements)
+        if parts.key is not None:
+            keys = _all_bytes("key", parts.key.serialize_all(elements), elements)
         if parts.selector is None and parts.headers is None and parts.partitioner is None:
             topic = parts.topic or ""
             return [
@@ -137,55 +139,75 @@ class KafkaRecordSerializationSchema(SerializationSchema):
         topic = parts.topic if parts.selector is None else parts.selector(element)
         if not isinstance(topic, str) or topic not in self._topics:
             if not isinstance(topic, str) or not _TOPIC.fullmatch(topic):
-                raise KafkaRecordError(
-                    f"Writing the record {short_repr(element)}",
-                    f"the topic selector returned {short_repr(topic)}, which is no name of a topic",
-                )
+                reason = f"the topic selector returned {short_repr(topic)}, which is no name of a topic"
+                raise _error(element, reason)
             self._topics.add(topic)
         headers: Any = None if parts.headers is None else parts.headers(element)
         if headers is not None:
-            headers = _checked(headers.items() if hasattr(headers, "items") else headers, topic)
+            headers = _checked(headers.items() if hasattr(headers, "items") else headers, element)
         partition = None
         if parts.partitioner is not None:
             known = partitions_of(topic)
             partition = parts.partitioner(element, key, value, topic, known)
             if partition not in known:
-                raise KafkaRecordError(
-                    f"Writing the record {short_repr(element)}",
-                    f"the partitioner returned {partition!r}, and {topic} has the partitions 0 to {len(known) - 1}",
-                )
+                reason = f"the partitioner returned {partition!r}, and {topic} has the partitions 0 to {len(known) - 1}"
+                raise _error(element, reason)
             partition = int(partition)
         return OutRecord(topic, value, key, stamp, headers, partition)
 
 
-def as_bytes(value: Any, what: str, topic: str) -> bytes | None:
+_BYTES: Final = frozenset({bytes, type(None)})
+
+
+def _all_bytes(what: str, column: list[Any], elements: list[Any]) -> list[Any]:
+    if _BYTES.issuperset(map(type, column)):
+        return column
+    return [_as_bytes(value, what, element) for value, element in zip(column, elements, strict=True)]
+
+
+def _as_bytes(value: Any, what: str, element: Any) -> bytes | None:
     """Return what a schema or a function has returned as the client sends it: texts become UTF-8.
 
     Args:
         value: The value.
         what: What it is of the record, for the error.
-        topic: The topic, for the error.
+        element: The record, for the error.
 
     Raises:
-        KafkaRecordError: It is neither bytes nor a text.
+        KafkaRecordError: It is neither bytes nor a text, or a text that UTF-8 does not have.
     """
     if value is None or type(value) is bytes:
         return value
     if isinstance(value, str):
-        return value.encode()
+        return _utf_8(value, f"its {what}", element)
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(cast("bytes", value))
     reason = f"its {what} is of type {type(value).__name__}, and Kafka's are bytes; return bytes, or a text"
-    raise KafkaRecordError(f"Writing a record into {topic}", reason)
+    raise _error(element, reason)
 
 
-def _checked(headers: Iterable[tuple[Any, Any]], topic: str) -> Headers:
+def _utf_8(text: str, what: str, element: Any) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        reason = f"{what} has a character that UTF-8 does not have, {error.object[error.start]!a} at {error.start}"
+        raise _error(element, reason) from None
+
+
+def _error(element: Any, reason: str) -> KafkaRecordError:
+    return KafkaRecordError(f"Writing the record {short_repr(element)}", reason)
+
+
+def _checked(headers: Iterable[tuple[Any, Any]], element: Any) -> Headers:
     found: list[tuple[str, bytes | None]] = []
     for name, value in headers:
         if not isinstance(name, str):
-            reason = f"the name {short_repr(name)} of a header is of type {type(name).__name__}, and Kafka's are texts"
-            raise KafkaRecordError(f"Writing a record into {topic}", reason)
-        found.append((name, as_bytes(value, f"header {name!r}", topic)))
+            kind = type(name).__name__
+            raise _error(element, f"the name {short_repr(name)} of a header is of type {kind}, and Kafka's are texts")
+        if b"\0" in _utf_8(name, f"the name {short_repr(name)} of a header", element):
+            reason = f"the name {short_repr(name)} of a header has a NUL character, at which the client cuts it off"
+            raise _error(element, reason)
+        found.append((name, _as_bytes(value, f"header {name!r}", element)))
     return tuple(found)
 
 

@@ -68,12 +68,13 @@ class KafkaSink(Sink[Any], SupportsPreprocessing):
 
     def create_writer(self, context: WriterInitContext) -> SinkWriter[Any]:
         """Make a writer that sends records at once."""
+        from penstock._connectors.kafka.topics import Topics
         from penstock._connectors.kafka.writer import KafkaWriter
 
         options = self._options
         assert options.schema is not None
         waits = options.guarantee is not DeliveryGuarantee.NONE
-        return KafkaWriter(options.properties, options.schema, waits=waits)
+        return KafkaWriter(options.properties, options.schema, Topics.shared(options.properties), waits=waits)
 
 
 class ExactlyOnceKafkaSink(KafkaSink, SupportsCommitter["KafkaBlock"]):
@@ -85,13 +86,14 @@ class ExactlyOnceKafkaSink(KafkaSink, SupportsCommitter["KafkaBlock"]):
         Raises:
             KafkaTransactionError: The brokers allow no transactions of the configured length.
         """
+        from penstock._connectors.kafka.topics import Topics
         from penstock._connectors.kafka.writer import StagingKafkaWriter, check_timeout
 
         options = self._options
         assert options.schema is not None
         if context.subtask_id == 0:  # before any record is written
             check_timeout(tuple(sorted(options.properties.items())), self._timeout_ms)
-        return StagingKafkaWriter(context, options.properties, options.schema)
+        return StagingKafkaWriter(context, options.schema, Topics.shared(options.properties), options.prefix)
 
     def create_committer(self, context: CommitterInitContext) -> KafkaCommitter:
         """Make the committer, which connects with its first commit."""

@@ -2,64 +2,27 @@
 
 from __future__ import annotations
 
-import time
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock._api.connectors.sink import CommittingSinkWriter, SinkWriter
 from penstock._connectors.kafka.blocks import KafkaBlock, digest_of, encoded
-from penstock._connectors.kafka.broker import Broker
 from penstock._connectors.kafka.clients import REQUEST_S, Connection, admin_library, library, make_admin
+from penstock._connectors.kafka.marks import committer_name
 from penstock._connectors.kafka.producing import RecordProducer
-from penstock._connectors.kafka.properties import for_producer
-from penstock.errors import KafkaRecordError, KafkaTopicError, KafkaTransactionError
+from penstock.errors import KafkaTransactionError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from penstock._api.connectors.sink import SinkWriterContext, WriterInitContext
     from penstock._connectors.kafka.serializing import KafkaRecordSerializationSchema, OutRecord
+    from penstock._connectors.kafka.topics import Topics
 
 #: Bytes of records in one staged block, and up to which a block is in its committable.
 BLOCK_BYTES: Final = 8 << 20
 INLINE_BYTES: Final = 16 << 10
-#: How long the partitions of a topic are not asked for again, in seconds.
-_KNOWN_S: Final = 300.0
-#: librdkafka's default of `message.max.bytes`, and what a record takes beside key, value and headers.
-_LARGEST_BYTES: Final = 1_000_000
-_FRAME_BYTES: Final = 100
 _MAX_TIMEOUT: Final = "transaction.max.timeout.ms"
-
-
-class Partitions:
-    """The partitions of topics, for partitioners; asked for again from time to time, as partitions are added."""
-
-    def __init__(self, properties: Mapping[str, str]) -> None:
-        self._properties = properties
-        self._broker: Broker | None = None
-        self._known: dict[str, tuple[float, range]] = {}
-
-    def of(self, topic: str) -> Sequence[int]:
-        """Return the partitions of a topic.
-
-        Raises:
-            KafkaTopicError: There is no such topic.
-        """
-        asked, found = self._known.get(topic, (0.0, range(0)))
-        now = time.monotonic()
-        if not found or now - asked > _KNOWN_S:
-            self._broker = self._broker or Broker(self._properties, "penstock")
-            count = self._broker.partitions(topic)
-            if count is None:
-                raise KafkaTopicError(f"Writing into {topic}", "there is no such topic; make it first")
-            found = range(count)
-            self._known[topic] = now, found
-        return found
-
-    def close(self) -> None:
-        """Close the connection."""
-        if self._broker is not None:
-            self._broker.close()
 
 
 class KafkaWriter(SinkWriter[Any]):
@@ -68,12 +31,14 @@ class KafkaWriter(SinkWriter[Any]):
     Args:
         properties: Of the client.
         schema: Makes the records.
+        topics: Tells what the topics take; closed with the writer.
         waits: Whether a checkpoint waits until all are delivered.
     """
 
-    def __init__(self, properties: Mapping[str, str], schema: KafkaRecordSerializationSchema, *, waits: bool) -> None:
-        self._schema, self._waits = schema, waits
-        self._partitions = Partitions(properties)
+    def __init__(
+        self, properties: Mapping[str, str], schema: KafkaRecordSerializationSchema, topics: Topics, *, waits: bool
+    ) -> None:
+        self._schema, self._topics, self._waits = schema, topics, waits
         self._producer = RecordProducer(properties, "Writing into Kafka")
 
     def write(self, element: Any, context: SinkWriterContext) -> None:
@@ -81,8 +46,17 @@ class KafkaWriter(SinkWriter[Any]):
         self.write_all([element], [context.timestamp()])
 
     def write_all(self, elements: list[Any], timestamps: Sequence[int | None] | None = None) -> None:
-        """Send a block of records."""
-        self._producer.send(self._schema.records(elements, timestamps, self._partitions.of))
+        """Send a block of records.
+
+        Raises:
+            KafkaRecordError: A topic would refuse one.
+        """
+        records = self._schema.records(elements, timestamps, self._topics.partitions)
+        admitted = self._topics.admitted(records)
+        if admitted.most_bytes is not None and self._producer.needs_smaller_batches(admitted.most_bytes):
+            self._producer.flush()
+            self._producer.make_again(admitted.most_bytes)
+        self._producer.send(admitted.records)
 
     def flush(self, end_of_input: bool) -> None:
         """Wait for the delivery of all records, unless nothing is guaranteed."""
@@ -92,7 +66,7 @@ class KafkaWriter(SinkWriter[Any]):
     def close(self) -> None:
         """Let go of the client."""
         self._producer.close()
-        self._partitions.close()
+        self._topics.let_go()
 
 
 class StagingKafkaWriter(CommittingSinkWriter[Any, KafkaBlock]):
@@ -100,16 +74,16 @@ class StagingKafkaWriter(CommittingSinkWriter[Any, KafkaBlock]):
 
     Args:
         context: The writer's context.
-        properties: Of the client.
         schema: Makes the records.
+        topics: Tells what the topics take; closed with the writer.
+        prefix: How the names of committers begin.
     """
 
     def __init__(
-        self, context: WriterInitContext, properties: Mapping[str, str], schema: KafkaRecordSerializationSchema
+        self, context: WriterInitContext, schema: KafkaRecordSerializationSchema, topics: Topics, prefix: str
     ) -> None:
-        self._context, self._schema = context, schema
-        self._partitions = Partitions(properties)
-        self._largest = int(for_producer(properties).get("message.max.bytes", _LARGEST_BYTES))
+        self._context, self._schema, self._topics = context, schema, topics
+        self._name = committer_name(prefix, context.job_id, context.operator_uid, context.run_id)
         self._records: list[OutRecord] = []
         self._bytes = 0
         self._blocks: list[KafkaBlock] = []
@@ -122,19 +96,16 @@ class StagingKafkaWriter(CommittingSinkWriter[Any, KafkaBlock]):
         """Stage a block of records.
 
         Raises:
-            KafkaRecordError: A record is too large for the client; the committer could never send it.
+            KafkaRecordError: A topic would refuse a record; the committer could never send it.
         """
-        for record in self._schema.records(elements, timestamps, self._partitions.of):
-            size = _FRAME_BYTES + len(record.value or b"") + len(record.key or b"")
-            if record.headers:
-                size += sum(len(name.encode()) + len(value or b"") for name, value in record.headers)
-            if size > self._largest:
-                reason = f"it takes {size} bytes, and the property message.max.bytes allows {self._largest}"
-                raise KafkaRecordError(f"Writing a record into {record.topic}", reason)
-            self._records.append(record)
-            self._bytes += size
-            if self._bytes >= BLOCK_BYTES:
-                self._stage()
+        records = self._schema.records(elements, timestamps, self._topics.partitions)
+        admitted = self._topics.admitted(records)
+        if self._bytes and self._bytes + admitted.size > BLOCK_BYTES:
+            self._stage()
+        self._records += admitted.records
+        self._bytes += admitted.size
+        if self._bytes >= BLOCK_BYTES:
+            self._stage()
 
     def flush(self, end_of_input: bool) -> None:
         """Stage what is left."""
@@ -146,6 +117,8 @@ class StagingKafkaWriter(CommittingSinkWriter[Any, KafkaBlock]):
         records, self._records, self._bytes = self._records, [], 0
         context, data = self._context, encoded(records)
         is_small = len(data) <= INLINE_BYTES
+        rules = self._topics.rules({record.topic for record in records})
+        self._topics.note_begun(self._name, rules)
         self._blocks.append(
             KafkaBlock(
                 context.job_id,
@@ -153,7 +126,7 @@ class StagingKafkaWriter(CommittingSinkWriter[Any, KafkaBlock]):
                 context.operator_uid,
                 context.attempt_token,
                 digest_of(data),
-                records[0].topic,
+                tuple(sorted((topic, one.topic_id) for topic, one in rules.items())),
                 None if is_small else context.stage(data),
                 data if is_small else None,
             )
@@ -166,7 +139,7 @@ class StagingKafkaWriter(CommittingSinkWriter[Any, KafkaBlock]):
 
     def close(self) -> None:
         """Let go of the connection, if there is one."""
-        self._partitions.close()
+        self._topics.let_go()
 
 
 @lru_cache(maxsize=16)

@@ -6,7 +6,7 @@ from penstock._engine.coordinator.restore.places import differences, renamed
 from penstock._engine.protocol.metadata import OperatorPlace, PlaceInput
 
 
-def place(kind: str, *senders: str, does: str = "", own: bool = False, name: str = "") -> OperatorPlace:
+def place(kind: str, *senders: str, does: str = "something", own: bool = False, name: str = "") -> OperatorPlace:
     return OperatorPlace(kind, own, tuple(map(PlaceInput, senders)), name, does)
 
 

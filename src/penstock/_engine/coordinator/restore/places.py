@@ -72,6 +72,8 @@ def _difference(uid: str, then: _ProgramPlaces, now: _ProgramPlaces) -> str | No
         return (
             f"of the operators without a uid on one input {count[0]} had the kind {after.kind}, and now {count[1]} have"
         )
+    if not (before.likeness and after.likeness) and (then.has_others(uid) or now.has_others(uid)):
+        return f"its functions have no digest that would tell it from other operators of kind {after.kind}"
     if before.likeness != after.likeness and (_is_elsewhere(uid, then, now) or _is_elsewhere(uid, now, then)):
         return f"operators of kind {after.kind} have changed places"
     return None
@@ -118,6 +120,10 @@ class _ProgramPlaces:
         """Return the generated uids of the operators of equal kind and input, in order."""
         place = self.places[uid]
         return self._beside[place.kind, place.inputs]
+
+    def has_others(self, uid: str) -> bool:
+        """Tell whether there are more operators of its kind."""
+        return sum(place.kind == self.places[uid].kind for place in self.places.values()) > 1
 
     def before(self, uid: str) -> str:
         """Return the kinds of all operators upstream, in the order of the program."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pickle
 from typing import TYPE_CHECKING
 
-from penstock._engine.graph.likeness import program_digest
+from penstock._engine.graph.likeness import likeness
 from penstock._engine.protocol.batch_program import BatchProgram
+from penstock.errors import UndigestibleFunctionError
 
 if TYPE_CHECKING:
     from penstock._engine.graph.job_graph import JobEdge, JobGraph, OperatorNode
@@ -17,8 +18,11 @@ def program_of(graph: JobGraph) -> BatchProgram:
 
     Args:
         graph: The job.
+
+    Raises:
+        UndigestibleFunctionError: A later run could not tell whether a function is the same.
     """
-    digests = {uid: program_digest(_members(node, graph)) for uid, node in graph.operators.items()}
+    digests = {uid: _digest(node, graph) for uid, node in graph.operators.items()}
     sources = {vertex.operators[0].uid for vertex in graph.vertices if vertex.is_source}
     return BatchProgram(
         vertices=tuple((tuple(node.uid for node in vertex.operators), vertex.parallelism) for vertex in graph.vertices),
@@ -28,6 +32,13 @@ def program_of(graph: JobGraph) -> BatchProgram:
         names={uid: node.name for uid, node in graph.operators.items()},
         max_parallelism=tuple(vertex.max_parallelism for vertex in graph.vertices),
     )
+
+
+def _digest(node: OperatorNode, graph: JobGraph) -> str:
+    try:
+        return likeness(_members(node, graph))
+    except Exception as error:
+        raise UndigestibleFunctionError(node.name, node.uid, f"{type(error).__name__}: {error}") from error
 
 
 def _members(node: OperatorNode, graph: JobGraph) -> dict[str, object]:
