@@ -2,7 +2,7 @@
 PYTHON ?= python3
 ARGS ?=
 
-.PHONY: help demo check test tools servers bench campaign behaviours changelog lock audit package clean
+.PHONY: help demo check test tools servers bench campaign behaviours values changelog lock audit package clean
 
 help:
 	@$(PYTHON) dev.py help $(ARGS)
@@ -22,6 +22,8 @@ campaign:
 	@$(PYTHON) dev.py campaign $(ARGS)
 behaviours:
 	@$(PYTHON) dev.py behaviours $(ARGS)
+values:
+	@$(PYTHON) dev.py values $(ARGS)
 changelog:
 	@$(PYTHON) dev.py changelog $(ARGS)
 lock:

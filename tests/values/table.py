@@ -1,0 +1,212 @@
+"""What becomes of each value on each path: the same, refused by a good error, or converted as a line says.
+
+A path writes records and reads them back; its module in ``paths`` says how. The files in ``conversions`` have the
+lines, each with a rule (``rules.py``) that computes what has to come back. Whatever else comes back is a fault.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from enum import Enum
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path as File
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from tests.values import rules
+from tests.values.same import same
+from tests.values.values import FIELD, VALUES, Value
+
+from penstock.common import Row
+from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+HERE = File(__file__).parent
+
+#: What a path gave for a value: the records that came back, or the error.
+Outcome: TypeAlias = list[Any] | Exception
+
+
+class UntypedError(Exception):
+    """A path cannot declare the type of a value; the cause is the error that says so."""
+
+
+class NotAskedError(Exception):
+    """A path has nothing to say about a value, such as one without a type where all have one."""
+
+
+@dataclass(frozen=True)
+class Path:
+    """A way on which records go out and come back.
+
+    Attributes:
+        name: Its name in the page, in the conversions and among the recorded verdicts.
+        about: What it is, as a sentence of the page.
+        run: Gives the outcome of each value, in their order; one call has all values, to share what is dear.
+        in_every_run: Whether it needs no server, so that each run of the tests takes it.
+        names_operator: Whether a job runs, so that errors have to name the operator as well.
+    """
+
+    name: str
+    about: str
+    run: Callable[[Sequence[Value]], Iterable[Outcome]]
+    in_every_run: bool = True
+    names_operator: bool = False
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def each(
+    program: Callable[[Value], Callable[[list[dict[str, Any]]], list[Any]]],
+) -> Callable[[Sequence[Value]], Iterable[Outcome]]:
+    """Make a path's ``run`` of a function that declares a type, and returns what writes records and reads them back.
+
+    What the function itself raises means that the type cannot be declared; NotAskedError leaves the value out.
+    """
+
+    def outcome(value: Value) -> Outcome:
+        try:
+            there_and_back = program(value)
+        except NotAskedError as error:
+            return error
+        except Exception as error:  # noqa: BLE001 - it is judged
+            untyped = UntypedError(str(error))
+            untyped.__cause__ = error
+            return untyped
+        try:
+            return there_and_back([dict(one) for one in value.records])
+        except Exception as error:  # noqa: BLE001 - it is judged
+            return error
+
+    return lambda values: map(outcome, values)
+
+
+class Sign(Enum):
+    """What became of a value; the value is what the page shows."""
+
+    SAME = "="
+    REFUSED = "✗"
+    CONVERTED = "~"
+    #: The format has no such type, which the error says when the program is built.
+    UNTYPED = "—"
+    NOT_ASKED = "·"
+    FAULT = "!"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a value on a path.
+
+    Attributes:
+        sign: The kind of the verdict.
+        note: The name of the conversion's line, or what is wrong.
+    """
+
+    sign: Sign
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """A line of the conversions.
+
+    Attributes:
+        name: A short name.
+        paths: Patterns of the names of paths.
+        values: Patterns of ``kind: name`` of values.
+        becomes: What becomes of them, as a sentence.
+        why: The part of Flink that does so, or the option that asks for it.
+        rule: The function of ``rules.py`` that gives what comes back.
+    """
+
+    name: str
+    paths: list[str]
+    values: list[str]
+    becomes: str
+    why: str
+    rule: str
+
+    def covers(self, path: Path, value: Value) -> bool:
+        """Tell whether the line is about a cell."""
+        return any(fnmatchcase(path.name, one) for one in self.paths) and any(
+            fnmatchcase(str(value), one) for one in self.values
+        )
+
+    def expects(self, value: Value) -> list[dict[str, Any]] | None:
+        """Return the records that come back by the rule; None where it does not apply to the value."""
+        rule = getattr(rules, self.rule)
+        try:
+            return [rule(record, value) for record in value.records]
+        except rules.DoesNotApplyError:
+            return None
+
+
+@cache
+def conversions() -> list[Conversion]:
+    """Read the lines; each file has those of one format or store, and their order does not matter."""
+    found: list[Conversion] = []
+    for file in sorted((HERE / "conversions").glob("*.toml")):
+        found += [Conversion(name, **line) for name, line in tomllib.loads(file.read_text("utf-8")).items()]
+    return found
+
+
+def verdicts(path: Path, values: Sequence[Value] = VALUES) -> dict[Value, Verdict]:
+    """Send all values through a path."""
+    outcomes = zip(values, path.run(values), strict=True)
+    return {value: judged(path, value, outcome) for value, outcome in outcomes}
+
+
+def judged(path: Path, value: Value, outcome: Outcome) -> Verdict:
+    """Return what an outcome means."""
+    if isinstance(outcome, NotAskedError):
+        return Verdict(Sign.NOT_ASKED)
+    if isinstance(outcome, UntypedError):
+        cause = outcome.__cause__
+        named = isinstance(cause, (PenstockError, ValueError, TypeError)) and FIELD in str(cause)
+        return Verdict(Sign.UNTYPED) if named else Verdict(Sign.FAULT, f"no good error of a type: {cause!r:.300}")
+    if isinstance(outcome, Exception):
+        lacks = lacking(path, value, outcome)
+        return (
+            Verdict(Sign.FAULT, f"{lacks}: {type(outcome).__name__}: {outcome!s:.300}")
+            if lacks
+            else Verdict(Sign.REFUSED)
+        )
+    back = [one.as_dict() if isinstance(one, Row) else one for one in outcome]
+    if same(back, list(value.records)):
+        return Verdict(Sign.SAME)
+    for line in conversions():
+        if line.covers(path, value) and same(back, line.expects(value)):
+            return Verdict(Sign.CONVERTED, line.name)
+    return Verdict(Sign.FAULT, f"{value.records!r:.200} came back as {back!r:.200}")
+
+
+def lacking(path: Path, value: Value, error: Exception) -> str:
+    """Return what an error lacks: it is ours, and names the field, the value and, in a job, the operator."""
+    text = str(error)
+    if not isinstance(error, PenstockError):
+        return "not our error"
+    if FIELD not in text and "extra" not in text:
+        return "names no field"
+    if path.names_operator and "operator" not in text.lower():
+        return "names no operator"
+    told = [leaf for record in value.records for leaf in leaves(record)]
+    return "" if any(one in text for one in told) or not told else "names no value"
+
+
+def leaves(value: Any) -> Iterable[str]:
+    """Yield the beginnings of the texts by which an error may tell a value, or a part of it."""
+    try:
+        yield from {repr(value)[:40], str(value)[:40], ascii(value)[:40]}
+    except ValueError:  # an int with more digits than Python shows
+        yield "whose repr raises"
+    if isinstance(value, Row):
+        value = value.as_dict()
+    if isinstance(value, dict):
+        yield from leaves(list(value.values()) + list(value))
+    elif isinstance(value, (list, tuple, set)):
+        for part in value:
+            yield from leaves(part)
