@@ -149,7 +149,7 @@ class Topics:
                     known.pop(gone, None)
             missing = [topic for topic in topics if topic not in known]
             if missing:
-                reason = "there is no such topic; it was deleted or never made; make it first"
+                reason = "there is no such topic, it was deleted or never made; make it first"
                 raise KafkaTopicError(f"Writing into {', '.join(sorted(missing)[:5])}", reason)
             return {topic: known[topic][1] for topic in topics}
 
