@@ -36,12 +36,13 @@
     │   ├── MovedOperatorError              an operator without a uid may have changed places with another
     │   ├── NoCheckpointError               nothing to continue from
     │   ├── ParallelismLimitError           more subtasks than keyed state has key groups
+    │   ├── RepeatedJobError                a second job that would be the first one of its program
     │   ├── SavepointChangeError            a savepoint that cannot be written, changed or deleted
     │   ├── StateClassError                 state of a class that was removed or has changed
     │   ├── SupervisionNoteError            the note of a supervised program's jobs is gone or damaged
     │   ├── TemporaryCheckpointsError       the temporary checkpoints of a running job were removed
     │   ├── UnclaimedStateError             state of an operator that the job does not have
-    │   ├── UndeliveredResultsError         a finished batch job's collected results are gone
+    │   ├── UndeliveredResultsError         a finished job's collected results are gone
     │   ├── UnknownStateError               state that a savepoint does not have
     │   └── UntrustedClassError             a savepoint has values of a class that the reader did not allow
     ├── SparkSetupError                 fix the machine: Spark cannot start here
@@ -256,6 +257,7 @@ from penstock._errors.start import (
     MovedOperatorError,
     NoCheckpointError,
     ParallelismLimitError,
+    RepeatedJobError,
     RestoreError,
     SavepointChangeError,
     SignatureError,
@@ -346,6 +348,7 @@ __all__ = [
     "PySparkVersionError",
     "RecordFieldError",
     "RecordValueError",
+    "RepeatedJobError",
     "ReplicationSlotError",
     "RestoreError",
     "RetryableError",

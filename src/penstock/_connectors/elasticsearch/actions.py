@@ -11,7 +11,7 @@ from uuid import UUID
 
 from penstock._shelf import show
 from penstock.common._codecs.json_codec import JsonCodec
-from penstock.common.short_repr import short_repr
+from penstock.common.user_values import short_repr
 from penstock.errors import ElasticsearchDocumentError, MessageFormatError
 
 Operation = Literal["index", "create", "update", "delete"]

@@ -16,7 +16,7 @@ from penstock._connectors.kafka.broker import Broker
 from penstock._connectors.kafka.clients import REQUEST_S
 from penstock._connectors.kafka.marks import note_begun
 from penstock._connectors.kafka.properties import for_producer
-from penstock.common.short_repr import short_repr
+from penstock.common.user_values import short_repr
 from penstock.errors import KafkaConnectorError, KafkaRecordError, KafkaTopicError
 
 if TYPE_CHECKING:

@@ -31,6 +31,7 @@ from penstock._engine.coordinator.restore.origin import adopt_checkpoint
 from penstock._engine.coordinator.schedulers import SCHEDULERS
 from penstock._engine.protocol.metadata import ChainEntryKind, handles_of
 from penstock.common.job_status import JobStatus
+from penstock.common.user_values import error_line
 from penstock.errors import FencedError, InternalError, PenstockError
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ class JobCoordinator:
         return self._reactions[name]
 
     def _with_history(self, error: Exception) -> InternalError:
-        text = str(error) if isinstance(error, InternalError) else f"{type(error).__name__}: {error}"
+        text = str(error) if isinstance(error, InternalError) else error_line(error)
         return InternalError(f"{text}\n{self._history}")
 
     @property

@@ -97,19 +97,16 @@ class BatchRecoverySettings:
 
     #: The program, which the run before must have had.
     program: BatchProgram
-    #: Whether the user's program collects results of the job.
-    collects: bool = False
     accept_changed_functions: bool = False
     snapshot_min_pause_ms: int = 180_000
     timeout_ms: int = 30_000
 
     @classmethod
-    def read(cls, configuration: Configuration, program: BatchProgram, *, collects: bool) -> BatchRecoverySettings:
+    def read(cls, configuration: Configuration, program: BatchProgram) -> BatchRecoverySettings:
         """Read Flink's keys below ``execution.batch.job-recovery``."""
         get = configuration.get
         return cls(
             program,
-            collects,
             get(batch_options.ACCEPT_CHANGED_FUNCTIONS),
             get(batch_options.SNAPSHOT_MIN_PAUSE).to_millis(),
             get(batch_options.PREVIOUS_WORKER_TIMEOUT).to_millis(),
@@ -143,6 +140,8 @@ class JobSettings:
     #: The uids of sources that read new input although they had finished in the restored checkpoint.
     reopened_sources: tuple[str, ...] = ()
     auto_parallelism: AutoParallelism = AutoParallelism()
+    #: Whether the user's program collects results of the job.
+    collects: bool = False
     #: None if a lost driver means that the job starts from its beginning.
     recovery: BatchRecoverySettings | None = None
 

@@ -24,6 +24,7 @@ from penstock._engine.protocol.rows import MIN_WATERMARK
 from penstock._engine.protocol.signing import UNSIGNED
 from penstock._engine.protocol.soundness import why_unsound
 from penstock._engine.protocol.state_handle import Lineage  # noqa: TC001 - msgspec reads it
+from penstock.common.user_values import encoded
 from penstock.errors import AccumulatorSizeError, CorruptCheckpointError, SignatureError
 
 if TYPE_CHECKING:
@@ -358,7 +359,7 @@ def encode_chain_entry(entry: ChainEntry, keys: SigningKeys = UNSIGNED) -> bytes
         entry: The entry.
         keys: The keys of the user; the first one signs.
     """
-    body = msgspec.json.format(msgspec.json.encode(entry), indent=1)
+    body = msgspec.json.format(encoded(entry, msgspec.json.encode), indent=1)
     signature = keys.sign(body, DOCUMENT.number)
     signed = b"" if signature is None else b'"hmac": "%s",\n' % signature.encode()
     head = b'{\n"format": %d,\n"sha256": "%s",\n' % (DOCUMENT.number, _digest(body).encode())

@@ -26,7 +26,13 @@ from penstock._engine.protocol.paths import (
 )
 from penstock._engine.storage.opening import open_storage
 from penstock.common.job_status import JobStatus
-from penstock.errors import CorruptCheckpointError, JobExecutionError, NoCheckpointError, UnclaimedStateError
+from penstock.errors import (
+    CorruptCheckpointError,
+    JobExecutionError,
+    NoCheckpointError,
+    UnclaimedStateError,
+    UndeliveredResultsError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -164,9 +170,16 @@ def test_latest_finds_a_job_that_had_a_random_id(name: str) -> None:
 
 def test_latest_after_finished_reports_that_and_runs_nothing(name: str) -> None:
     run(name, recover="latest")
-    driver, world = run(name, recover="latest")
+    driver, world = run(name, world=World(numbers_job(name, collects=False), patience=3), recover="latest")
     assert driver.result.result().get_net_runtime() >= 0
     assert (driver.status, world.runs) == (JobStatus.FINISHED, 0)
+
+
+def test_latest_after_finished_does_not_give_an_empty_result_to_a_program_that_collects(name: str) -> None:
+    run(name, recover="latest")
+    driver, world = run(name, recover="latest")
+    assert isinstance(driver.result.exception(), UndeliveredResultsError)
+    assert world.runs == 0
 
 
 def test_latest_after_canceled_goes_on_from_the_newest_checkpoint(name: str) -> None:

@@ -233,7 +233,7 @@ class JobStart:
         """
         if not event.are_there:
             return self._take_over()
-        if self._settings.recovery is not None and self._settings.recovery.collects:
+        if self._settings.collects:
             if not any(node.kind in _WRITERS for node in self._graph.operators.values()):
                 return self._take_over()
             raise UndeliveredResultsError(self._settings.job_name, self.job_id)
@@ -258,6 +258,8 @@ class JobStart:
             case ChainEntryKind.CHECKPOINT | ChainEntryKind.SAVEPOINT:
                 return self._restore(entry, event.path)
             case ChainEntryKind.FINISHED | ChainEntryKind.DRAINED if self._settings.latest and not self._reopens:
+                if self._settings.collects:
+                    raise UndeliveredResultsError(self._settings.job_name, self.job_id)
                 self.already_ended = entry
                 self.phase = StartPhase.DONE
                 return []

@@ -15,8 +15,9 @@ from penstock._engine.driver.failures import driver_code_error
 from penstock._engine.protocol.metadata import GivenUp
 from penstock._engine.protocol.versioned import pack, unpack
 from penstock._engine.runtime.epoch_context import figures
+from penstock.common.interrupts import is_interrupt
 from penstock.common.redaction import hiding, shown_text
-from penstock.common.short_repr import short_repr
+from penstock.common.user_values import short_repr
 from penstock.metrics.in_memory import InMemoryMetricGroup
 
 if TYPE_CHECKING:
@@ -202,7 +203,9 @@ class Committers:
             try:
                 answer = self._commit(commit, context, may_be_done=instruction.may_be_done)
                 self._tidy(commit, is_done=not answer.retry)
-            except Exception as error:  # noqa: BLE001 - whatever the committer raises fails the job
+            except BaseException as error:  # whatever the committer raises fails the job
+                if is_interrupt(error):
+                    raise
                 staged.forget_read()
                 name, _ = self._sinks[commit.uid]
                 where = f"the committer of {name!r} (uid {commit.uid!r}), checkpoint {commit.checkpoint_id}"

@@ -18,6 +18,7 @@ from penstock._engine.coordinator.epochs.sources import EnumeratorSnapshot
 from penstock._engine.driver.failures import driver_code_error
 from penstock._engine.protocol.events import AddSplitsEvent, NoMoreSplitsEvent, SourceEventWrapper, encode_event
 from penstock._engine.protocol.job_events import NO_CHECKPOINT
+from penstock.common.interrupts import is_interrupt
 from penstock.errors import DriverCodeError, JobRunError
 from penstock.metrics.in_memory import InMemoryMetricGroup
 
@@ -237,7 +238,9 @@ class Enumerators:
         """Call user code; its errors name the source."""
         try:
             return work()
-        except Exception as error:
+        except BaseException as error:  # an exit, too, would end the thread that all wait for
+            if is_interrupt(error):
+                raise
             raise driver_code_error(f"the enumerator of {running.name!r} (uid {running.uid!r})", error) from error
 
     def _run_async(
@@ -253,7 +256,7 @@ class Enumerators:
                 return
             try:
                 result, error = callable_(), None
-            except Exception as raised:  # noqa: BLE001 - whatever the user's code raises goes to its own handler
+            except BaseException as raised:  # noqa: BLE001 - whatever the user's code raises goes to its own handler
                 result, error = None, raised
             self._mailbox.call(lambda: self._handle(context, lambda: handler(result, error), again))
 

@@ -10,7 +10,7 @@ from penstock._engine.operators.windows.fired_windows import CONTENTS
 from penstock._engine.state.rows import IN_ADDRESS
 from penstock._engine.state.table import ABSENT, MISSING
 from penstock.common.copies import own
-from penstock.common.short_repr import short_repr
+from penstock.common.user_values import short_repr
 from penstock.errors import FunctionResultError
 
 if TYPE_CHECKING:
