@@ -41,6 +41,14 @@ def refuse(value: Any, reason: str) -> NoReturn:
     raise TypeMismatchError(f"{shown} {reason}")
 
 
+def reason_of(error: Exception) -> str:
+    """Return what does not fit, with the field that it is in."""
+    if not isinstance(error, TypeMismatchError):
+        return str(error)
+    path = error.path.removeprefix(".")
+    return f"in its field {path}, {error.reason}" if path else error.reason
+
+
 def whole(low: int | None, high: int | None) -> Check:
     """Return the check of integers.
 

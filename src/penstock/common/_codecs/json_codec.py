@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from penstock.common._codecs.checked import reason_of
 from penstock.common._codecs.json_reading import UNREADABLE, converter, parsed, plain, quick_reader
 from penstock.common._codecs.json_writing import UNWRITABLE, anything, encoded, writer
-from penstock.common._conversion.values import TypeMismatchError
 from penstock.errors import MessageFormatError
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class JsonCodec:
         except UNREADABLE as error:
             if self.ignore_parse_errors:
                 return None
-            raise MessageFormatError("JSON", f"{message[:200]!r}", self._shown(), _reason(error)) from error
+            raise MessageFormatError("JSON", f"{message[:200]!r}", self._shown(), reason_of(error)) from error
 
     def decode_block(self, messages: Iterable[bytes]) -> list[Any]:
         """Return the values of some texts.
@@ -94,7 +94,7 @@ class JsonCodec:
         try:
             return encoded(self._write(value))
         except UNWRITABLE as error:
-            raise MessageFormatError("JSON", f"{value!r:.200}", self._shown(), _reason(error)) from error
+            raise MessageFormatError("JSON", f"{value!r:.200}", self._shown(), reason_of(error)) from error
 
     def encode_block(self, values: Iterable[Any]) -> list[bytes]:
         """Return values as JSON.
@@ -117,14 +117,6 @@ class JsonCodec:
 
 def _codec(type_info: TypeInformation | None, strict: bool, lenient: bool) -> JsonCodec:
     return JsonCodec(type_info, fail_on_missing_field=strict, ignore_parse_errors=lenient)
-
-
-def _reason(error: Exception) -> str:
-    """Return what does not fit, with the field that it is in."""
-    if not isinstance(error, TypeMismatchError):
-        return str(error)
-    path = error.path.removeprefix(".")
-    return f"in its field {path}, {error.reason}" if path else error.reason
 
 
 _ANY = msgspec.json.Decoder[Any]()

@@ -18,6 +18,7 @@ import msgspec
 
 from penstock.common._codecs import checked
 from penstock.common._codecs.json_writing import encoded, mapped
+from penstock.common._codecs.row_values import row_maker
 from penstock.common._codecs.times import of_rfc_date, of_rfc_instant, of_rfc_time, of_rfc_timestamp
 from penstock.common._conversion.values import RANGES, TypeMismatchError
 from penstock.common.typeinfo import (
@@ -32,7 +33,7 @@ from penstock.common.typeinfo import (
     RowTypeInfo,
     Types,
 )
-from penstock.common.types import Row, RowKind, bare_row, make_row
+from penstock.common.types import Row, RowKind, make_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,17 +116,14 @@ def _row_shape(type_info: RowTypeInfo, strict: bool) -> _Shape:
     default = msgspec.NODEFAULT if strict else None
     fields = [(name, kind, default) for name, (kind, _) in zip(own, shapes, strict=True)]
     struct = msgspec.defstruct("Row", fields, rename=dict(zip(own, names, strict=True)), gc=False)
-    make_row(names, (), RowKind.INSERT)  # so that rows have these names, see `bare_row`
     fixes = [(at, fix) for at, (_, fix) in enumerate(shapes) if fix is not None]
-    values_of, insert = msgspec.structs.astuple, RowKind.INSERT
+    values_of, make = msgspec.structs.astuple, row_maker(names)
 
     def row_of(found: Any) -> Row:
         values = list(values_of(found))
         for at, fix in fixes:
             values[at] = fix(values[at])
-        row = bare_row(Row)
-        row._fields, row._values, row._row_kind = names, values, insert  # pyright: ignore[reportPrivateUsage]
-        return row
+        return make(values)
 
     return _Shape(struct, row_of)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from penstock.common.types import Row, field_names
+from penstock.common.types import Row, RowKind, bare_row, field_names, make_row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 _NO_ARRAYS: Final = (str, bytes, bytearray, memoryview, dict, Row)
 
@@ -43,6 +43,27 @@ def values_of(row: Any, names: Sequence[str]) -> list[Any]:
     if len(values) != len(names):
         raise ValueError(f"it has {len(values)} fields, and the type has {len(names)}")
     return values
+
+
+def row_maker(names: list[str]) -> Callable[[list[Any]], Row]:
+    """Return a function that makes rows with some names of their values; quicker than `make_row`.
+
+    Args:
+        names: The names of the fields, which the rows share.
+
+    Example:
+        >>> row_maker(["a", "b"])([1, 2])
+        Row(a=1, b=2)
+    """
+    insert = RowKind.INSERT
+    make_row(names, (), insert)  # so that rows have these names as attributes
+
+    def row_of(values: list[Any]) -> Row:
+        row = bare_row(Row)
+        row._fields, row._values, row._row_kind = names, values, insert  # pyright: ignore[reportPrivateUsage]
+        return row
+
+    return row_of
 
 
 def elements_of(array: Any) -> Iterable[Any]:
