@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Producer
+from tests.fault.job import are_truth
 from tests.kafka.job import counting
 from tests.kafka.test_faults import NUMBERS, SOON, route
+from tests.kit.cells import cells
 
 from penstock.common import SimpleStringSchema
 from penstock.datastream.connectors.kafka import KafkaOffsetsInitializer, KafkaSource
@@ -67,3 +71,60 @@ def test_a_pattern_does_not_match_the_brokers_own_topics(topics: Topics) -> None
     assert "__transaction_state" in topics.admin.list_topics().topics
     assert topic in found
     assert not [name for name in found if name.startswith("__")]
+
+
+def test_what_a_topic_refuses_since_the_checkpoint_is_given_up_by_its_id_and_nothing_else_is_lost(
+    topics: Topics, tmp_path: Path
+) -> None:
+    """Between the checkpoint and its commit the topic becomes a compacted one; the records have no keys."""
+    made = route(topics)
+    job = counting(made, tmp_path, restart="none")
+    job.at_commit(3, lambda: topics.configure(made.counts, **{"cleanup.policy": "compact"}))
+    with pytest.raises(JobExecutionError, match=f"{made.counts}.*committable") as told:
+        job.to_end()
+    before = topics.values(made.counts, 2)
+    topics.configure(made.counts, **{"cleanup.policy": "delete"})
+    ids = re.findall(r"\b\d+-\d+-[0-9a-f]{12}(?:-\d+)?\b", str(told.value))
+    file = tmp_path / "refused.jsonl"
+    again = counting(made, tmp_path, **{"penstock.committables": f"{ids[0]}=give-up:{file}"})
+    again.to_end()
+    refused = [json.loads(line) for line in file.read_text().splitlines()]
+    assert {one["topic"] for one in refused} == {made.counts}
+    given_up = [one["value"] for one in refused]
+    assert given_up
+    assert are_truth([*topics.values(made.counts, 2), *given_up], NUMBERS)
+    assert not set(before) & set(given_up)
+    [lost] = again.driver.result.result().get_given_up_committables()
+    assert (lost.operator_uid, lost.count) == ("into Kafka", 1)
+
+
+@cells("action", ["publish", "skip"])
+def test_where_the_broker_knows_nothing_any_more_the_user_decides_and_no_record_is_there_twice(
+    topics: Topics, tmp_path: Path, action: str
+) -> None:
+    made = route(topics)
+    job = counting(made, tmp_path, restart="none")
+    job.at_commit(3, lambda: topics.configure(made.counts, **{"cleanup.policy": "compact"}))
+    with pytest.raises(JobExecutionError):
+        job.to_end()
+    topics.configure(made.counts, **{"cleanup.policy": "delete"})
+    topics.forget_groups("penstock-")
+    with pytest.raises(JobExecutionError, match=r"CommitOutcomeUnknownError.*ID=skip.*ID=publish") as told:
+        counting(made, tmp_path).to_end()  # it is not tried again, whatever the restart strategy
+    ids = re.findall(r"\b\d+-\d+-[0-9a-f]{12}(?:-\d+)?\b", str(told.value))
+    counting(made, tmp_path, **{"penstock.committables": ";".join(f"{one}={action}" for one in ids)}).to_end()
+    found = topics.values(made.counts, 2)
+    assert len(set(found)) == len(found)
+    assert are_truth(found, NUMBERS) == (action == "publish")
+
+
+def test_a_job_that_was_cancelled_publishes_nothing_again_when_the_broker_has_forgotten_it(
+    topics: Topics, tmp_path: Path
+) -> None:
+    made = route(topics)
+    job = counting(made, tmp_path)
+    job.at_epoch(5, job.driver.cancel)
+    job.run()
+    topics.forget_groups("penstock-")
+    counting(made, tmp_path).to_end()
+    assert are_truth(topics.values(made.counts, 2), NUMBERS)
