@@ -63,7 +63,9 @@
     │   ├── DamagedBlockError               a block from another task cannot be read
     │   ├── DatabaseError                   a database does not answer, or refuses a statement
     │   │   └── DatabaseConnectionError         it cannot be reached, or a connection to it was lost
+    │   ├── CommitOutcomeUnknownError       nobody knows any more whether something was committed
     │   ├── DriverCodeError                 an enumerator or a committer failed on the driver
+    │   │   └── CommitFailedError               a committer cannot publish what a checkpoint holds
     │   ├── ElasticsearchConnectorError     Elasticsearch does not answer, or refuses a request
     │   │   └── ElasticsearchDocumentError      a record that is no document, or that its index refuses
     │   ├── EpochCancelledError             an epoch was interrupted on purpose
@@ -216,6 +218,8 @@ from penstock._errors.run import (
     BatchColumnsError,
     CheckpointExpiredError,
     CheckpointRequestError,
+    CommitFailedError,
+    CommitOutcomeUnknownError,
     DamagedBlockError,
     DriverCodeError,
     EpochCancelledError,
@@ -286,6 +290,8 @@ __all__ = [
     "CheckpointStorageError",
     "CommandError",
     "CommandTimeoutError",
+    "CommitFailedError",
+    "CommitOutcomeUnknownError",
     "ConfigurationError",
     "ConfigurationFileError",
     "CorruptCheckpointError",

@@ -71,6 +71,10 @@ class RestoredCheckpoint:
     #: The last checkpoint that its job has completed after it: output between the two is published again.
     later: int | None = None
 
+    def knowing(self, snapshot: JobSnapshot) -> RestoredCheckpoint:
+        """Return it with another state."""
+        return replace(self, assignment=replace(self.assignment, snapshot=snapshot))
+
     @property
     def resumes(self) -> bool:
         """Whether the job was to stop with this checkpoint, and continues from it instead."""
