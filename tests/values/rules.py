@@ -5,15 +5,23 @@ A rule takes a record that went in and its `Value`, and returns the record that 
 
 from __future__ import annotations
 
+import base64
+import datetime as dt
+import json
+from decimal import Decimal
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tests.values.values import FIELD
 
-from penstock.common import Row
+from penstock.common import Instant, Row, Types
+from penstock.common.typeinfo import ListTypeInfo, MapTypeInfo, ObjectArrayTypeInfo, RowTypeInfo
 
 if TYPE_CHECKING:
     from tests.values.values import Value
+
+    from penstock.common.typeinfo import TypeInformation
 
 
 class DoesNotApplyError(Exception):
@@ -43,3 +51,119 @@ def plain_part(field: Any) -> Any:
     if isinstance(field, np.ndarray):
         return field.tolist()
     return field.item() if isinstance(field, np.generic) else field
+
+
+def typed(record: dict[str, Any], value: Value) -> dict[str, Any]:
+    """As PyFlink's declared types have it; a time with a zone is in UTC, without it."""
+    found = record.get(FIELD)
+    return {FIELD: in_utc(found) if value.declared is None else typed_part(found, value.declared)}
+
+
+def typed_as_dicts(record: dict[str, Any], value: Value) -> dict[str, Any]:
+    """As ``typed``, with dicts in place of rows."""
+    return plain_part(typed(record, value))
+
+
+def typed_part(field: Any, declared: TypeInformation) -> Any:  # noqa: PLR0911 - one for each kind
+    """Return a part of a record by the rule ``typed``."""
+    if field is None:
+        return None
+    if isinstance(declared, RowTypeInfo):
+        names, types = declared.get_field_names(), declared.get_field_types()
+        given = field.as_dict() if isinstance(field, Row) else field
+        parts = [given.get(name) for name in names] if isinstance(given, dict) else given
+        return Row(**{name: typed_part(one, kind) for name, kind, one in zip(names, types, parts, strict=True)})
+    if isinstance(declared, (ListTypeInfo, ObjectArrayTypeInfo)):
+        return [typed_part(one, declared.elem_type) for one in field]
+    if isinstance(declared, MapTypeInfo):
+        return {key: typed_part(one, declared.value_type) for key, one in field.items()}
+    make = {Types.FLOAT(): lambda one: float(np.float32(one)), Types.DOUBLE(): float, Types.BIG_DEC(): Decimal}
+    if declared in make:
+        return make[declared](field)
+    plain_kinds = {str: str, bytearray: bytes, memoryview: bytes, np.ndarray: np.ndarray.tolist}
+    found = next((make(field) for kind, make in plain_kinds.items() if isinstance(field, kind)), field)
+    if isinstance(found, Enum):
+        return found.value
+    return in_utc(found.item() if isinstance(found, np.generic) else found)
+
+
+def in_utc(field: Any) -> Any:
+    """Return a time in UTC without its zone, and without the mark of an hour that clocks show twice."""
+    if not isinstance(field, dt.datetime):
+        return field
+    return (field if field.tzinfo is None else field.astimezone(dt.UTC)).replace(tzinfo=None, fold=0)
+
+
+def shortest_decimal(record: dict[str, Any], value: Value) -> dict[str, Any]:
+    """A Decimal has no zeros at its end, and no sign if it is zero."""
+    del value
+    number = Decimal(record[FIELD])
+    return {FIELD: Decimal(int(number)) if number == int(number) else number.normalize()}
+
+
+def in_scale(record: dict[str, Any], value: Value) -> dict[str, Any]:
+    """A Decimal has the scale of its column, and no sign if it is zero."""
+    scale = value.columns["avro"]["scale"] if "avro" in value.columns else 30
+    sign, digits, exponent = Decimal(record[FIELD]).as_tuple()
+    assert isinstance(exponent, int)
+    zeros = (0,) * (scale + exponent) if scale + exponent > 0 else ()
+    exact = Decimal((sign, digits + zeros, -scale)) if scale + exponent >= 0 else Decimal(record[FIELD])
+    places = Decimal((0, (1,), -scale))
+    return {FIELD: abs(exact) if not exact else exact if scale + exponent >= 0 else exact.quantize(places)}
+
+
+def as_json(record: dict[str, Any], value: Value) -> dict[str, Any]:
+    """As JSON has it without a type: texts for times and bytes, floats for Decimals, dicts for rows."""
+    del value
+    return {FIELD: as_json_part(record.get(FIELD))}
+
+
+def as_json_part(field: Any) -> Any:
+    """Return a part of a record by the rule ``as_json``."""
+    if isinstance(field, Enum):
+        field = field.value
+    field = plain_part(field)
+    if isinstance(field, dict):
+        return {str(key): as_json_part(part) for key, part in field.items()}
+    if isinstance(field, list):
+        return [as_json_part(part) for part in field]
+    for kind, text in _JSON_TEXTS:
+        if isinstance(field, kind):
+            return text(field)
+    return str(field) if isinstance(field, str) else field
+
+
+def _float_or_name(number: float) -> float | str:
+    return number if np.isfinite(number) else json.dumps(number)
+
+
+def _number(number: Decimal) -> float | int:
+    return int(number) if number == int(number) else float(number)
+
+
+def _iso(time: Any) -> str:
+    return time.isoformat().replace("+00:00", "Z")
+
+
+def _duration(span: dt.timedelta) -> str:
+    sign, span = ("-", -span) if span.days < 0 else ("", span)
+    rest = span - dt.timedelta(span.days)
+    seconds = f"{rest.seconds}.{rest.microseconds:06}".rstrip("0").rstrip(".")
+    return f"{sign}P{f'{span.days}D' if span.days else ''}T{seconds}S"
+
+
+_JSON_TEXTS: list[tuple[Any, Any]] = [
+    (float, _float_or_name),
+    (Decimal, _number),
+    ((bytes, bytearray, memoryview), lambda data: base64.b64encode(data).decode()),
+    ((dt.date, dt.time), _iso),
+    (dt.timedelta, _duration),
+    (Instant, lambda one: _iso(dt.datetime.fromtimestamp(one.seconds, dt.UTC).replace(tzinfo=None)) + _nanos(one)),
+]
+
+
+def _nanos(one: Instant) -> str:
+    digits = f"{one.nanos:09}"
+    while digits.endswith("000"):
+        digits = digits[:-3]
+    return f".{digits}Z" if digits else "Z"

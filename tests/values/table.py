@@ -199,7 +199,10 @@ def lacking(path: Path, value: Value, error: Exception) -> str:
 
 def leaves(value: Any) -> Iterable[str]:
     """Yield the beginnings of the texts by which an error may tell a value, or a part of it."""
-    yield from {repr(value)[:40], str(value)[:40], ascii(value)[:40]}
+    try:
+        yield from {repr(value)[:40], str(value)[:40], ascii(value)[:40]}
+    except ValueError:  # an int with more digits than Python shows
+        yield "whose repr raises"
     if isinstance(value, Row):
         value = value.as_dict()
     if isinstance(value, dict):

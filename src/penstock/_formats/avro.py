@@ -18,6 +18,7 @@ from penstock.common._conversion.values import TypeMismatchError
 from penstock.common.arguments import instance
 from penstock.common.serialization import BulkWriter, BulkWriterFactory
 from penstock.common.types import Row
+from penstock.common.user_values import short_repr
 from penstock.errors import RecordValueError, SourceFileError
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ class _AvroWriter(BulkWriter):
 
 def _misfit(element: Any, error: TypeMismatchError) -> RecordValueError:
     field, way_out = error.path.removeprefix(".") or "*", "Change the record, or the schema"
-    return RecordValueError(field, f"{element!r:.200}", "by its Avro schema", error.reason, way_out)
+    return RecordValueError(field, short_repr(element), "by its Avro schema", error.reason, way_out)
 
 
 def _damaged(error: Exception) -> str:

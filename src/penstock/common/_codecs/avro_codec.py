@@ -10,6 +10,7 @@ from penstock.common._codecs.avro_reading import reader
 from penstock.common._codecs.avro_writing import writer
 from penstock.common._codecs.checked import reason_of
 from penstock.common._conversion.values import TypeMismatchError
+from penstock.common.user_values import short_repr
 from penstock.errors import MessageFormatError
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class AvroCodec:
         try:
             cast("Any", fastavro).schemaless_writer(written, self.schema.parsed, self.theirs(value))
         except TypeMismatchError as error:
-            raise MessageFormatError("Avro", f"{value!r:.200}", str(self.schema), reason_of(error)) from error
+            raise MessageFormatError("Avro", short_repr(value), str(self.schema), reason_of(error)) from error
         return written.getvalue()
 
     def encode_block(self, values: Iterable[Any]) -> list[bytes]:

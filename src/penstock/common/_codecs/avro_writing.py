@@ -227,8 +227,11 @@ def _array(write: Converter, value: Any) -> list[Any]:
 def _map(write: Converter, value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         checked.refuse(value, "is no dict")
-    entries = cast("Mapping[Any, Any]", value).items()
-    return {_part(f" key {key!r:.80}", _text, key): _part(f"[{key!r:.80}]", write, one) for key, one in entries}
+    made: dict[str, Any] = {}
+    for key, one in cast("Mapping[Any, Any]", value).items():
+        name = checked.shown(key)
+        made[_part(f" key {name}", _text, key)] = _part(f"[{name}]", write, one)
+    return made
 
 
 def _part(step: str, write: Converter, value: Any) -> Any:

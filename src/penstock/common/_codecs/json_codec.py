@@ -9,6 +9,7 @@ import msgspec
 from penstock.common._codecs.checked import reason_of
 from penstock.common._codecs.json_reading import UNREADABLE, converter, parsed, plain, quick_reader
 from penstock.common._codecs.json_writing import UNWRITABLE, anything, encoded, writer
+from penstock.common.user_values import short_repr
 from penstock.errors import MessageFormatError
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class JsonCodec:
         try:
             return encoded(self._write(value))
         except UNWRITABLE as error:
-            raise MessageFormatError("JSON", f"{value!r:.200}", self._shown(), reason_of(error)) from error
+            raise MessageFormatError("JSON", short_repr(value), self._shown(), reason_of(error)) from error
 
     def encode_block(self, values: Iterable[Any]) -> list[bytes]:
         """Return values as JSON.

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock.common.types import Row, RowKind, bare_row, field_names, make_row
+from penstock.common.user_values import short_repr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -35,7 +36,7 @@ def values_of(row: Any, names: Sequence[str]) -> list[Any]:
             raise ValueError(f"it has a field {unknown!r}, and the type has {', '.join(names)}")
         return [given.get(name) for name in names]
     if isinstance(row, (str, bytes)):
-        raise ValueError(f"{row!r:.80} is no row")  # noqa: TRY004 - of the value, as all that does not fit
+        raise ValueError(f"{short_repr(row):.80} is no row")  # noqa: TRY004 - of the value, as all that does not fit
     own = field_names(row) if isinstance(row, Row) else None
     if own is not None and len(own) == len(names) and own != list(names) and set(own) == set(names):
         return [row[name] for name in names]
@@ -76,7 +77,7 @@ def elements_of(array: Any) -> Iterable[Any]:
         return cast("list[Any]", array)
     is_array = isinstance(array, Sequence) or hasattr(array, "__array__")  # the second: of NumPy, Arrow and pandas
     if isinstance(array, _NO_ARRAYS) or not is_array:
-        raise ValueError(f"{array!r:.80} is no array")
+        raise ValueError(f"{short_repr(array):.80} is no array")
     return cast("Iterable[Any]", array)
 
 
@@ -87,5 +88,5 @@ def octets_of(value: Any) -> bytes:
         ValueError: It is neither.
     """
     if isinstance(value, (str, int)):  # of an int bytes() would make so many zeros
-        raise ValueError(f"{value!r:.80} has no bytes")  # noqa: TRY004 - of the value, as all that does not fit
+        raise ValueError(f"{short_repr(value):.80} has no bytes")  # noqa: TRY004 - of the value, as all that does not fit
     return bytes(value)
