@@ -13,6 +13,7 @@ from tests.kafka.job import counting
 from tests.kafka.test_faults import NUMBERS, SOON, route
 from tests.kit.cells import cells
 
+from penstock._connectors.kafka.enumerator import KafkaEnumerator
 from penstock.common import SimpleStringSchema
 from penstock.datastream.connectors.kafka import KafkaOffsetsInitializer, KafkaSource
 from penstock.errors import JobExecutionError, KafkaTopicError
@@ -57,6 +58,24 @@ def test_a_topic_that_is_made_anew_while_it_is_read_ends_the_job_before_a_record
     assert all(number < NUMBERS for number in found)
     with pytest.raises(JobExecutionError, match="made anew"):
         counting(made, tmp_path, made.source(), restart="none").to_end()
+
+
+def test_a_reader_that_comes_to_the_end_of_another_topic_says_so(
+    topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a batch job, which has no checkpoint in between."""
+    monkeypatch.setattr(KafkaEnumerator, "_check_topics", lambda *_: None)
+    topic = topics.new()
+    topics.fill(topic, [str(number) for number in range(9000)])
+    made = KafkaSource.builder().set_bootstrap_servers(topics.bootstrap).set_topics(topic)
+    made = made.set_value_only_deserializer(SimpleStringSchema()).set_bounded(KafkaOffsetsInitializer.latest())
+    run = SourceRun(made.build())
+    run.epoch(polls=1)
+    topics.make_anew(topic)
+    topics.fill(topic, [str(number) for number in range(9000)])
+    with pytest.raises(KafkaTopicError, match="made anew"):
+        run.run_to_end()
+    run.close()
 
 
 def test_a_pattern_does_not_match_the_brokers_own_topics(topics: Topics) -> None:
