@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Producer
 from tests.fault.job import are_truth
-from tests.kafka.job import counting
+from tests.kafka.job import Running, counting
 from tests.kafka.test_faults import NUMBERS, SOON, route
 from tests.kit.cells import cells
 
@@ -92,6 +92,18 @@ def test_a_pattern_does_not_match_the_brokers_own_topics(topics: Topics) -> None
     assert not [name for name in found if name.startswith("__")]
 
 
+def ids_in(text: str) -> list[str]:
+    """Return the ids of committables in the text of an error."""
+    return re.findall(r"\b\d+-\d+-[0-9a-f]{12}(?:-\d+)?\b", text)
+
+
+def ends_with(job: Running) -> str:
+    """Run a job, and return its error; empty where there is none."""
+    job.run()
+    error = job.driver.result.exception()
+    return "" if error is None else str(error)
+
+
 def test_what_a_topic_refuses_since_the_checkpoint_is_given_up_by_its_id_and_nothing_else_is_lost(
     topics: Topics, tmp_path: Path
 ) -> None:
@@ -103,7 +115,7 @@ def test_what_a_topic_refuses_since_the_checkpoint_is_given_up_by_its_id_and_not
         job.to_end()
     before = topics.values(made.counts, 2)
     topics.configure(made.counts, **{"cleanup.policy": "delete"})
-    ids = re.findall(r"\b\d+-\d+-[0-9a-f]{12}(?:-\d+)?\b", str(told.value))
+    ids = ids_in(str(told.value))
     file = tmp_path / "refused.jsonl"
     again = counting(made, tmp_path, **{"penstock.committables": f"{ids[0]}=give-up:{file}"})
     again.to_end()
@@ -128,10 +140,13 @@ def test_where_the_broker_knows_nothing_any_more_the_user_decides_and_no_record_
         job.to_end()
     topics.configure(made.counts, **{"cleanup.policy": "delete"})
     topics.forget_groups("penstock-")
-    with pytest.raises(JobExecutionError, match=r"CommitOutcomeUnknownError.*ID=skip.*ID=publish") as told:
-        counting(made, tmp_path).to_end()  # it is not tried again, whatever the restart strategy
-    ids = re.findall(r"\b\d+-\d+-[0-9a-f]{12}(?:-\d+)?\b", str(told.value))
-    counting(made, tmp_path, **{"penstock.committables": ";".join(f"{one}={action}" for one in ids)}).to_end()
+    decided: dict[str, str] = {}
+    starts = 0
+    while told := ends_with(counting(made, tmp_path, **decided)):
+        assert re.search(r"CommitOutcomeUnknownError.*ID=skip.*ID=publish", told)
+        decided = {"penstock.committables": ";".join(f"{one}={action}" for one in ids_in(told))}
+        starts += 1
+    assert 1 <= starts <= 2, "each checkpoint is decided about once"
     found = topics.values(made.counts, 2)
     assert len(set(found)) == len(found)
     assert are_truth(found, NUMBERS) == (action == "publish")

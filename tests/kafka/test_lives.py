@@ -83,7 +83,11 @@ class Life:
 
     def live(self) -> None:
         """Run the job to its end, with a change while an epoch runs, before a commit, or between two runs."""
-        moments = ["epoch", "commit"] if self.change == self.more_partitions else ["epoch", "commit", "between"]
+        moments = ["epoch", "commit", "between"]
+        if self.change == self.more_partitions:
+            moments.remove("between")
+        if self.change == self.sink_anew:  # a commit may be under way, and go with the old topic
+            moments.remove("epoch")
         moment, number = self._draw.choice(moments), self._draw.randrange(2, 5)
         job = self.job()
         if moment == "between":
