@@ -313,10 +313,8 @@ class HandOverRecords:
 
     #: By file: the committable, as a commit of its own.
     files: Mapping[str, OutstandingCommit]
-    #: The job, and its runs before this one.
     job_id: str
-    run_id: str
-    earlier_runs: tuple[str, ...]
+    runs: tuple[str, ...]
     restored_checkpoint_id: int
 
 

@@ -179,10 +179,11 @@ def test_a_corrected_program_goes_on_without_the_poison_and_loses_nothing_else(
 
 def test_what_is_given_up_stays_so_from_the_takeover_on(name: str) -> None:
     id_ = poisoned(name)
-    run(name, PoisonSink(name), cancel_after=0, **{COMMITTABLES: f"{id_}=give-up"})
-    driver = run(name, PoisonSink(name))
-    assert driver.status is JobStatus.FINISHED
-    assert [one.count for one in driver.result.result(0).get_given_up_committables()] == [1]
+    run(name, PoisonSink(name), **{COMMITTABLES: f"{id_}=give-up"})
+    takeover = [entry for entry in entries(name) if entry.kind is ChainEntryKind.TAKEOVER][-1]
+    assert takeover.commits is not None
+    assert id_ not in {one for commit in takeover.commits.outstanding for one in committable_ids(commit)}
+    assert [one.count for one in takeover.commits.given_up] == [1]
 
 
 def test_an_id_that_does_not_exist_is_an_error_before_anything_is_touched(name: str, tmp_path: Path) -> None:

@@ -366,8 +366,8 @@ class JobStart:
         if not files:
             return self._take_over()
         self.phase = StartPhase.HANDING_OVER
-        own, runs = self._identity.run_id, () if self._newest is None else self._newest.runs
-        return [HandOverRecords(files, self.job_id, own, runs, restored.entry.checkpoint_id)]
+        runs = (*(() if self._newest is None else self._newest.runs), self._identity.run_id)
+        return [HandOverRecords(files, self.job_id, runs, restored.entry.checkpoint_id)]
 
     def records_handed_over(self, _: RecordsHandedOver) -> list[Instruction]:
         """Take the job over: what is given up is in its files."""

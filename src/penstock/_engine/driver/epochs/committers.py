@@ -240,11 +240,11 @@ class Committers:
         """
         for path, commit in instruction.files.items():
             _, sink = self._sinks[commit.uid]
-            runs = (*instruction.earlier_runs, instruction.run_id)
-            staged = StagedFiles(self._storage, self._options, instruction.job_id, commit.uid, runs)
+            *earlier, run_id = instruction.runs
+            staged = StagedFiles(self._storage, self._options, instruction.job_id, commit.uid, instruction.runs)
             context = CommitterContext(
                 *(InMemoryMetricGroup(), instruction.job_id, commit.uid, instruction.restored_checkpoint_id),
-                *(instruction.run_id, instruction.earlier_runs, staged),
+                *(run_id, tuple(earlier), staged),
             )
             publishers = _Publishers(sink, context)
             try:
