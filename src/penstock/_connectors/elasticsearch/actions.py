@@ -123,7 +123,8 @@ def encoded(source: Any, index: str) -> bytes:
     try:
         data = _JSON.encode(source)
     except MessageFormatError as error:
-        raise ElasticsearchDocumentError(f"Making a document for {index}", error.reason) from None
+        what = f"Making a document for {index} of {short_repr(source)}"
+        raise ElasticsearchDocumentError(what, error.reason) from None
     if not data.startswith(b"{"):
         reason = f"a document is a dict or a Row with names, and this is a {type(source).__name__}"
         raise ElasticsearchDocumentError(f"Making a document for {index}", reason)
