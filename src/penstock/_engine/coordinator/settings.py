@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from penstock.common import batch_options, option_table
+from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from penstock._engine.protocol.batch_program import BatchProgram
     from penstock.common.configuration import Configuration
     from penstock.common.time import Duration
@@ -113,6 +117,55 @@ class BatchRecoverySettings:
         )
 
 
+class CommitAction(StrEnum):
+    """What becomes of a committable."""
+
+    #: It is published, although it may have been before.
+    PUBLISH = "publish"
+    #: It counts as published.
+    SKIP = "skip"
+    #: Its records are in no output.
+    GIVE_UP = "give-up"
+
+
+@dataclass(frozen=True, slots=True)
+class CommitDecision:
+    """The decision about one committable."""
+
+    committable: str
+    action: CommitAction
+    #: The file that gets the records of a committable that is given up.
+    records: str | None = None
+
+
+def read_decisions(texts: Iterable[str]) -> tuple[CommitDecision, ...]:
+    """Return the decisions of a configuration.
+
+    Raises:
+        ConfigurationError: One is none, or a committable or a file occurs twice.
+
+    Example:
+        >>> [str(decision.action) for decision in read_decisions(["7-0-5f=skip", "7-1-9a=give-up:/tmp/lost.jsonl"])]
+        ['skip', 'give-up']
+        >>> read_decisions(["7-0-5f"])
+        Traceback (most recent call last):
+        penstock.errors.ConfigurationError: penstock.committables cannot be '7-0-5f': it is not ID=ACTION, ...
+    """
+    key, found = option_table.COMMITTABLES.key, dict[str, CommitDecision]()
+    files: set[str] = set()
+    for text in texts:
+        name, _, wanted = text.partition("=")
+        action, _, records = wanted.partition(":")
+        if action not in {*CommitAction} or (records and action != CommitAction.GIVE_UP):
+            reason = "it is not ID=ACTION, where the action is publish, skip, give-up or give-up:FILE"
+            raise ConfigurationError(key, text, reason)
+        if name in found or records in files:
+            raise ConfigurationError(key, text, "the committable or the file is named twice")
+        found[name] = CommitDecision(name, CommitAction(action), records or None)
+        files.update({records} - {""})
+    return tuple(found.values())
+
+
 @dataclass(frozen=True, slots=True)
 class JobSettings:
     """The settings of one job that the coordinator's decisions depend on."""
@@ -139,6 +192,8 @@ class JobSettings:
     restart: RestartStrategySettings
     #: The uids of sources that read new input although they had finished in the restored checkpoint.
     reopened_sources: tuple[str, ...] = ()
+    #: What becomes of committables of the restored checkpoint.
+    commit_decisions: tuple[CommitDecision, ...] = ()
     auto_parallelism: AutoParallelism = AutoParallelism()
     #: Whether the user's program collects results of the job.
     collects: bool = False
@@ -182,6 +237,7 @@ class JobSettings:
             ),
             restart=RestartStrategySettings.read(configuration, checkpointing=interval is not None),
             reopened_sources=tuple(dict.fromkeys(reopened_sources)),
+            commit_decisions=read_decisions(configuration.get(option_table.COMMITTABLES)),
             auto_parallelism=AutoParallelism.read(configuration),
         )
 

@@ -140,6 +140,7 @@ class JobLoop:
             do.ObserveEpoch: epochs.observe,
             do.CancelEpoch: self._cancel_epoch,
             do.Commit: self._commit,
+            do.HandOverRecords: committers.hand_over,
             do.DeliverOutputs: results.hand_over,
             do.WriteSavepoint: savepoints.write,
             do.CompleteSavepoint: savepoints.complete,

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from penstock.common._codecs.avro_schema import AvroSchema, Named
     from penstock.common.typeinfo import TypeInformation
-    from penstock.common.types import Row
 
     Converter = Callable[[Any], Any]
 
@@ -114,11 +113,7 @@ class _Reading:
                 record[name] = fix(record[name])
             return record
 
-        make = row_maker(names)
-
-        def row_of(record: dict[str, Any]) -> Row:
-            return make(list(in_place(record).values()))
-
+        row_of = row_maker(names, lambda record: in_place(record).values())
         self._records[node["name"]] = row_of if self._rows else in_place
         found = [(name, self.of(one["type"])) for name, one in zip(names, node["fields"], strict=True)]
         fixes += [(name, fix) for name, fix in found if fix is not None]

@@ -220,6 +220,26 @@ def anything(value: Any) -> Any:
     return _special(value)
 
 
+def exactly(value: Any) -> Any:
+    """Return a value that JSON has in the form that `encoded` takes; all others are refused.
+
+    Raises:
+        TypeMismatchError: It is no dict with texts as keys, list, tuple, text, finite number, truth value or None.
+    """
+    found = value.tolist() if hasattr(value, "dtype") and hasattr(value, "tolist") else value
+    if found is None or (isinstance(found, (bool, int, str)) and not isinstance(found, Enum)):
+        return anything(found)
+    if isinstance(found, dict):
+        entries = cast("dict[Any, Any]", found).items()
+        return {checked.text(key): _part(f".{key}", exactly, inner, optional=False) for key, inner in entries}
+    if isinstance(found, (list, tuple)):
+        items = cast("Iterable[Any]", found)
+        return [_part(f"[{at}]", exactly, inner, optional=False) for at, inner in enumerate(items)]
+    if isinstance(found, float) and isfinite(found):
+        return float(found)
+    return checked.decimal(found) if isinstance(found, Decimal) else checked.refuse(value, "is no value of JSON")
+
+
 def _object(value: dict[Any, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, inner in value.items():

@@ -89,11 +89,11 @@ class JobTermination:
             reason=reason,
             savepoint=savepoint,
             keeps_checkpoints=self._keeps_checkpoints,
+            commits=self._state.commits,
         )
         if self._kind in {ChainEntryKind.FINISHED, ChainEntryKind.DRAINED}:
             # A later start must not depend on its checkpoints, which may be deleted.
-            accumulators = self._state.snapshot.all_accumulators
-            entry = replace(entry, accumulators=accumulators, given_up=self._state.ledger.given_up)
+            entry = replace(entry, accumulators=self._state.snapshot.all_accumulators)
         self._context.put(entry)
 
     def closed(self, *, is_stored: bool = True) -> None:
