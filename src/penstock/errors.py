@@ -35,6 +35,7 @@
     │   ├── MixedChainError                 operators that run as one have finished to different extents
     │   ├── MovedOperatorError              an operator without a uid may have changed places with another
     │   ├── NoCheckpointError               nothing to continue from
+    │   ├── OtherOperatorError              state of an operator whose uid another kind has now
     │   ├── ParallelismLimitError           more subtasks than keyed state has key groups
     │   ├── RepeatedJobError                a second job that would be the first one of its program
     │   ├── SavepointChangeError            a savepoint that cannot be written, changed or deleted
@@ -260,6 +261,7 @@ from penstock._errors.start import (
     MixedChainError,
     MovedOperatorError,
     NoCheckpointError,
+    OtherOperatorError,
     ParallelismLimitError,
     RepeatedJobError,
     RestoreError,
@@ -347,6 +349,7 @@ __all__ = [
     "MixedChainError",
     "MovedOperatorError",
     "NoCheckpointError",
+    "OtherOperatorError",
     "ParallelismLimitError",
     "PartitionError",
     "PathError",

@@ -118,7 +118,7 @@ def numbers_job(
     sink: Any = None,
     source: Any = None,
     source_uid: str = "numbers",
-    collects: bool = True,
+    collects: bool = False,
 ) -> JobGraph:
     """Return a job of two vertices: numbers, and by number a sink."""
     members = _members(source=source or Numbers(limit, split_size))

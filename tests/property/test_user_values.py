@@ -43,9 +43,10 @@ def _is_message(kind: type[Any]) -> bool:
     if issubclass(kind, BaseException) or not (dataclasses.is_dataclass(kind) or issubclass(kind, msgspec.Struct)):
         return False
     try:
-        return "RawType" not in repr(ms.type_info(kind))
+        info = repr(ms.type_info(kind))
     except (TypeError, NameError):  # not of data alone, or its types are not loaded: it goes nowhere
         return False
+    return "RawType" not in info and "CustomType" not in info
 
 
 LEAVES: dict[type[Any], st.SearchStrategy[Any]] = {

@@ -40,6 +40,24 @@ class ChangedProgramError(RestoreError):
 
 
 @declared
+class OtherOperatorError(RestoreError):
+    """A savepoint holds state of an operator whose uid another kind of operator has now."""
+
+    savepoint: str  #: the savepoint or checkpoint
+    before: str  #: the operator in it
+    uid: str  #: the uid
+    now: str  #: the operator of the job, with its line
+    reason: str  #: what differs, a clause with both
+
+    def __str__(self) -> str:
+        return (
+            f"{self.savepoint} holds state of operator {self.before!r} (uid {self.uid!r}), and {self.now} has that "
+            f"uid now: {self.reason}. Give the uid to the operator that goes on with the state; or set "
+            "execution.state-recovery.ignore-unclaimed-state to drop the state."
+        )
+
+
+@declared
 class RepeatedJobError(RestoreError):
     """With ``latest``, a job would be another one that its program has submitted before."""
 
@@ -47,11 +65,12 @@ class RepeatedJobError(RestoreError):
     job_id: str | None  #: its configured id, None where it is found by its name
 
     def __str__(self) -> str:
-        known = f"name {self.job_name!r}" if self.job_id is None else f"penstock.job-id {self.job_id!r}"
+        known = "of that name" if self.job_id is None else f"with the penstock.job-id {self.job_id!r}"
         return (
-            f"This program has submitted a job of the {known} before, and with execution.state-recovery.path: latest "
-            "this one would be that job: it would run nothing where that one has finished, and else take its place. "
-            "Give each job of a program its own name (env.execute) or penstock.job-id; or leave out latest."
+            f"{self.job_name!r} is refused: this program has submitted a job {known} before, and with "
+            "execution.state-recovery.path: latest this one would be that job: it would run nothing where that one has "
+            "finished, and else take its place. Give each job of a program its own name (env.execute) or "
+            "penstock.job-id; or leave out latest."
         )
 
 

@@ -118,15 +118,15 @@ def _row_shape(type_info: RowTypeInfo, strict: bool) -> _Shape:
     fields = [(name, kind, default) for name, (kind, _) in zip(own, shapes, strict=True)]
     struct = msgspec.defstruct("Row", fields, rename=dict(zip(own, names, strict=True)), gc=False)
     fixes = [(at, fix) for at, (_, fix) in enumerate(shapes) if fix is not None]
-    values_of, make = msgspec.structs.astuple, row_maker(names)
+    values_of = msgspec.structs.astuple
 
-    def row_of(found: Any) -> Row:
+    def fixed(found: Any) -> list[Any]:
         values = list(values_of(found))
         for at, fix in fixes:
             values[at] = fix(values[at])
-        return make(values)
+        return values
 
-    return _Shape(struct, row_of)
+    return _Shape(struct, row_maker(names, fixed if fixes else values_of))
 
 
 def _single_shape(type_info: TypeInformation) -> _Shape:

@@ -1,4 +1,4 @@
-"""The parts of a value in the order in which formats write them; what is no row, array or bytes is refused."""
+"""The parts of a value in the order in which formats write them; what is no row or array is refused."""
 
 from __future__ import annotations
 
@@ -46,22 +46,23 @@ def values_of(row: Any, names: Sequence[str]) -> list[Any]:
     return values
 
 
-def row_maker(names: list[str]) -> Callable[[list[Any]], Row]:
-    """Return a function that makes rows with some names of their values; quicker than `make_row`.
+def row_maker(names: list[str], parts: Callable[[Any], Iterable[Any]]) -> Callable[[Any], Row]:
+    """Return a function that makes a row of what a decoder has read; quicker than `make_row`.
 
     Args:
         names: The names of the fields, which the rows share.
+        parts: Returns the values of the fields.
 
     Example:
-        >>> row_maker(["a", "b"])([1, 2])
+        >>> row_maker(["a", "b"], dict.values)({"x": 1, "y": 2})
         Row(a=1, b=2)
     """
     insert = RowKind.INSERT
     make_row(names, (), insert)  # so that rows have these names as attributes
 
-    def row_of(values: list[Any]) -> Row:
+    def row_of(found: Any) -> Row:
         row = bare_row(Row)
-        row._fields, row._values, row._row_kind = names, values, insert  # pyright: ignore[reportPrivateUsage]
+        row._fields, row._values, row._row_kind = names, list(parts(found)), insert  # pyright: ignore[reportPrivateUsage]
         return row
 
     return row_of
@@ -79,14 +80,3 @@ def elements_of(array: Any) -> Iterable[Any]:
     if isinstance(array, _NO_ARRAYS) or not is_array:
         raise ValueError(f"{short_repr(array):.80} is no array")
     return cast("Iterable[Any]", array)
-
-
-def octets_of(value: Any) -> bytes:
-    """Return bytes, or an array of them, as bytes.
-
-    Raises:
-        ValueError: It is neither.
-    """
-    if isinstance(value, (str, int)):  # of an int bytes() would make so many zeros
-        raise ValueError(f"{short_repr(value):.80} has no bytes")  # noqa: TRY004 - of the value, as all that does not fit
-    return bytes(value)

@@ -55,7 +55,7 @@ FINISHED, HAD_FINISHED = view(JobStatus.FINISHED, is_complete=True), view(JobSta
 def test_a_second_job_of_one_name_is_refused_with_latest(first: Any) -> None:
     jobs = Submissions()
     submit(jobs, job_of(1), settings(), first)
-    with pytest.raises(RepeatedJobError, match=r"name 'prices' before.*env\.execute.*penstock\.job-id"):
+    with pytest.raises(RepeatedJobError, match=r"'prices' is refused.* of that name before.*penstock\.job-id"):
         submit(jobs, job_of(1), settings())
 
 
@@ -88,7 +88,7 @@ def test_other_jobs_run_beside_the_first(graph: JobGraph, changes: dict[str, str
 def test_one_id_for_two_names_is_refused_as_well() -> None:
     jobs, one_id = Submissions(), {"penstock.job-id": "a" * 32}
     submit(jobs, job_of(1), settings(**one_id), FINISHED)
-    with pytest.raises(RepeatedJobError, match=r"penstock\.job-id 'a+' before"):
+    with pytest.raises(RepeatedJobError, match=r"'others' is refused.*penstock\.job-id 'a+' before"):
         submit(jobs, job_of(1, name="others"), settings(**one_id))
 
 

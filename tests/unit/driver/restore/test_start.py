@@ -170,14 +170,15 @@ def test_latest_finds_a_job_that_had_a_random_id(name: str) -> None:
 
 def test_latest_after_finished_reports_that_and_runs_nothing(name: str) -> None:
     run(name, recover="latest")
-    driver, world = run(name, world=World(numbers_job(name, collects=False), patience=3), recover="latest")
+    driver, world = run(name, recover="latest")
     assert driver.result.result().get_net_runtime() >= 0
     assert (driver.status, world.runs) == (JobStatus.FINISHED, 0)
 
 
 def test_latest_after_finished_does_not_give_an_empty_result_to_a_program_that_collects(name: str) -> None:
     run(name, recover="latest")
-    driver, world = run(name, recover="latest")
+    collecting = World(numbers_job(name, limit=40, split_size=20, collects=True), patience=3)
+    driver, world = run(name, world=collecting, recover="latest")
     assert isinstance(driver.result.exception(), UndeliveredResultsError)
     assert world.runs == 0
 

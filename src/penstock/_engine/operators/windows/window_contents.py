@@ -51,8 +51,7 @@ class WindowContents:
     def add(self, address: Composite, key: Any, value: Any, stamp: int) -> None:
         """Add a record to a window."""
         self.strategy.add(self.pane, address, value)
-        if type(address[0]) is bytes:
-            self.pane.originals[address] = key, None
+        self.pane.remember(address, key)
 
     def add_all(self, addresses: list[Composite], records: Iterator[Any]) -> None:
         """Add records to windows that are noted as changed; takes as many from the iterator as there are windows."""
@@ -104,8 +103,7 @@ class EvictedContents(WindowContents):
         held: list[Any] = [] if before is ABSENT else before
         held.append((value, stamp))
         self.put(address, held)
-        if type(address[0]) is bytes:
-            self.pane.originals[address] = key, None
+        self.pane.remember(address, key)
 
     def merge(self, address: Composite, others: list[Composite]) -> None:
         for other in others:
