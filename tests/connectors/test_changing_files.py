@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import os
+import pickle
 import random
+import re
 from itertools import count
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 from tests.connectors.touched import monitored
+from tests.kit.driving import Driven, Epochs
+from tests.kit.program import Program
 
 from penstock._connectors.files.object_store import ObjectFileSystem
+from penstock._connectors.files.staging import FinishedPart
+from penstock._engine.coordinator import instructions as do
+from penstock._engine.protocol.versioned import unpack
 from penstock._formats import lines as line_blocks
+from penstock.common.job_status import JobStatus
+from penstock.common.serialization import Encoder
 from penstock.common.time import Duration
-from penstock.datastream.connectors.file_system import FileSource, StreamFormat
+from penstock.datastream.connectors.file_system import FileSink, FileSource, RollingPolicy, StreamFormat
 from penstock.errors import SourceFileError
 from penstock.testing.source_contract import SourceRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 LIVES = int(os.environ.get("PENSTOCK_TEST_LIVES", "30"))
 SEED = int(os.environ.get("PENSTOCK_TEST_SEED", "0")) or random.SystemRandom().randrange(1 << 30)
@@ -175,3 +184,44 @@ def test_lives_of_changing_files_read_each_file_once_or_end_with_its_name(
         except AssertionError as error:
             error.add_note(f"PENSTOCK_TEST_SEED={SEED + number}")
             raise
+
+
+def test_a_part_whose_name_somebody_has_taken_is_given_up_by_its_id_and_nothing_else_is_lost(tmp_path: Path) -> None:
+    records = [f"line {number}" for number in range(60)]
+    taken: list[FinishedPart] = []
+
+    def run(act: Callable[[Any], None] = lambda _: None, **settings: str) -> Driven:
+        given = {"checkpoints": str(tmp_path / "checkpoints"), "recover": "latest", "restart": "none"}
+        program = Program(tmp_path, interval="1 s", **given, **settings)
+        sink = FileSink.for_row_format(str(tmp_path / "out"), Encoder.simple_string_encoder())
+        sink = sink.with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy())
+        program.source(records).sink_to(sink.build()).uid("files")
+        driven = Driven(program.env, tmp_path / "state", Epochs(20))
+        driven.watchers.append(act)
+        driven.run()
+        return driven
+
+    def take(step: Any) -> None:
+        if isinstance(step, do.Commit) and not taken:
+            parts = [pickle.loads(unpack(item.payload)[1]) for item in step.commit.committables]
+            taken.extend(part for part in parts if isinstance(part, FinishedPart))
+            for part in taken:
+                Path(part.target).parent.mkdir(parents=True, exist_ok=True)
+                Path(part.target).write_text("mine\n")
+
+    told = str(run(take).driver.result.exception())
+    ids = re.findall(r"\b\d+-\d+-[0-9a-f]{12}\b", told)
+    assert taken[0].target in told
+    lost = [line for segment in taken[0].segments for line in Path(segment).read_text().splitlines()]
+    assert lost
+    again = run(**{"penstock.committables": ";".join(f"{one}=give-up" for one in ids)})
+    assert again.driver.status is JobStatus.FINISHED, again.driver.result.exception()
+    assert Path(taken[0].target).read_text() == "mine\n"
+    found = [
+        line
+        for path in (tmp_path / "out").rglob("*")
+        if path.is_file() and not path.name.startswith(".") and str(path) != taken[0].target
+        for line in path.read_text().splitlines()
+    ]
+    assert sorted([*found, *lost]) == sorted(records)
+    assert [one.count for one in again.driver.result.result().get_given_up_committables()] == [len(ids)]

@@ -17,7 +17,7 @@ from tests.connectors.staged import elsewhere, lose_staged
 from penstock._formats import lines as line_blocks
 from penstock.common.typeinfo import Types
 from penstock.common.types import Row
-from penstock.datastream.connectors.file_system import BucketAssigner, FileSink, FileSource
+from penstock.datastream.connectors.file_system import BucketAssigner, FileEnumeratorProvider, FileSink, FileSource
 from penstock.datastream.formats.csv import CsvBulkWriters, CsvEncoder, CsvReaderFormat, CsvSchema
 from penstock.datastream.formats.json import BadLine
 from penstock.errors import RecordFieldError, RecordValueError, SourceFileError
@@ -159,7 +159,9 @@ def test_file_without_multiline_values_is_read_in_parts(tmp_path: Path) -> None:
         csv.writer(file).writerows([("name", "age"), *rows])
     builder = CsvSchema.builder().add_columns_from(PEOPLE.build()).set_use_header()
     for schema, parts in ((builder.build(), 1), (builder.set_multiline_values(False).build(), 4)):
-        source = FileSource.for_record_stream_format(CsvReaderFormat.for_schema(schema), str(path)).build()
+        builder_of_source = FileSource.for_record_stream_format(CsvReaderFormat.for_schema(schema), str(path))
+        provider = FileEnumeratorProvider.default_splittable_file_enumerator()
+        source = builder_of_source.set_file_enumerator(provider).build()
         assert len(source.create_enumerator(TestEnumeratorContext()).snapshot_state(1).splits) == parts
         assert sorted(values(SourceRun(source, 3).run_to_end()), key=lambda row: row[1]) == rows
 

@@ -202,7 +202,7 @@ def assemble(
         prefix = frames_prefix(coordinator.job_id, identity.run_id)
         return RunFiles(storage.url, prefix, options_for_tasks(options))
 
-    enumerators = Enumerators(program.sources, mailbox, background, run_files)
+    enumerators = Enumerators(program.sources, mailbox, background, run_files, is_batch=graph.job_type is JobType.BATCH)
     listeners: list[JobStatusListener] = [watch]
     left = partial(_unread_splits, enumerators, coordinator) if job_plan.bounded else None
     listeners += _shown_progress(graph.name, configuration, left)
