@@ -8,7 +8,7 @@ import datetime
 import io
 import json
 from decimal import Decimal
-from itertools import count
+from itertools import combinations, count
 from typing import Any
 from uuid import UUID
 
@@ -215,6 +215,19 @@ def test_a_missing_field_has_its_default_and_may_else_only_be_null() -> None:
     assert codec.decode(codec.encode({})) == expected
     with pytest.raises(MessageFormatError, match="no field 'a', for which the schema has no default"):
         a_field("int").encode({})
+
+
+def test_a_field_that_the_schema_does_not_have_is_refused_whichever_others_are_missing() -> None:
+    """Its value would be lost; the record may have as many fields as the schema, or fewer."""
+    fields = [{"name": name, "type": ["null", "long"], "default": None} for name in "abc"]
+    codec = AvroCodec(AvroSchema({"type": "record", "name": "R", "fields": fields}))
+    for size in range(4):
+        for names in combinations("abc", size):
+            record = dict.fromkeys(names, 1)
+            assert codec.decode(codec.encode(record)) == dict.fromkeys("abc") | record
+            for more in (record | {"x": 2}, Row(**record, x=2), {"x": 2} | record):
+                with pytest.raises(MessageFormatError, match="field 'x'"):
+                    codec.encode(more)
 
 
 def test_a_field_that_a_file_does_not_have_is_read_as_the_default_of_the_schema_anew_for_each_record() -> None:
