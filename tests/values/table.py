@@ -7,6 +7,7 @@ lines, each with a rule (``rules.py``) that computes what has to come back. What
 from __future__ import annotations
 
 import tomllib
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from fnmatch import fnmatchcase
@@ -19,6 +20,7 @@ from tests.values.same import same
 from tests.values.values import FIELD, VALUES, Value
 
 from penstock.common import Row
+from penstock.common.short_repr import short_repr
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -181,7 +183,7 @@ def judged(path: Path, value: Value, outcome: Outcome) -> Verdict:
     for line in conversions():
         if line.covers(path, value) and same(back, line.expects(value)):
             return Verdict(Sign.CONVERTED, line.name)
-    return Verdict(Sign.FAULT, f"{value.records!r:.200} came back as {back!r:.200}")
+    return Verdict(Sign.FAULT, f"{short_repr(value.records)} came back as {short_repr(back)}")
 
 
 def lacking(path: Path, value: Value, error: Exception) -> str:
@@ -189,7 +191,7 @@ def lacking(path: Path, value: Value, error: Exception) -> str:
     text = str(error)
     if not isinstance(error, PenstockError):
         return "not our error"
-    if FIELD not in text and "extra" not in text:
+    if FIELD in value.records[0] and FIELD not in text and "extra" not in text:
         return "names no field"
     if path.names_operator and "operator" not in text.lower():
         return "names no operator"
@@ -199,7 +201,9 @@ def lacking(path: Path, value: Value, error: Exception) -> str:
 
 def leaves(value: Any) -> Iterable[str]:
     """Yield the beginnings of the texts by which an error may tell a value, or a part of it."""
-    yield from {repr(value)[:40], str(value)[:40], ascii(value)[:40]}
+    for show in (short_repr, repr, str, ascii):
+        with suppress(ValueError):  # the text of a great number
+            yield show(value)[:40]
     if isinstance(value, Row):
         value = value.as_dict()
     if isinstance(value, dict):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock._formats.arrow_types import arrow_array, arrow_type
+from penstock._formats.arrow_types import arrow_type
+from penstock._formats.arrow_values import arrow_array
 from penstock.common.typeinfo import BasicType, BasicTypeInfo, Types
 from penstock.errors import RecordValueError
 
