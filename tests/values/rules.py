@@ -5,21 +5,23 @@ A rule takes a record that went in and its `Value`, and returns the record that 
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
-import enum
-from decimal import Decimal, localcontext
-from typing import TYPE_CHECKING, Any, cast
+import json
+from decimal import Decimal
+from enum import Enum
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
-import pyarrow as pa
 from tests.values.values import FIELD
 
-from penstock._formats.arrow_types import arrow_type
-from penstock.common import Instant, Row
+from penstock.common import Instant, Row, Types
+from penstock.common.typeinfo import ListTypeInfo, MapTypeInfo, ObjectArrayTypeInfo, RowTypeInfo
 
 if TYPE_CHECKING:
     from tests.values.values import Value
+
+    from penstock.common.typeinfo import TypeInformation
 
 
 class DoesNotApplyError(Exception):
@@ -38,89 +40,6 @@ def plain(record: dict[str, Any], value: Value) -> dict[str, Any]:
     return plain_part(record)
 
 
-def numbers_alike(record: dict[str, Any], value: Value) -> dict[str, Any]:
-    """Numbers have the class that holds all of those beside them; decimals have the most digits behind the point."""
-    parts = [one[FIELD] for one in value.records]
-    if any(isinstance(part, Decimal) for part in parts):
-        scale = max(0, *[-cast("int", Decimal(part).as_tuple().exponent) for part in parts])
-        return {FIELD: rescaled(Decimal(record[FIELD]), scale)}
-    return {FIELD: float(record[FIELD])}
-
-
-def in_utc(record: dict[str, Any], value: Value) -> dict[str, Any]:
-    """A moment is the same one, in UTC."""
-    del value
-    return {FIELD: record[FIELD].astimezone(dt.UTC)}
-
-
-def without_fold(record: dict[str, Any], value: Value) -> dict[str, Any]:
-    """A time does not say which of two equal hours it is in."""
-    del value
-    return {FIELD: record[FIELD].replace(fold=0)}
-
-
-def with_all_fields(record: dict[str, Any], value: Value) -> dict[str, Any]:
-    """Records, and dicts inside, have the fields of all records; those that they lack are None."""
-    names = dict.fromkeys(name for one in value.records for name in one)
-    whole = dict.fromkeys(names) | record
-    inner = [one[FIELD] for one in value.records if isinstance(one[FIELD], dict)]
-    if inner:
-        whole[FIELD] = dict.fromkeys(name for one in inner for name in one) | whole[FIELD]
-    lists = [one for one in whole.values() if isinstance(one, list)]
-    for one in lists:
-        names = dict.fromkeys(name for part in one for name in part)
-        one[:] = [dict.fromkeys(names) | part for part in one]
-    return whole
-
-
-def as_column(record: dict[str, Any], value: Value) -> dict[str, Any]:
-    """A value has the class, the digits, the zone and the fields of its column's Arrow type."""
-    if "arrow" not in value.columns and value.declared is None:
-        raise DoesNotApplyError
-    kind = value.columns["arrow"] if "arrow" in value.columns else arrow_type(value.declared, FIELD)
-    return {FIELD: column_part(plain_part(record.get(FIELD)), kind)}
-
-
-def as_row(record: dict[str, Any], value: Value) -> dict[str, Any]:
-    """A dict is the row of the declared type, with all of its fields in their order."""
-    declared: Any = value.declared
-    return {FIELD: Row(**{name: record[FIELD].get(name) for name in declared.get_field_names()})}
-
-
-def column_part(part: Any, kind: Any) -> Any:
-    """Return a part of a record as a value of an Arrow type."""
-    if pa.types.is_struct(kind) and part is not None:
-        return {field.name: column_part(part.get(field.name), field.type) for field in kind}
-    makers = {
-        pa.types.is_integer: int,
-        pa.types.is_float32: lambda one: float(np.float32(one)),
-        pa.types.is_float64: float,
-        pa.types.is_decimal: lambda one: rescaled(Decimal(one), kind.scale),
-        pa.types.is_date: lambda one: one.date() if isinstance(one, dt.datetime) else one,
-        pa.types.is_timestamp: lambda one: moment_part(one, kind),
-    }
-    make = next((make for is_one, make in makers.items() if is_one(kind)), None)
-    return part if part is None or make is None else make(part)
-
-
-def moment_part(part: Any, kind: Any) -> Any:
-    """Return a moment as a value of a column."""
-    if isinstance(part, np.datetime64):
-        return pd.Timestamp(part)
-    if isinstance(part, Instant):
-        part = dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(milliseconds=part.to_epoch_milli())
-    if not isinstance(part, dt.datetime):
-        return dt.datetime.combine(part, dt.time.min)
-    return part.replace(fold=0) if kind.tz is None else part.astimezone(dt.UTC)
-
-
-def rescaled(number: Decimal, scale: int) -> Decimal:
-    """Return a decimal with some digits behind the point; a column of decimals knows no negative zero."""
-    with localcontext() as context:
-        context.prec = 200
-        return number.quantize(Decimal(1).scaleb(-scale)) + 0
-
-
 def plain_part(field: Any) -> Any:
     """Return a part of a record by the rule ``plain``."""
     if isinstance(field, Row):
@@ -129,9 +48,122 @@ def plain_part(field: Any) -> Any:
         return {key: plain_part(part) for key, part in field.items()}
     if isinstance(field, (list, tuple, set)):
         return [plain_part(part) for part in field]
-    if isinstance(field, np.datetime64):
-        exact = field.astype("datetime64[us]")
-        return exact.item() if exact == field else pd.Timestamp(field)
-    makers = {(bytearray, memoryview): bytes, (enum.IntEnum,): int, (np.ndarray, np.generic): lambda one: one.tolist()}
-    make = next((make for classes, make in makers.items() if isinstance(field, classes)), None)
-    return field if make is None else make(field)
+    if isinstance(field, np.ndarray):
+        return field.tolist()
+    return field.item() if isinstance(field, np.generic) else field
+
+
+def typed(record: dict[str, Any], value: Value) -> dict[str, Any]:
+    """As PyFlink's declared types have it; a time with a zone is in UTC, without it."""
+    found = record.get(FIELD)
+    return {FIELD: in_utc(found) if value.declared is None else typed_part(found, value.declared)}
+
+
+def typed_as_dicts(record: dict[str, Any], value: Value) -> dict[str, Any]:
+    """As ``typed``, with dicts in place of rows."""
+    return plain_part(typed(record, value))
+
+
+def typed_part(field: Any, declared: TypeInformation) -> Any:  # noqa: PLR0911 - one for each kind
+    """Return a part of a record by the rule ``typed``."""
+    if field is None:
+        return None
+    if isinstance(declared, RowTypeInfo):
+        names, types = declared.get_field_names(), declared.get_field_types()
+        given = field.as_dict() if isinstance(field, Row) else field
+        parts = [given.get(name) for name in names] if isinstance(given, dict) else given
+        return Row(**{name: typed_part(one, kind) for name, kind, one in zip(names, types, parts, strict=True)})
+    if isinstance(declared, (ListTypeInfo, ObjectArrayTypeInfo)):
+        return [typed_part(one, declared.elem_type) for one in field]
+    if isinstance(declared, MapTypeInfo):
+        return {key: typed_part(one, declared.value_type) for key, one in field.items()}
+    make = {Types.FLOAT(): lambda one: float(np.float32(one)), Types.DOUBLE(): float, Types.BIG_DEC(): Decimal}
+    if declared in make:
+        return make[declared](field)
+    plain_kinds = {str: str, bytearray: bytes, memoryview: bytes, np.ndarray: np.ndarray.tolist}
+    found = next((make(field) for kind, make in plain_kinds.items() if isinstance(field, kind)), field)
+    if isinstance(found, Enum):
+        return found.value
+    return in_utc(found.item() if isinstance(found, np.generic) else found)
+
+
+def in_utc(field: Any) -> Any:
+    """Return a time in UTC without its zone, and without the mark of an hour that clocks show twice."""
+    if not isinstance(field, dt.datetime):
+        return field
+    return (field if field.tzinfo is None else field.astimezone(dt.UTC)).replace(tzinfo=None, fold=0)
+
+
+def shortest_decimal(record: dict[str, Any], value: Value) -> dict[str, Any]:
+    """A Decimal has no zeros at its end, and no sign if it is zero."""
+    del value
+    number = Decimal(record[FIELD])
+    return {FIELD: Decimal(int(number)) if number == int(number) else number.normalize()}
+
+
+def in_scale(record: dict[str, Any], value: Value) -> dict[str, Any]:
+    """A Decimal has the scale of its column, and no sign if it is zero."""
+    scale = value.columns["avro"]["scale"] if "avro" in value.columns else 30
+    sign, digits, exponent = Decimal(record[FIELD]).as_tuple()
+    assert isinstance(exponent, int)
+    zeros = (0,) * (scale + exponent) if scale + exponent > 0 else ()
+    exact = Decimal((sign, digits + zeros, -scale)) if scale + exponent >= 0 else Decimal(record[FIELD])
+    places = Decimal((0, (1,), -scale))
+    return {FIELD: abs(exact) if not exact else exact if scale + exponent >= 0 else exact.quantize(places)}
+
+
+def as_json(record: dict[str, Any], value: Value) -> dict[str, Any]:
+    """As JSON has it without a type: texts for times and bytes, floats for Decimals, dicts for rows."""
+    del value
+    return {FIELD: as_json_part(record.get(FIELD))}
+
+
+def as_json_part(field: Any) -> Any:
+    """Return a part of a record by the rule ``as_json``."""
+    if isinstance(field, Enum):
+        field = field.value
+    field = plain_part(field)
+    if isinstance(field, dict):
+        return {str(key): as_json_part(part) for key, part in field.items()}
+    if isinstance(field, list):
+        return [as_json_part(part) for part in field]
+    for kind, text in _JSON_TEXTS:
+        if isinstance(field, kind):
+            return text(field)
+    return str(field) if isinstance(field, str) else field
+
+
+def _float_or_name(number: float) -> float | str:
+    return number if np.isfinite(number) else json.dumps(number)
+
+
+def _number(number: Decimal) -> float | int:
+    return int(number) if number == int(number) else float(number)
+
+
+def _iso(time: Any) -> str:
+    return time.isoformat().replace("+00:00", "Z")
+
+
+def _duration(span: dt.timedelta) -> str:
+    sign, span = ("-", -span) if span.days < 0 else ("", span)
+    rest = span - dt.timedelta(span.days)
+    seconds = f"{rest.seconds}.{rest.microseconds:06}".rstrip("0").rstrip(".")
+    return f"{sign}P{f'{span.days}D' if span.days else ''}T{seconds}S"
+
+
+_JSON_TEXTS: list[tuple[Any, Any]] = [
+    (float, _float_or_name),
+    (Decimal, _number),
+    ((bytes, bytearray, memoryview), lambda data: base64.b64encode(data).decode()),
+    ((dt.date, dt.time), _iso),
+    (dt.timedelta, _duration),
+    (Instant, lambda one: _iso(dt.datetime.fromtimestamp(one.seconds, dt.UTC).replace(tzinfo=None)) + _nanos(one)),
+]
+
+
+def _nanos(one: Instant) -> str:
+    digits = f"{one.nanos:09}"
+    while digits.endswith("000"):
+        digits = digits[:-3]
+    return f".{digits}Z" if digits else "Z"

@@ -7,7 +7,6 @@ lines, each with a rule (``rules.py``) that computes what has to come back. What
 from __future__ import annotations
 
 import tomllib
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from fnmatch import fnmatchcase
@@ -15,12 +14,12 @@ from functools import cache
 from pathlib import Path as File
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tests.values import rules
+from tests.values import column_rules, rules
 from tests.values.same import same
 from tests.values.values import FIELD, VALUES, Value
 
 from penstock.common import Row
-from penstock.common.short_repr import short_repr
+from penstock.common.user_values import short_repr
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -140,7 +139,7 @@ class Conversion:
 
     def expects(self, value: Value) -> list[dict[str, Any]] | None:
         """Return the records that come back by the rule; None where it does not apply to the value."""
-        rule = getattr(rules, self.rule)
+        rule = getattr(rules, self.rule, None) or getattr(column_rules, self.rule)
         try:
             return [rule(record, value) for record in value.records]
         except rules.DoesNotApplyError:
@@ -201,9 +200,10 @@ def lacking(path: Path, value: Value, error: Exception) -> str:
 
 def leaves(value: Any) -> Iterable[str]:
     """Yield the beginnings of the texts by which an error may tell a value, or a part of it."""
-    for show in (short_repr, repr, str, ascii):
-        with suppress(ValueError):  # the text of a great number
-            yield show(value)[:40]
+    try:
+        yield from {repr(value)[:40], str(value)[:40], ascii(value)[:40]}
+    except ValueError:  # an int with more digits than Python shows
+        yield short_repr(value)[:40]
     if isinstance(value, Row):
         value = value.as_dict()
     if isinstance(value, dict):

@@ -17,7 +17,7 @@ from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._formats.arrow_types import kind_of
-from penstock.common.short_repr import short_repr
+from penstock.common.user_values import short_repr
 from penstock.common.time import Instant
 from penstock.common.types import Row
 

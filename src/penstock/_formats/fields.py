@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
-from penstock.common.short_repr import begin_of
+from penstock.common.user_values import begin_of
 from penstock.common.types import Row, RowKind, field_names
 from penstock.errors import RecordFieldError, RecordValueError
 

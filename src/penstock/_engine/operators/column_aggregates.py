@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._api.functions.basic import AggregateFunction
 from penstock._formats.arrow_values import MisfitError, array_of, arrow_array
-from penstock.common.short_repr import short_repr
+from penstock.common.user_values import short_repr
 from penstock.errors import BatchColumnsError
 
 if TYPE_CHECKING:
