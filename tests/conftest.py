@@ -13,6 +13,8 @@ import pytest
 from pyarrow import csv
 from tests.kit import leaks
 
+from penstock.common.interrupts import _Heard
+
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
@@ -35,6 +37,11 @@ def pytest_collection_finish() -> None:
     """Leave modules and tests out of later garbage collections: the look for leaks makes many."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_runtest_setup() -> None:
+    """Forget the deaths that an earlier test has played, see `CrashError`."""
+    _Heard.came = False
 
 
 @pytest.hookimpl(wrapper=True)

@@ -35,13 +35,15 @@
     │   ├── MixedChainError                 operators that run as one have finished to different extents
     │   ├── MovedOperatorError              an operator without a uid may have changed places with another
     │   ├── NoCheckpointError               nothing to continue from
+    │   ├── OtherOperatorError              state of an operator whose uid another kind has now
     │   ├── ParallelismLimitError           more subtasks than keyed state has key groups
+    │   ├── RepeatedJobError                a second job that would be the first one of its program
     │   ├── SavepointChangeError            a savepoint that cannot be written, changed or deleted
     │   ├── StateClassError                 state of a class that was removed or has changed
     │   ├── SupervisionNoteError            the note of a supervised program's jobs is gone or damaged
     │   ├── TemporaryCheckpointsError       the temporary checkpoints of a running job were removed
     │   ├── UnclaimedStateError             state of an operator that the job does not have
-    │   ├── UndeliveredResultsError         a finished batch job's collected results are gone
+    │   ├── UndeliveredResultsError         a finished job's collected results are gone
     │   ├── UnknownStateError               state that a savepoint does not have
     │   └── UntrustedClassError             a savepoint has values of a class that the reader did not allow
     ├── SparkSetupError                 fix the machine: Spark cannot start here
@@ -62,7 +64,9 @@
     │   ├── DamagedBlockError               a block from another task cannot be read
     │   ├── DatabaseError                   a database does not answer, or refuses a statement
     │   │   └── DatabaseConnectionError         it cannot be reached, or a connection to it was lost
+    │   ├── CommitOutcomeUnknownError       nobody knows any more whether something was committed
     │   ├── DriverCodeError                 an enumerator or a committer failed on the driver
+    │   │   └── CommitFailedError               a committer cannot publish what a checkpoint holds
     │   ├── ElasticsearchConnectorError     Elasticsearch does not answer, or refuses a request
     │   │   └── ElasticsearchDocumentError      a record that is no document, or that its index refuses
     │   ├── EpochCancelledError             an epoch was interrupted on purpose
@@ -215,6 +219,8 @@ from penstock._errors.run import (
     BatchColumnsError,
     CheckpointExpiredError,
     CheckpointRequestError,
+    CommitFailedError,
+    CommitOutcomeUnknownError,
     DamagedBlockError,
     DriverCodeError,
     EpochCancelledError,
@@ -255,7 +261,9 @@ from penstock._errors.start import (
     MixedChainError,
     MovedOperatorError,
     NoCheckpointError,
+    OtherOperatorError,
     ParallelismLimitError,
+    RepeatedJobError,
     RestoreError,
     SavepointChangeError,
     SignatureError,
@@ -284,6 +292,8 @@ __all__ = [
     "CheckpointStorageError",
     "CommandError",
     "CommandTimeoutError",
+    "CommitFailedError",
+    "CommitOutcomeUnknownError",
     "ConfigurationError",
     "ConfigurationFileError",
     "CorruptCheckpointError",
@@ -339,6 +349,7 @@ __all__ = [
     "MixedChainError",
     "MovedOperatorError",
     "NoCheckpointError",
+    "OtherOperatorError",
     "ParallelismLimitError",
     "PartitionError",
     "PathError",
@@ -346,6 +357,7 @@ __all__ = [
     "PySparkVersionError",
     "RecordFieldError",
     "RecordValueError",
+    "RepeatedJobError",
     "ReplicationSlotError",
     "RestoreError",
     "RetryableError",

@@ -49,6 +49,8 @@ TOGETHER_KILLS_ON_SPARK = 5
 #: Random kills of a job from Kafka to Kafka, and the seconds for which its broker is away.
 KAFKA_KILLS = 20
 KAFKA_OUTAGE_S = 30
+#: Lives of jobs whose topics, index or files change.
+CHANGED_LIVES = 30
 #: How often a stop by a signal to the process group is tried.
 SIGTERMS = 20
 #: Random jobs that are stopped and restored; random lives of jobs; random orders of events.
@@ -130,6 +132,16 @@ def cases(seed: int) -> list[Case]:
             "each record once",
             [*pytest, "tests/kafka/test_kills.py"],
             {"PENSTOCK_TEST_KILLS": str(KAFKA_KILLS), "PENSTOCK_TEST_SEED": str(seed)},
+        ),
+        Case(
+            "changing-targets",
+            f"{CHANGED_LIVES} random lives each of jobs whose topics, index or files change: right, or an error that "
+            "names the change",
+            [
+                *pytest,
+                *("tests/kafka/test_lives.py", "tests/search/test_lives.py", "tests/connectors/test_changing_files.py"),
+            ],
+            {"PENSTOCK_TEST_LIVES": str(CHANGED_LIVES), "PENSTOCK_TEST_SEED": str(seed)},
         ),
         Case(
             "kafka-faults",

@@ -13,7 +13,7 @@ import pytest
 from tests.connectors.staged import elsewhere, lose_staged
 
 from penstock._formats.parts import FilePart
-from penstock.common import Row
+from penstock.common import Row, RowKind
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.file_system import FileSink, FileSource
 from penstock.datastream.formats.avro import AvroBulkWriters, AvroFormat, AvroInputFormat, AvroSchema
@@ -88,6 +88,22 @@ def test_a_file_that_is_none_or_is_cut_off_is_an_error(tmp_path: Path) -> None:
         (tmp_path / "b.avro").write_bytes(content)
         with pytest.raises(SourceFileError, match="no Avro file of this schema, or is damaged"):
             records(AvroFormat(SCHEMA), tmp_path / "b.avro")
+
+
+def test_a_file_of_another_schema_is_an_error_that_names_the_file_the_field_and_both_types(tmp_path: Path) -> None:
+    path = written(3, tmp_path)
+    other = AvroSchema.parse_string(TEXT.replace('"long"},', '["null", "string"]},', 1))
+    with pytest.raises(
+        SourceFileError, match=r"a\.avro .*its field id is of type long, and the schema has null or str"
+    ):
+        records(AvroFormat(other), path)
+
+
+def test_a_row_that_is_not_new_is_an_error() -> None:
+    """The file would have it as a new one."""
+    writer = AvroBulkWriters.for_generic_record(SCHEMA).create(BytesIO())
+    with pytest.raises(RecordValueError, match="kind DELETE"):
+        writer.add_element(Row.of_kind(RowKind.DELETE, id=1, at=AT, tags=[]))
 
 
 def test_parquet_files_are_written_and_read_by_an_avro_schema(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from tests.connectors.staged import elsewhere, lose_staged
 from penstock._formats import lines as line_blocks
 from penstock.common.typeinfo import Types
 from penstock.common.types import Row
-from penstock.datastream.connectors.file_system import BucketAssigner, FileSink, FileSource
+from penstock.datastream.connectors.file_system import BucketAssigner, FileEnumeratorProvider, FileSink, FileSource
 from penstock.datastream.formats.csv import CsvBulkWriters, CsvEncoder, CsvReaderFormat, CsvSchema
 from penstock.datastream.formats.json import BadLine
 from penstock.errors import RecordFieldError, RecordValueError, SourceFileError
@@ -95,11 +95,19 @@ def test_types_are_those_of_the_schema_as_in_duckdb(tmp_path: Path) -> None:
     assert str(rows[0][6]) == "12.340"
 
 
-def test_header_decides_the_order_and_other_columns_are_left_out(tmp_path: Path) -> None:
+def test_header_decides_the_order_where_it_is_asked_for_and_other_columns_are_left_out(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
-    path.write_text("\ufeffage,other,name\n36,x,ada\n", "utf-8")
-    schema = PEOPLE.build()
-    assert values(read(path, CsvSchema(schema.columns, CsvSchema.builder().set_use_header()._dialect))) == [("ada", 36)]
+    path.write_text("\ufeffage, other ,name\n36,x,ada\n", "utf-8")
+    schema = CsvSchema.builder().add_columns_from(PEOPLE.build()).set_use_header().set_reorder_columns()
+    assert values(read(path, schema.build())) == [("ada", 36)]
+
+
+def test_header_is_passed_over_and_columns_are_those_of_the_schema_by_position(tmp_path: Path) -> None:
+    """As in Flink, unless the header is to decide."""
+    path = tmp_path / "a.csv"
+    path.write_text("h1,h2\nada,36\n")
+    schema = CsvSchema.builder().add_columns_from(PEOPLE.build()).set_use_header().build()
+    assert values(read(path, schema)) == [("ada", 36)]
 
 
 @pytest.mark.parametrize("strict", [True, False])
@@ -107,6 +115,7 @@ def test_header_that_does_not_fit_is_named(tmp_path: Path, strict: bool) -> None
     path = tmp_path / "a.csv"
     path.write_text("age,name\n36,ada\n" if strict else "name,years\nada,36\n")
     builder = CsvSchema.builder().add_columns_from(PEOPLE.build()).set_use_header().set_strict_headers(strict)
+    builder.set_reorder_columns(not strict)
     with pytest.raises(SourceFileError, match=r"its header is .* columns are name, age"):
         read(path, builder.build())
 
@@ -150,7 +159,9 @@ def test_file_without_multiline_values_is_read_in_parts(tmp_path: Path) -> None:
         csv.writer(file).writerows([("name", "age"), *rows])
     builder = CsvSchema.builder().add_columns_from(PEOPLE.build()).set_use_header()
     for schema, parts in ((builder.build(), 1), (builder.set_multiline_values(False).build(), 4)):
-        source = FileSource.for_record_stream_format(CsvReaderFormat.for_schema(schema), str(path)).build()
+        builder_of_source = FileSource.for_record_stream_format(CsvReaderFormat.for_schema(schema), str(path))
+        provider = FileEnumeratorProvider.default_splittable_file_enumerator()
+        source = builder_of_source.set_file_enumerator(provider).build()
         assert len(source.create_enumerator(TestEnumeratorContext()).snapshot_state(1).splits) == parts
         assert sorted(values(SourceRun(source, 3).run_to_end()), key=lambda row: row[1]) == rows
 
@@ -271,9 +282,19 @@ LOST = {
     "int32": (Types.INT(), 2**31),
     "int8": (Types.BYTE(), 128),
     "int64": (Types.LONG(), 2**63),
-    "decimal": (Types.BIG_DEC(), Decimal("1e-19")),
+    "decimal": (Types.BIG_DEC(), Decimal("NaN")),
+    "float-in-decimals": (Types.BIG_DEC(), 1.5),
+    "number-in-texts": (Types.STRING(), 5),
+    "bytes-in-texts": (Types.STRING(), b"x"),
+    "dict-in-texts": (Types.STRING(), {"k": 1}),
+    "surrogate": (Types.STRING(), "\ud800"),
+    "none-in-texts": (Types.LIST(Types.STRING()), ["a", None]),
+    "one-empty-text": (Types.LIST(Types.STRING()), [""]),
+    "list-of-none": (Types.LIST(Types.LONG()), [None]),
+    "float-of-32-bits": (Types.FLOAT(), 1e39),
+    "many-digits": (Types.DOUBLE(), 2**53 + 1),
     "time-in-dates": (Types.SQL_DATE(), MOMENT),
-    "zone": (Types.SQL_TIMESTAMP(), MOMENT.replace(tzinfo=datetime.UTC)),
+    "zone": (Types.SQL_TIME(), MOMENT.time().replace(tzinfo=datetime.timezone(datetime.timedelta(hours=1)))),
     "number-in-times": (Types.SQL_TIMESTAMP(), 5),
     "text-in-truths": (Types.BOOLEAN(), "yes"),
     "sign-in-elements": (Types.OBJECT_ARRAY(Types.STRING()), ["a;b"]),
@@ -340,16 +361,25 @@ def test_a_comment_sign_inside_of_a_quoted_value_is_text(tmp_path: Path) -> None
 
 def test_comments_may_stand_before_the_header(tmp_path: Path) -> None:
     schema = CsvSchema.builder().add_columns_from(PEOPLE.build()).set_use_header().set_allow_comments().build()
-    path = text_file(tmp_path, "# made by X\n# and Y\nage,name\n1,x\n# end\n2,y\n")
+    path = text_file(tmp_path, "# made by X\n  # and Y\nname,age\nx,1\n# end\ny,2\n")
     assert values(read(path, schema)) == [("x", 1), ("y", 2)]
 
 
-@pytest.mark.parametrize("lines", [['5" pipe,1'], ['5" pipe,1', '7" pipe,2', "x,3"], ['a"b"c"d,1', '"q"x,2']])
+@pytest.mark.parametrize("lines", [['5" pipe,1'], ['5" pipe,1', '7" pipe,2', "x,3"], ['a"b"c"d,1', 'q"x,2']])
 def test_a_quote_in_the_midst_of_a_value_is_text(tmp_path: Path, lines: list[str]) -> None:
     path = text_file(tmp_path, "\n".join([*lines, "last,9", ""]))
     expected = [(line.rsplit(",", 1)[0], int(line[-1])) for line in lines]
-    expected = [(text[1:].replace('"', "", 1) if text[0] == '"' else text, number) for text, number in expected]
     assert values(read(path, PEOPLE.build())) == [*expected, ("last", 9)]
+
+
+@pytest.mark.parametrize("line", ['"q"x,2', '"q" ,"x"y', '"a,"x",2'])
+@pytest.mark.parametrize("several_lines", [True, False])
+def test_what_stands_behind_a_closing_quote_is_told_with_its_place(
+    tmp_path: Path, line: str, several_lines: bool
+) -> None:
+    schema = CsvSchema.builder().add_columns_from(PEOPLE.build()).set_multiline_values(several_lines).build()
+    with pytest.raises(SourceFileError, match="stands behind the closing one"):
+        read(text_file(tmp_path, f'x,1\n{line}\n"y",3\n'), schema)
 
 
 def test_a_quote_that_never_closes_is_told_with_its_record(tmp_path: Path) -> None:

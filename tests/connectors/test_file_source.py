@@ -180,7 +180,7 @@ def test_damaged_archive_is_named(tmp_path: Path) -> None:
         read_all(path)
 
 
-def test_large_files_are_cut_for_all_readers_unless_told_otherwise(tmp_path: Path) -> None:
+def test_large_files_are_cut_for_all_readers_where_they_are_asked_to(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"x" * 1023 + b"\n")
     os.truncate(path, 8 * 1024 * 1024)
@@ -191,8 +191,23 @@ def test_large_files_are_cut_for_all_readers_unless_told_otherwise(tmp_path: Pat
         (FileEnumeratorProvider.default_splittable_file_enumerator(), 8),
         (FileEnumeratorProvider.default_non_splittable_file_enumerator(), 1),
     ):
-        enumerator = builder.set_file_enumerator(provider).build().create_enumerator(TestEnumeratorContext(2))
-        assert len(enumerator.snapshot_state(1).splits) == parts
+        for is_batch in (False, True):
+            source = builder.set_file_enumerator(provider).build()
+            enumerator = source.create_enumerator(TestEnumeratorContext(2, is_batch=is_batch))
+            assert len(enumerator.snapshot_state(1).splits) == parts
+
+
+@pytest.mark.parametrize(("is_batch", "parts"), [(False, 1), (True, 8)])
+def test_a_file_of_lines_is_read_whole_by_one_reader_except_in_batch_mode(
+    tmp_path: Path, is_batch: bool, parts: int
+) -> None:
+    """As in Flink, where a line format is not splittable: the parts of a file would mix its times."""
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"x" * 1023 + b"\n")
+    os.truncate(path, 8 * 1024 * 1024)
+    source = FileSource.for_record_stream_format(TEXT, str(path)).build()
+    splits = source.create_enumerator(TestEnumeratorContext(2, is_batch=is_batch)).snapshot_state(1).splits
+    assert len(splits) == parts
 
 
 def test_many_small_files_need_few_epochs(tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from tests.kit.cells import cells
 
+from penstock.common import Row, Types
 from penstock.datastream.connectors.file_system import FileSource
 from penstock.datastream.formats.json import BadLine, JsonLinesFormat
 from penstock.errors import SourceFileError
@@ -61,3 +63,33 @@ def test_bad_lines_that_are_left_out_are_counted(tmp_path: Path) -> None:
     assert context.metric_group.counter("skippedLines").get_count() == 3
     with pytest.raises(ValueError, match="not 'drop'"):
         JsonLinesFormat("drop")  # type: ignore[arg-type]
+
+
+@cells(
+    "lines, good",
+    [
+        (b'{"id":1,"v":[10\n,20]}\n{"id":2}\n', [{"id": 2}]),
+        (b'{"a":1}{"a":2}\n{"a":3}\n', [{"a": 3}]),
+        (b'{"a":1},{"a":2}\n', []),
+        (b'{"a":"\\ud800"}\n{"a":1}\n', [{"a": "\ud800"}, {"a": 1}]),
+        (b'{"a":1}\r{"a":2}\r\n  \n{"a":1e400}\n', [{"a": 1}, {"a": 2}]),
+    ],
+)
+def test_a_line_is_one_value_whatever_stands_beside_it(lines: bytes, good: list[Any], tmp_path: Path) -> None:
+    """Lines that are decoded together must not become one value, or more values than there are lines."""
+    for more in (b"", b"bad\n"):
+        (tmp_path / "a.jsonl").write_bytes(lines + more)
+        assert SourceRun(source(tmp_path, "skip"), 1).run_to_end() == good
+
+
+def test_lines_of_a_type_are_rows_and_a_line_that_does_not_fit_is_a_bad_one(tmp_path: Path) -> None:
+    kind = Types.ROW_NAMED(["id", "name"], [Types.INT(), Types.STRING()])
+    (tmp_path / "a.jsonl").write_bytes(b'{"id": 1, "name": "a"}\n{"name": 5}\n{"id": 1.5}\n')
+    assert source(tmp_path, "skip", kind).get_produced_type() == kind
+    assert source(tmp_path, "emit", kind).get_produced_type() is None
+    rows = [Row(id=1, name="a"), Row(id=None, name="5")]
+    SourceContract(lambda: source(tmp_path, "skip", kind), rows).check_all()
+    with pytest.raises(SourceFileError, match=r"a\.jsonl .*line at byte 35 does not fit .*field id, '1.5' is no whole"):
+        SourceRun(source(tmp_path, "fail", kind), 1).run_to_end()
+    with pytest.raises(ValueError, match="no form in JSON"):
+        JsonLinesFormat(type_info=Types.TUPLE([Types.INT()]))

@@ -366,3 +366,13 @@ def test_what_is_known_survives_a_checkpoint() -> None:
     serializer = FileCheckpointSerializer()
     assert serializer.deserialize(serializer.get_version(), serializer.serialize(checkpoint)) == checkpoint
     assert pickle.loads(pickle.dumps(checkpoint)) == checkpoint
+
+
+def test_a_folder_whose_name_has_brackets_is_one_folder_also_before_a_glob(tmp_path: Path) -> None:
+    for name, line in (("dir[1]", "right"), ("dir1", "wrong"), ("dir[1]/sub*", "right"), ("dir[1]/sub1", "other")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.txt").write_text(line)
+    for path in ("dir[1]", "dir[1]/a.txt", "dir[1]/a.*", "dir[1]/sub*/a.txt"):
+        assert set(SourceRun(once(tmp_path / path)).run_to_end()) <= {"right", "other"}, path
+    assert SourceRun(once(tmp_path / "dir[1]/*.txt")).run_to_end() == ["right"]
+    assert SourceRun(once(tmp_path / "dir[1]/sub*/*.txt")).run_to_end() == ["right"]

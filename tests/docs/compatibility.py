@@ -44,6 +44,17 @@ OTHERWISE = {
         "one too far ahead of the clock for the topic (`message.timestamp.after.max.ms`, one hour in Kafka 4), such "
         "as that of a count window's result, is left out: the producer's clock counts. Flink sends it, and is refused"
     ),
+    "A number beyond a declared type, such as 40,000 for `Types.SHORT()`": (
+        "an error that names operator, value and field. PyFlink keeps the low bits: 40,000 wraps to -25,536"
+    ),
+    "A value that JSON or Avro would cut, such as 1.5 as an integer, or microseconds in a type of milliseconds": (
+        "an error that names field and value ([JSON](connectors.md#json), [Avro](connectors.md#avro)). Flink writes "
+        "what is left of it"
+    ),
+    "Types where PyFlink takes `DataTypes`": (
+        "those of `Types`, which have no `DECIMAL(p, s)`: `Types.BIG_DEC()` holds every Decimal, and a schema of Arrow "
+        "or Avro has precision and scale"
+    ),
 }
 HEADER = """\
 # What of PyFlink is here

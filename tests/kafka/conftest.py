@@ -89,6 +89,12 @@ class Topics:
             else:
                 return
 
+    def forget_groups(self, prefix: str) -> None:
+        """Delete the consumer groups of a prefix, as brokers do with those that nobody has used for some days."""
+        groups = [one.group_id for one in self.admin.list_consumer_groups().result().valid]
+        for deleted in self.admin.delete_consumer_groups([one for one in groups if one.startswith(prefix)]).values():
+            deleted.result()
+
     def extend(self, topic: str, partitions: int) -> None:
         """Let a topic have so many partitions."""
         self.admin.create_partitions([NewPartitions(topic, partitions)])[topic].result()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -178,6 +178,8 @@ class Story:
         local = self.place / f"state-{len(self.chapters)}"
         driven = Driven(sheet.env, local, runner, slots=self.slots, modules=(str(ROOT),), name="story")
         driver, loop = driven.driver, driven.loop
+        start = loop.coordinator._start
+        start._settings = replace(start._settings, collects=False)  # the story keeps what each chapter has collected
         names = {node.uid: node.name for vertex in driven.graph.vertices for node in vertex.operators}
         chapter = Chapter(driver, runner, {}, [], driven.steps)
         perform = driven.perform

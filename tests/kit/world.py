@@ -118,12 +118,13 @@ def numbers_job(
     sink: Any = None,
     source: Any = None,
     source_uid: str = "numbers",
+    collects: bool = False,
 ) -> JobGraph:
     """Return a job of two vertices: numbers, and by number a sink."""
     members = _members(source=source or Numbers(limit, split_size))
     reader = OperatorNode(source_uid, "Source: numbers", OperatorKind.SOURCE, members)
     writer = OperatorNode("target", "Sink: target", OperatorKind.SINK_WRITER, _members(sink=sink or TargetSink(target)))
-    collect = OperatorNode("seen", "collect", OperatorKind.COLLECT, _members(as_text=False), parent=0)
+    collect = OperatorNode("seen", "collect", OperatorKind.COLLECT, _members(as_text=not collects), parent=0)
     return JobGraph(
         "numbers",
         (

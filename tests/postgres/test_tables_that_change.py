@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import re
 from typing import TYPE_CHECKING, Any
@@ -48,6 +49,10 @@ class Life:
 
     def commit(self, requests: list[Any]) -> None:
         self.committer.commit(requests)
+        for request in requests:
+            if request.unknown_failure is not None:
+                error, request.unknown_failure = request.unknown_failure, None
+                raise error
 
     def start_again(self) -> None:
         self.committer.close()
@@ -191,3 +196,32 @@ def test_delete_needs_the_key_alone(server: PostgresServer, schema: str) -> None
     life.commit(life.stage(gone))
     life.committer.close()
     assert rows(server, schema) == [(2, "b")]
+
+
+def test_rows_that_cannot_be_committed_are_told_and_can_be_read_while_nothing_else_is_lost(
+    server: PostgresServer, schema: str
+) -> None:
+    from penstock.common import Row, RowKind
+
+    sink = sink_of(server, table(server, schema, "id int PRIMARY KEY, word text, at timestamptz, doc jsonb"), "id")
+    moment = datetime.datetime(2026, 1, 2, 3, tzinfo=datetime.UTC)
+    first = {"id": 1, "word": "poison", "at": moment, "doc": [1.5, None]}
+    gone = Row(id=7, word=None, at=None, doc=None)
+    gone.set_row_kind(RowKind.DELETE)
+    life = Life(server, sink)
+    (poison,) = life.stage(first, gone)
+    (good,) = life.stage({"id": 2, "word": "good"})
+    server.run(f"ALTER TABLE {schema}.t ADD CHECK (word <> 'poison')")
+    life.start_again()  # the job has died, and another one goes on
+    for _ in range(2):
+        life.committer.commit([poison])
+        assert "violates check constraint" in str(poison.unknown_failure)
+    assert f"2 rows in the table {schema}.penstock_staged_" in life.committer.describe(poison.get_committable())
+    found = list(life.committer.read_records(poison.get_committable()))
+    assert found[0] == first
+    assert found[1].get_row_kind() is RowKind.DELETE
+    life.commit([good])  # the checkpoint after one that was given up
+    life.committer.close()
+    assert [row[:2] for row in rows(server, schema)] == [(2, "good")]
+    assert life.committer.read_records(poison.get_committable()) is None  # it went with the first commit after it
+    life.committer.close()

@@ -4,10 +4,11 @@ from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy
 import pyarrow as pa
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from penstock._engine.operators.columns import ColumnBatch
@@ -38,6 +39,14 @@ numbers = st.one_of(
     st.builds(complex, small, small),
 )
 zones = st.sampled_from([UTC, timezone(timedelta(hours=2)), timezone(-timedelta(minutes=90)), None])
+#: Nights in which the clocks of these zones skip an hour or repeat one, and an ordinary one.
+nights = st.builds(
+    datetime,
+    st.just(2026),
+    *(st.sampled_from([3, 10]), st.sampled_from([24, 25, 29]), st.integers(0, 4), st.sampled_from([0, 30])),
+    tzinfo=st.sampled_from([UTC, ZoneInfo("Europe/Berlin"), ZoneInfo("Europe/London"), ZoneInfo("Europe/Paris")]),
+    fold=st.integers(0, 1),
+)
 atoms = st.one_of(
     st.none(),
     numbers,
@@ -58,6 +67,15 @@ keys = st.recursive(
 @given(keys, keys)
 def test_keys_are_equal_exactly_when_their_bytes_are(left: Any, right: Any) -> None:
     assert (left == right) == (encode_key(left) == encode_key(right))
+
+
+@settings(max_examples=500)
+@given(nights, nights)
+def test_times_of_hours_that_a_clock_skips_or_repeats_are_keys_as_python_compares_them(
+    left: datetime, right: datetime
+) -> None:
+    assert (left == right) == (encode_key(left) == encode_key(right))
+    assert key_value(normal_key(left)) == left
 
 
 @given(keys)

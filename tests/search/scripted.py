@@ -57,6 +57,8 @@ class ScriptedCluster:
         #: The indices of each alias; the last one is written into.
         self.aliases: dict[str, list[str]] = {}
         self.may_search = True
+        #: What indices answer to each action: a status, and the type of the error.
+        self.blocked: dict[str, tuple[int, str]] = {}
         self.script: list[Fault | None] = []
         #: The paths and headers of requests, and their actions.
         self.paths: list[str] = []
@@ -124,6 +126,9 @@ class ScriptedCluster:
 
     def _done(self, kind: str, meta: dict[str, Any], source: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         index = self.aliases.get(meta["_index"], [meta["_index"]])[-1]
+        if index in self.blocked:
+            status, kind_of_error = self.blocked[index]
+            return status, {"type": kind_of_error, "reason": f"index [{index}] is blocked"}
         documents = self.indices.setdefault(index, {})
         name = meta["_id"]
         fields = source["doc"] if kind == "update" else source

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import count
@@ -296,6 +298,37 @@ def test_a_job_loses_and_repeats_no_document_whatever_happens(
     driven.run()
     assert driven.driver.status is JobStatus.FINISHED, driven.driver.result.exception()
     assert values(scripted.documents("i")) == sorted(records, key=repr)
+
+
+def test_what_an_index_refuses_since_the_checkpoint_is_given_up_by_its_id_and_nothing_else_is_lost(
+    tmp_path: Path, scripted: ScriptedCluster
+) -> None:
+    records = list(numbered(60))
+
+    def run(**settings: str) -> Driven:
+        recover = {"recover": "latest", "restart": "none"}
+        program = Program(tmp_path, checkpoints=str(tmp_path / "checkpoints"), interval="1 s", **recover, **settings)
+        program.source(records).sink_to(sink_into(scripted.url, "i")).uid("search")
+        driven = Driven(program.env, tmp_path / "state", Epochs(20))
+        driven.run()
+        return driven
+
+    scripted.script = [None] * 3 + [Fault(refused=(0,), refused_with=400)]
+    told = str(run().driver.result.exception())
+    [id_] = re.findall(r"\b\d+-\d+-[0-9a-f]{12}\b", told)
+    assert "Sink: search" in told or "uid 'search'" in told
+    assert "first of all" in told
+    file = tmp_path / "refused.jsonl"
+    again = run(**{"penstock.committables": f"{id_}=give-up:{file}"})
+    assert again.driver.status is JobStatus.FINISHED, again.driver.result.exception()
+    refused = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [one["index"] for one in refused] == ["i"] * len(refused)
+    found = list(scripted.documents("i").values())
+    missing = [record for record in records if record not in found]
+    lost = [one["document"] for one in refused]
+    assert missing
+    assert all(record in lost for record in missing)
+    assert len(found) + len(missing) == 60
 
 
 def test_secrets_are_in_no_plan_and_in_no_file_of_a_job(tmp_path: Path, scripted: ScriptedCluster) -> None:

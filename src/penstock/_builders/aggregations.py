@@ -7,8 +7,8 @@ from typing import Any, ClassVar, cast
 
 from penstock._api.functions.basic import ReduceFunction
 from penstock.common.record_fields import missing_field
-from penstock.common.short_repr import short_repr
 from penstock.common.types import Row, field_names, make_row
+from penstock.common.user_values import short_repr
 from penstock.errors import AggregationError, FieldError
 
 

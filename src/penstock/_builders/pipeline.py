@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING
 
+from penstock._builders.belonging import key_type, split_class
 from penstock._builders.keyed_state_check import refuse_keyed_state_without_key
 from penstock._builders.origin import calling_line
 from penstock._builders.stateful import is_combinable, keeps_state
@@ -177,6 +178,8 @@ class Pipeline:
             stateful=keeps_state(kind, members),
             combinable=is_combinable(kind, members),
             likeness=_likeness(members),
+            key_type=key_type(members),
+            splits=split_class(members),
         )
 
 

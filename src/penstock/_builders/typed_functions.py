@@ -25,11 +25,11 @@ class _Held(WrappingFunction[F]):
 
     def __init__(self, function: F, type_info: TypeInformation) -> None:
         super().__init__(function)
-        self._type_info = type_info
+        self.type_info = type_info
         self._held: Conversion
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        held = conversion(self._type_info, f"{self.result} in {runtime_context.get_task_name()!r}")
+        held = conversion(self.type_info, f"{self.result} in {runtime_context.get_task_name()!r}")
         assert held is not None
         self._held = held
         super().open(runtime_context)

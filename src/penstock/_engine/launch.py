@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -11,6 +12,7 @@ from penstock._engine.driver.assembly import RuntimeEnvironment, assemble, check
 from penstock._engine.driver.client.job_client import JobHandle
 from penstock._engine.driver.client.logs import set_up_log
 from penstock._engine.driver.client.resumption import resumption
+from penstock._engine.driver.client.submissions import Submissions
 from penstock._engine.driver.monitor.job_monitor import none_lost
 from penstock._engine.graph.job_graph import JobType
 from penstock._engine.graph.pickling import user_folders, user_modules
@@ -29,6 +31,8 @@ from penstock.errors import CheckpointStorageError, UnsupportedOperationError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from penstock._engine.driver.client.resumption import ResumableJob
+    from penstock._engine.driver.driver import JobDriver
     from penstock._engine.gateway.job_view import JobView
     from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.spark.executors import SparkExecutors
@@ -57,13 +61,30 @@ def submit(
     Raises:
         ConfigurationError: A key has an invalid value.
         CheckpointStorageError: The checkpoint directory cannot be used.
+        RepeatedJobError: With ``latest``, it would be a job that this program has submitted before.
         SparkSetupError: Spark cannot start on this machine, or its cluster lacks what the job needs.
     """
     tend_standard_streams()
     set_up_log(configuration)
-    noted = None
-    if (supervised := resumption()) is not None:
-        configuration, noted = supervised.next_job(job_graph.name, configuration)
+    supervised = resumption()
+    with _submissions.admitted(job_graph, configuration, named_apart=supervised is not None) as submission:
+        if submission.name != job_graph.name:
+            _log.info("Job %r is one of several of its name, and is named %r", job_graph.name, submission.name)
+            job_graph = replace(job_graph, name=submission.name)
+        noted = None
+        if supervised is not None:
+            configuration, noted = supervised.next_job(job_graph.name, configuration)
+        submission.driver = _start(job_graph, configuration, main_classes, on_end, noted)
+    return JobHandle(submission.driver)
+
+
+def _start(
+    job_graph: JobGraph,
+    configuration: Configuration,
+    main_classes: bytes | None,
+    on_end: Callable[[JobView], None] | None,
+    noted: ResumableJob | None,
+) -> JobDriver:
     check_settings(job_graph, configuration)  # invalid settings are reported before Spark starts, which takes seconds
     _check_alone(job_graph, configuration)
     server = _rest_server(configuration)
@@ -94,7 +115,7 @@ def submit(
         driver.watch.on_end.append(server.job_ended)
     driver.start(loop)
     _started.append(_recovers(job_graph, configuration))
-    return JobHandle(driver)
+    return driver
 
 
 def _environment(
@@ -130,6 +151,8 @@ def _environment(
     return environment, executors
 
 
+#: Jobs that this process has submitted.
+_submissions: Final = Submissions()
 #: By job that this process has started: whether it is a batch job with recovery.
 _started: list[bool] = []
 _ONE_ALONE: Final = (

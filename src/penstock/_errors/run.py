@@ -342,6 +342,38 @@ class DriverCodeError(JobRunError):
 
 
 @declared
+class CommitFailedError(DriverCodeError):
+    """A sink's committer cannot publish what a durable checkpoint holds; a restart tries again."""
+
+    committables: tuple[str, ...]  #: the ids of those that it was about, or of the first of them
+    contents: str  #: what the first of them holds, as far as the committer can tell
+    way_out: str  #: what to do, a sentence
+
+    def __str__(self) -> str:
+        names = ", ".join(self.committables)
+        return f"{self.reason} (in {self.where}; committable {names}, which holds {self.contents}). {self.way_out}"
+
+
+@declared
+class CommitOutcomeUnknownError(JobRunError):
+    """Nothing can tell any more whether something was committed, such as after its mark in the target has expired.
+
+    Committers raise it, or give it to a request's ``signal_failed_with_unknown_reason``. The job ends with it: to
+    commit once more could repeat records, and to leave it could lose them.
+    """
+
+    what: str  #: what was to be committed
+    reason: str  #: why nobody knows, a clause without a full stop
+
+    def __str__(self) -> str:
+        return (
+            f"{self.what} may be committed already, or not: {self.reason}. Look into the target, and start the job "
+            "once with penstock.committables (penstock run --committable): ID=skip where it has the records, "
+            "ID=publish where it does not."
+        )
+
+
+@declared
 class EpochInfrastructureError(JobRunError):
     """Spark lost an epoch for a reason that is not the user's; running it again may succeed."""
 

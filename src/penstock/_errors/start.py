@@ -40,18 +40,53 @@ class ChangedProgramError(RestoreError):
 
 
 @declared
+class OtherOperatorError(RestoreError):
+    """A savepoint holds state of an operator whose uid another kind of operator has now."""
+
+    savepoint: str  #: the savepoint or checkpoint
+    before: str  #: the operator in it
+    uid: str  #: the uid
+    now: str  #: the operator of the job, with its line
+    reason: str  #: what differs, a clause with both
+
+    def __str__(self) -> str:
+        return (
+            f"{self.savepoint} holds state of operator {self.before!r} (uid {self.uid!r}), and {self.now} has that "
+            f"uid now: {self.reason}. Give the uid to the operator that goes on with the state; or set "
+            "execution.state-recovery.ignore-unclaimed-state to drop the state."
+        )
+
+
+@declared
+class RepeatedJobError(RestoreError):
+    """With ``latest``, a job would be another one that its program has submitted before."""
+
+    job_name: str  #: the job
+    job_id: str | None  #: its configured id, None where it is found by its name
+
+    def __str__(self) -> str:
+        known = "of that name" if self.job_id is None else f"with the penstock.job-id {self.job_id!r}"
+        return (
+            f"{self.job_name!r} is refused: this program has submitted a job {known} before, and with "
+            "execution.state-recovery.path: latest this one would be that job: it would run nothing where that one has "
+            "finished, and else take its place. Give each job of a program its own name (env.execute) or "
+            "penstock.job-id; or leave out latest."
+        )
+
+
+@declared
 class UndeliveredResultsError(RestoreError):
-    """A batch job has finished, and the program that collected its results was lost with them."""
+    """A job has finished in an earlier run, and what that one has collected cannot be delivered again."""
 
     job_name: str  #: the job
     job_id: str  #: its id
 
     def __str__(self) -> str:
         return (
-            f"Batch job {self.job_name!r} ({self.job_id}) has finished in an earlier run, and its sinks have their "
-            "output; but the program that collected results was lost before it heard of the end, and with it what it "
-            "had collected. To compute that once more, start the job under another name or penstock.job-id: its sinks "
-            "get their output once more, too. Or leave what collects out of the program."
+            f"Job {self.job_name!r} ({self.job_id}) has finished in an earlier run, and its sinks have their output; "
+            "but what it collected went to the program of that run, and is not kept. To compute that once more, start "
+            "the job under another name or penstock.job-id, or without execution.state-recovery.path: latest: its "
+            "sinks get their output once more, too. Or leave what collects out of the program."
         )
 
 

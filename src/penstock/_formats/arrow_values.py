@@ -17,9 +17,9 @@ from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._formats.arrow_types import kind_of
-from penstock.common.user_values import short_repr
 from penstock.common.time import Instant
 from penstock.common.types import Row
+from penstock.common.user_values import short_repr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence

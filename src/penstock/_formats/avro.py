@@ -6,14 +6,19 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from penstock._formats.avro_arrow import arrow_schema_of
+from penstock._formats.fields import check_insert
 from penstock._formats.file_format import BulkFormat
 from penstock._formats.input_format import InputFormat
 from penstock._formats.parquet import ParquetBulkWriters, ParquetFormat
 from penstock._shelf import show
-from penstock.common._codecs.avro_schema import AvroSchema, GenericRecordAvroTypeInfo, without_zone
-from penstock.common._codecs.avro_written import to_avro
+from penstock.common._codecs.avro_codec import AvroCodec
+from penstock.common._codecs.avro_resolution import mismatch
+from penstock.common._codecs.avro_schema import AvroSchema, GenericRecordAvroTypeInfo
+from penstock.common._conversion.values import TypeMismatchError
 from penstock.common.arguments import instance
 from penstock.common.serialization import BulkWriter, BulkWriterFactory
+from penstock.common.types import Row
+from penstock.common.user_values import short_repr
 from penstock.errors import RecordValueError, SourceFileError
 
 if TYPE_CHECKING:
@@ -25,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["AvroBulkWriters", "AvroFormat", "AvroInputFormat", "AvroParquetReaders", "AvroParquetWriters"]
 
 _BLOCK_RECORDS = 2048
+_WAY_OUT = "read it by a schema that matches its own, or by AvroFormat() without one"
 #: The way out where a schema is given in another form.
 _PARSED = "AvroSchema.parse_string() reads a text, and AvroSchema() takes what JSON makes of it"
 
@@ -48,20 +54,33 @@ class AvroFormat(BulkFormat):
     def read(self, file: InputFile, part: FilePart) -> Iterator[tuple[list[Any], int]]:
         """Read the records; the position counts them."""
         import fastavro
-        from fastavro.schema import SchemaParseException
 
         position = part.position or 0
         with file.open() as stream:
             try:
-                records = fastavro.reader(stream, None if self._schema is None else self._schema.parsed)
+                records: Any = fastavro.reader(stream, None if self._schema is None else self._schema.parsed)
+                written = AvroSchema(records.writer_schema)
+            except OSError:
+                raise
+            except Exception as error:  # invalid bytes may raise any exception in the decoder
+                raise SourceFileError(file.path, _damaged(error)) from error
+            if self._schema is not None and (reason := mismatch(written, self._schema)) is not None:
+                raise SourceFileError(file.path, f"{reason}; {_WAY_OUT}")
+            ours = AvroCodec(self._schema or written).ours
+            try:
                 for _ in islice(records, position):
                     pass
-                while block := [without_zone(record) for record in islice(records, _BLOCK_RECORDS)]:
+                while True:
+                    block: list[Any] = list(islice(records, _BLOCK_RECORDS))
+                    if not block:
+                        break
                     position += len(block)
-                    yield block, position
-            except (ValueError, EOFError, TypeError, LookupError, SchemaParseException) as error:
-                reason = f"it is no Avro file of this schema, or is damaged ({error!r}); restore it from a copy"
-                raise SourceFileError(file.path, reason) from error
+                    yield block if ours is None else list(map(ours, block)), position
+            except OSError:
+                raise
+            except Exception as error:
+                behind = f"behind its record {position} {_damaged(error)}"
+                raise SourceFileError(file.path, behind) from error
 
     def get_produced_type(self) -> TypeInformation | None:
         """Return the type of the schema's records."""
@@ -128,14 +147,17 @@ class _AvroWriter(BulkWriter):
     def __init__(self, stream: BinaryIO, schema: AvroSchema) -> None:
         from fastavro.write import Writer
 
-        self._convert = to_avro(schema.definition)
+        self._theirs = AvroCodec(schema).theirs
         self._writer: Any = Writer(stream, schema.parsed)
 
     def add_element(self, element: Any) -> None:
+        if isinstance(element, Row):
+            check_insert(element, "a file only gets more of them", "Filter such rows out")
         try:
-            self._writer.write(self._convert(element))
-        except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
+            record = self._theirs(element)
+        except TypeMismatchError as error:
             raise _misfit(element, error) from error
+        self._writer.write(record)
 
     def flush(self) -> None:
         self._writer.flush()
@@ -144,10 +166,13 @@ class _AvroWriter(BulkWriter):
         self._writer.flush()
 
 
-def _misfit(element: Any, error: Exception) -> RecordValueError:
-    return RecordValueError(
-        "*", f"{element!r:.200}", "by its Avro schema", f"{error}", "Change the record, or the schema"
-    )
+def _misfit(element: Any, error: TypeMismatchError) -> RecordValueError:
+    field, way_out = error.path.removeprefix(".") or "*", "Change the record, or the schema"
+    return RecordValueError(field, short_repr(element), "by its Avro schema", error.reason, way_out)
+
+
+def _damaged(error: Exception) -> str:
+    return f"it is no Avro file of this schema, or is damaged ({error!r}); restore it from a copy"
 
 
 class AvroParquetReaders:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
-from penstock.common.user_values import begin_of
 from penstock.common.types import Row, RowKind, field_names
+from penstock.common.user_values import begin_of
 from penstock.errors import RecordFieldError, RecordValueError
 
 if TYPE_CHECKING:

@@ -104,8 +104,8 @@ class StreamFormat(FileFormat):
     def text_line_format(charset_name: str = "UTF-8") -> StreamFormat:
         r"""Return the format whose records are lines, without their ends ``\n``, ``\r\n`` or ``\r``.
 
-        Files that end in ``.gz``, ``.bz2``, ``.xz`` or ``.zst`` are unpacked. The others are read in parallel, in
-        parts. A byte order mark at the beginning of a file is no part of its first line.
+        Files that end in ``.gz``, ``.bz2``, ``.xz`` or ``.zst`` are unpacked. A byte order mark at the beginning of a
+        file is no part of its first line.
 
         Args:
             charset_name: The charset of the files.

@@ -86,8 +86,8 @@ class JsonLinesFormat(StreamFormat):
         return JsonCodec(self.type_info)
 
     def get_produced_type(self) -> TypeInformation | None:
-        """Return the type of the values."""
-        return self.type_info
+        """Return the type of the values; None where bad lines are among them."""
+        return None if self.bad_lines == "emit" else self.type_info
 
     @property
     def holds_produced_type(self) -> bool:

@@ -14,8 +14,8 @@ from penstock._formats.batches import as_schema
 from penstock._formats.fields import LEFT_OUT, Columns
 from penstock.common.arguments import instance
 from penstock.common.serialization import BulkWriter
-from penstock.common.user_values import begin_of
 from penstock.common.types import Row
+from penstock.common.user_values import begin_of
 from penstock.errors import RecordValueError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from enum import Enum
 from operator import index
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from penstock.common.short_repr import short_repr
+from penstock.common.user_values import short_repr
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

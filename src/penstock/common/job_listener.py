@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from penstock.common import option_table
 from penstock.common.redaction import hiding
+from penstock.common.user_values import error_line
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def _made(name: str) -> JobListener:
     try:
         found = getattr(importlib.import_module(module_name), class_name) if module_name else None
     except Exception as error:  # importing the module may raise anything
-        raise _unusable(name, f"{type(error).__name__}: {error}") from error
+        raise _unusable(name, error_line(error)) from error
     if not (isinstance(found, type) and issubclass(found, JobListener)):
         raise _unusable(name, "it has to be module.Class, and the class a penstock.common.JobListener")
     try:

@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock._errors.text import printable
-from penstock.common.short_repr import short_repr
+from penstock.common.user_values import short_repr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -464,6 +464,7 @@ REST_REGISTRY_DIRECTORY = optional(
 RESTART_FINISHED_SOURCES = option(
     "penstock.restart-finished-sources", LIST, (), "uids of finished sources that read new input after a restore"
 )
+COMMITTABLES = option("penstock.committables", LIST, (), "ID=ACTION for committables that cannot be committed")
 PROGRESS_ENABLED = option(
     "penstock.progress.enabled", BOOL, False, "a line shows records, epochs and checkpoints; in notebooks by default"
 )

@@ -1,4 +1,4 @@
-"""Output and clean-up in the user's process: lines on standard error, and functions at exit.
+"""Output and clean-up in the user's process: lines on its standard streams, and functions at exit.
 
 A line that cannot be written is not an error: the terminal may be closed, the disk full, the pipe unread. Only the
 process that registered a function runs it at exit: a forked child inherits the list, but does not own the resources.
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TextIO
 from penstock._errors.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 P = ParamSpec("P")
 
@@ -42,6 +42,18 @@ def report(text: str) -> None:
         else:
             line = f"{_take_line(stream)}{printable(text)}\n"
             _write(descriptor, line.encode(stream.encoding or "utf-8", "backslashreplace"))
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Write lines to standard output; what its encoding lacks becomes ``?``, as in Java; surrogates are escaped."""
+    stream, text = sys.stdout, "".join(f"{line}\n" for line in lines)
+    try:
+        stream.write(text)
+    except UnicodeEncodeError:
+        encoding = getattr(stream, "encoding", None) or "utf-8"
+        plain = text.encode("utf-8", "backslashreplace").decode()
+        stream.write(plain.encode(encoding, "replace").decode(encoding))
+    stream.flush()
 
 
 def _descriptor(stream: TextIO) -> int | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from penstock.common.short_repr import short_repr
 from penstock.common.types import Row, field_names
+from penstock.common.user_values import short_repr
 from penstock.errors import FieldError
 
 

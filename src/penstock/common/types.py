@@ -268,6 +268,22 @@ def make_row(fields: list[str] | None, values: Sequence[Any], row_kind: RowKind)
     return row
 
 
+def make_rows(fields: list[str], records: Iterable[Iterable[Any]]) -> list[Row]:
+    """Build rows that are inserts, with the same names, of the values of each.
+
+    Example:
+        >>> make_rows(["a", "b"], [(1, 2), (3, 4)])
+        [Row(a=1, b=2), Row(a=3, b=4)]
+    """
+    _learn(fields)
+    rows: list[Row] = []
+    for values in records:
+        row = bare_row(Row)
+        row._fields, row._values, row._row_kind = fields, list(values), RowKind.INSERT  # pyright: ignore[reportPrivateUsage]
+        rows.append(row)
+    return rows
+
+
 def field_names(row: Row) -> list[str] | None:
     """Return the names of a row's fields in order, or None for a row without names."""
     return row._fields  # pyright: ignore[reportPrivateUsage] - a function, so that it cannot hide a field of that name

@@ -7,6 +7,7 @@ Counting is an addition on an attribute, cheap enough for a function that runs o
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections import deque
 from dataclasses import dataclass, field
@@ -87,7 +88,7 @@ class InMemoryMeter(Meter):
     def get_rate(self) -> float:
         """Return the events per second over the time span."""
         self._forget(int(self._clock()))
-        return sum(events for _, events in self._recent) / self._time_span
+        return _quotient(sum(events for _, events in self._recent), self._time_span)
 
     def _forget(self, second: int) -> None:
         while self._recent and self._recent[0][0] <= second - self._time_span:
@@ -120,8 +121,15 @@ class InMemoryDistribution(Distribution):
 
     def values(self) -> dict[str, float | None]:
         """Return number, sum, minimum, maximum and mean; the last three are None without values."""
-        mean = self._sum / self._count if self._count else None
+        mean = _quotient(self._sum, self._count) if self._count else None
         return {"count": self._count, "sum": self._sum, "min": self._min, "max": self._max, "mean": mean}
+
+
+def _quotient(dividend: float, divisor: int) -> float:
+    try:
+        return dividend / divisor
+    except OverflowError:  # of an integer beyond the range of floats
+        return math.inf if dividend > 0 else -math.inf
 
 
 class InMemoryGauge(Metric):
@@ -174,6 +182,8 @@ class InMemoryMetricGroup(MetricGroup):
     _labels: tuple[str, ...] = ()
     _variables: Mapping[str, str] = field(default_factory=dict[str, str])
     _registry: dict[str, _Registered] = field(default_factory=dict[str, _Registered])
+    #: The names of metrics that were too large to be shown.
+    _beyond: set[str] = field(default_factory=set[str])
 
     def add_group(self, name: str, extra: str | None = None) -> InMemoryMetricGroup:
         """Return the group of a name inside this one; with ``extra``, the group of that value of the variable."""
@@ -181,7 +191,7 @@ class InMemoryMetricGroup(MetricGroup):
         extra = extra if extra is None else shown_name(extra, name)
         scope = (*self._scope, name) if extra is None else (*self._scope, name, extra)
         variables = self._variables if extra is None else {**self._variables, name: extra}
-        return InMemoryMetricGroup(self.clock, scope, (*self._labels, name), variables, self._registry)
+        return InMemoryMetricGroup(self.clock, scope, (*self._labels, name), variables, self._registry, self._beyond)
 
     def counter(self, name: str) -> Counter:
         """Return the counter of a name."""
@@ -218,6 +228,12 @@ class InMemoryMetricGroup(MetricGroup):
             for identifier, entry in self._registry.items()
             if identifier.startswith(prefix)
         }
+
+    def is_first_beyond(self, name: str) -> bool:
+        """Note that a metric is too large to be shown; return whether it was not before."""
+        known = len(self._beyond)
+        self._beyond.add(name)
+        return len(self._beyond) > known
 
     def _identifier(self, name: str) -> str:
         return ".".join((*self._scope, name))

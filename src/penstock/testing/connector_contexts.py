@@ -154,6 +154,7 @@ class TestEnumeratorContext:
     events: list[tuple[int, SourceEvent]] = field(default_factory=list["tuple[int, SourceEvent]"])
     async_calls: list[AsyncCall] = field(default_factory=list[AsyncCall])
     processing_backlog: bool = False
+    is_batch: bool = False
 
     def register(self, subtask_id: int) -> None:
         """Register a reader; the caller has to call the enumerator's ``add_reader``."""

@@ -24,7 +24,6 @@ from tests.unit.common.typed_values import ODD, SINGLE, same
 
 from penstock.common import Row, Types
 from penstock.common._codecs.json_codec import JsonCodec
-from penstock.common._codecs.json_reading import parsed
 from penstock.errors import MessageFormatError
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def test_values_of_any_type_come_back_as_they_were(data: st.DataObject) -> None:
     assert messages == [codec.encode(row) for row in rows]
     assert all(json.loads(message) is not None and b"\n" not in message for message in messages)
     assert same(codec.decode_block(messages), rows)
-    slow = [codec._convert(parsed(message)) for message in messages]
+    slow = [codec._slowly(message) for message in messages]
     assert same(slow, rows), "both ways of reading give one value"
 
 
@@ -82,6 +81,7 @@ def test_any_json_is_what_pythons_reader_makes_of_it(value: Any) -> None:
     """Texts with half of a surrogate pair as well, which msgspec does not read."""
     message = json.dumps(value).encode()
     assert same(JsonCodec().decode_block([message]), [json.loads(message)])
+    assert same(JsonCodec(exact=True).decode(message), json.loads(message))
 
 
 @given(typed_values.types(), JSON)
@@ -95,7 +95,7 @@ def test_any_json_is_read_alike_in_both_ways_or_refused(type_info: RowTypeInfo, 
         except Exception:  # noqa: BLE001 - the slow way decides
             continue
         assert same(quick, codec.decode(message))
-        assert same(quick, codec._convert(parsed(message)))
+        assert same(quick, codec._slowly(message))
 
 
 def at(hours: int) -> datetime.timezone:
@@ -240,6 +240,50 @@ def test_values_without_a_type_become_json_as_the_documents_say(value: Any, text
             JsonCodec(Types.ROW_NAMED(["a"], [Types.PICKLED_BYTE_ARRAY()])).encode((value,)).decode()
             == f'{{"a":{text}}}'
         )
+
+
+@cells(
+    "value",
+    [
+        *(
+            {"a": [None, True, "ü", 1.5, -0.0, 2**70, Decimal("0.1234567890123456789"), Decimal("1E+400")]},
+            [],
+            {},
+            None,
+        ),
+        *(
+            [float("nan")],
+            {1: 2},
+            DAY,
+            b"x",
+            {"a": Row(b=1)},
+            {1},
+            Color.RED,
+            {"a": Decimal("NaN")},
+            object(),
+        ),
+    ],
+)
+def test_an_exact_codec_gives_back_what_it_takes_and_refuses_all_else(value: Any) -> None:
+    codec = JsonCodec(exact=True)
+    try:
+        found = codec.decode(codec.encode(value))
+    except MessageFormatError:
+        assert value not in ([], {}, None)
+    else:
+        assert same(found, value)
+
+
+def test_an_integer_that_python_does_not_show_is_refused() -> None:
+    for codec in (JsonCodec(), JsonCodec(exact=True), a_field(Types.BIG_INT())):
+        with pytest.raises(MessageFormatError):
+            codec.encode({"a": 10**5000})
+
+
+def test_an_exact_codec_refuses_a_name_that_an_object_has_twice() -> None:
+    assert JsonCodec(exact=True).decode(b"[0.1, 0.10000000000000000001]") == [0.1, Decimal("0.10000000000000000001")]
+    with pytest.raises(MessageFormatError, match="a name twice"):
+        JsonCodec(exact=True).decode(b'[{"a": 1, "a": 2}]')
 
 
 def test_an_error_names_the_field_within_a_value() -> None:

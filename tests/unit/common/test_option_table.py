@@ -170,6 +170,7 @@ CASES: dict[str, Case] = {
     "penstock.rest.token": _ANY_TEXT,
     "penstock.rest.registry-dir": _ANY_TEXT,
     "jobmanager.archive.fs.dir": _ANY_TEXT,
+    "penstock.committables": Case("[]", "[7-0-5f=skip]", "[7-0-5f=skip"),
     "penstock.restart-finished-sources": Case("[]", "[orders, users]", "[orders"),
     "penstock.drain.fire-processing-time-timers": _OFF,
 }

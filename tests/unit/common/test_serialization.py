@@ -65,10 +65,22 @@ def test_a_users_schema_reads_until_the_end_by_default() -> None:
     assert Numbers().get_produced_type() == Types.PICKLED_BYTE_ARRAY()
 
 
+class Upper(SimpleStringSchema):
+    def deserialize(self, message: bytes) -> str:
+        return super().deserialize(message).upper()
+
+
+def test_a_schema_that_overrides_one_method_reads_and_writes_blocks_by_it() -> None:
+    assert SimpleStringSchema().deserialize_all([b"a", b"\xff"]) == ["a", "\ufffd"]
+    assert Upper().deserialize_all([b"a"]) == ["A"]
+    assert Upper().serialize_all(["a"]) == [b"a"]
+    assert ByteArraySchema().deserialize_all([b"a"]) == ByteArraySchema().serialize_all([b"a"]) == [b"a"]
+
+
 def test_a_row_field_is_taken_as_bytes() -> None:
     schema = RowFieldExtractorSchema(1)
     assert schema.serialize(Row("a", b"key")) == b"key"
-    assert schema.serialize(Row("a", None)) == b""
+    assert schema.serialize(Row("a", None)) == schema.serialize(None) == b""
     with pytest.raises(TypeError, match="Field 1 must hold bytes, not 'text'"):
         schema.serialize(Row("a", "text"))
     with pytest.raises(ValueError, match="-1"):

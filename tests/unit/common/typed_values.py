@@ -112,7 +112,7 @@ def same(one: Any, other: Any) -> bool:
     if isinstance(one, (list, Row)):
         return len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, dict):
-        return list(one) == list(other) and all(map(same, one.values(), other.values()))
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
     return bool(one == other)
 
 

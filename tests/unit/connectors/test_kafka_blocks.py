@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import random
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.kit.cells import cells
 
 from penstock._connectors.kafka.blocks import KafkaBlock, decoded
+from penstock._connectors.kafka.marks import committer_name
+from penstock._connectors.kafka.serializing import OutRecord
 from penstock._connectors.kafka.topics import TopicRules, Topics
 from penstock._connectors.kafka.writer import StagingKafkaWriter
 from penstock.common.serialization import SerializationSchema
@@ -19,8 +24,6 @@ from penstock.testing.connector_contexts import TestWriterContext
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-
-    from penstock._connectors.kafka.serializing import OutRecord
 
 PROPERTIES = {"bootstrap.servers": "localhost:9"}
 
@@ -119,3 +122,72 @@ def test_names_that_no_topic_can_have_are_refused_before_anything_is_staged(topi
     if isinstance(topic, str):
         with pytest.raises(ValueError, match="topic"):
             KafkaRecordSerializationSchema.builder().set_topic(topic).set_value_serialization_schema(Part("")).build()
+
+
+SINGLE = {"topic": "t", "value": b"v", "key": b"k", "headers": None, "time": None}
+LATE = 2**63 - 1
+
+
+@cells(
+    "changes, rules, text",
+    {
+        "no key": ({"key": None}, TopicRules(needs_keys=True), "has no key"),
+        "too large": ({"value": b"v" * 939}, TopicRules(most_bytes=1000), "takes 1010 bytes"),
+        "too large by its key": ({"key": b"k" * 939}, TopicRules(most_bytes=1000), "takes 1010 bytes"),
+        "too large by its headers": (
+            {"headers": [("h", b"h" * 939)]},
+            TopicRules(most_bytes=1000),
+            "max.message.bytes",
+        ),
+        "too large for the client": ({"value": "\u00fc" * 500_000}, TopicRules(), "the property message.max.bytes"),
+        "too old": ({"time": 0}, TopicRules(behind_ms=1000), "message.timestamp.before.max.ms"),
+        "a surrogate in the value": ({"value": "a\ud800"}, TopicRules(), r"its value has a character .*at 1"),
+        "a surrogate in the key": ({"key": "\udc00"}, TopicRules(), "its key has a character"),
+        "a surrogate in a header": ({"headers": {"h": "\ud800"}}, TopicRules(), "its header 'h' has a character"),
+        "a surrogate in a header's name": ({"headers": {"\ud800": b""}}, TopicRules(), "of a header has a character"),
+        "NUL in a header's name": ({"headers": {"a\0b": b""}}, TopicRules(), "has a NUL character"),
+        "a number as a value": ({"value": 7}, TopicRules(), "its value is of type int"),
+    },
+)
+def test_what_a_topic_or_the_client_would_refuse_or_change_is_refused_before_it_is_staged(
+    changes: dict[str, Any], rules: TopicRules, text: str
+) -> None:
+    writer = StagingKafkaWriter(TestWriterContext(), schema(), AnyTopic(rules), "p")
+    record = {**SINGLE, **changes}
+    with pytest.raises(KafkaRecordError, match=text):
+        writer.write_all([SINGLE, record], [None, record["time"]])
+    writer.write_all([SINGLE], [LATE])
+    writer.flush(False)
+    assert len(writer.prepare_commit()) == 1
+
+
+def test_a_timestamp_too_far_ahead_is_left_out_and_no_other() -> None:
+    now_ms = time.time_ns() // 1_000_000
+    hour_ms = 3_600_000
+    stamps = [None, 0, -5, now_ms, now_ms + hour_ms // 2, now_ms + 2 * hour_ms, LATE]
+    for rules, kept in ((TopicRules(ahead_ms=hour_ms), 5), (TopicRules(), 7), (TopicRules(ahead_ms=LATE), 7)):
+        writer = StagingKafkaWriter(TestWriterContext(), schema(), AnyTopic(rules), "p")
+        writer.write_all([SINGLE] * len(stamps), stamps)
+        writer.flush(False)
+        [block] = writer.prepare_commit()
+        assert [one.timestamp for one in decoded(block.data or b"")] == [*stamps[:kept], *[None] * (7 - kept)]
+
+
+def test_the_note_of_a_committer_is_made_before_its_first_block_is_handed_over() -> None:
+    topics = AnyTopic(TopicRules(topic_id="first"))
+    writer = StagingKafkaWriter(TestWriterContext(), schema(), topics, "p")
+    writer.write_all([SINGLE], None)
+    assert topics.begun == []
+    writer.flush(False)
+    [block] = writer.prepare_commit()
+    assert topics.begun == [(committer_name("p", "0" * 32, "sink", "1" * 32), "t")]
+    assert block.topics == (("t", "first"),)
+
+
+def test_what_is_compressed_is_refused_only_where_it_stays_too_large() -> None:
+    rules = TopicRules(most_bytes=1000)
+    for codec in ("gzip", "snappy", "lz4", "zstd"):
+        topics = AnyTopic(rules, **{"compression.type": codec})
+        assert len(topics.admitted([OutRecord("t", b"v" * 5000, None, None, None, None)]).records) == 1
+        with pytest.raises(KafkaRecordError, match=r"max\.message\.bytes"):
+            topics.admitted([OutRecord("t", random.Random(7).randbytes(5000), None, None, None, None)])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.kit.cells import cells
 
 from penstock._connectors.kafka.enumerator import Discovery, KafkaEnumerator, ReadOffsets, owner_of
 from penstock._connectors.kafka.positions import (
@@ -22,7 +23,7 @@ from penstock.errors import KafkaConnectorError, KafkaOffsetError, KafkaTopicErr
 from penstock.testing import TestEnumeratorContext
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
 EARLIEST, LATEST = KafkaOffsetsInitializer.earliest(), KafkaOffsetsInitializer.latest()
 
@@ -227,3 +228,90 @@ def test_records_that_come_while_a_time_is_looked_for_are_read(time: int) -> Non
     place = KafkaTopicPartition("a", 0)
     found = KafkaOffsetsInitializer.timestamp(time).get_partition_offsets([place], BusyCluster())
     assert found[place] <= time  # the record at an offset has that time
+
+
+def made_anew(cluster: FakeCluster) -> None:
+    cluster.make_anew("a")
+
+
+def made_anew_with_fewer(cluster: FakeCluster) -> None:
+    cluster.make_anew("a")
+    cluster.counts["a"] = 1
+
+
+def deleted(cluster: FakeCluster) -> None:
+    del cluster.counts["a"]
+
+
+def extended(cluster: FakeCluster) -> None:
+    cluster.counts["a"] = 3
+
+
+def another_made(cluster: FakeCluster) -> None:
+    cluster.counts["b"] = 1
+
+
+def internal_made(cluster: FakeCluster) -> None:
+    cluster.counts["__consumer_offsets"] = 50
+
+
+def restored(running: KafkaEnumerator, cluster: FakeCluster, change: Callable[[FakeCluster], None]) -> KafkaEnumerator:
+    state = running.snapshot_state(1)
+    change(cluster)
+    again = enumerator(cluster, TestEnumeratorContext(1), checkpoint=state)
+    again.start()
+    return again
+
+
+def looked(running: KafkaEnumerator, cluster: FakeCluster, change: Callable[[FakeCluster], None]) -> KafkaEnumerator:
+    change(cluster)
+    running.find_new_splits()
+    return running
+
+
+def snapshotted(
+    running: KafkaEnumerator, cluster: FakeCluster, change: Callable[[FakeCluster], None]
+) -> KafkaEnumerator:
+    change(cluster)
+    running.snapshot_state(2)
+    return running
+
+
+def away_and_back(
+    running: KafkaEnumerator, cluster: FakeCluster, change: Callable[[FakeCluster], None]
+) -> KafkaEnumerator:
+    change(cluster)
+    cluster.is_down = True
+    running.snapshot_state(2)
+    cluster.is_down = False
+    running.snapshot_state(3)
+    return running
+
+
+#: What is read behind a change: the topics and their partitions, or the error.
+CHANGES: dict[str, tuple[Callable[[FakeCluster], None], set[str] | str]] = {
+    "made anew": (made_anew, "Reading a failed: the topic was deleted and made anew"),
+    "made anew with fewer partitions": (made_anew_with_fewer, "Reading a failed: the topic was deleted and made anew"),
+    "deleted": (deleted, {"a-0", "a-1"}),  # its readers miss it
+    "more partitions": (extended, {"a-0", "a-1", "a-2"}),
+    "another topic": (another_made, {"a-0", "a-1", "b-0"}),
+    "an internal topic": (internal_made, {"a-0", "a-1"}),
+}
+MOMENTS = [restored, looked, snapshotted, away_and_back]
+
+
+@cells("change, moment", [(change, moment) for change in CHANGES for moment in MOMENTS])
+def test_a_topic_that_changes_at_any_moment_is_read_on_or_the_error_names_the_change(
+    change: str, moment: Callable[..., KafkaEnumerator]
+) -> None:
+    act, expected = CHANGES[change]
+    cluster = FakeCluster({"a": 2, "__transaction_state": 50})
+    running = enumerator(cluster, TestEnumeratorContext(1), starting=EARLIEST)
+    running.start()
+    if isinstance(expected, str):
+        with pytest.raises(KafkaTopicError, match=expected):
+            moment(running, cluster, act)
+        return
+    after = moment(running, cluster, act)
+    after.find_new_splits()
+    assert {f"{topic}-{number}" for topic, number in after.snapshot_state(9).known} == expected

@@ -50,6 +50,7 @@ def test_a_job_that_breaks_off_takes_the_answer_to_whatever_was_on_its_way() -> 
         ev.ChainEntriesListed,
         ev.ChainEntryRead,
         ev.JobEventsFound,
+        ev.RecordsHandedOver,
     }
     for phase in STOPPING:
         both = REACTIONS.keys() | SCHEDULERS[JobType.BATCH].reactions.keys()

@@ -19,7 +19,16 @@ if TYPE_CHECKING:
 
 RECOVERY = "execution.batch.job-recovery"
 #: By call: all that an enumerator has heard of its readers so far.
-HEARD: deque[list[int]] = deque()  # no list, which would be a constant of the program
+
+
+class Heard(deque[list[int]]):
+    """What enumerators of this process have heard; it is no part of the program, although they change it."""
+
+    def __reduce__(self) -> str:  # type: ignore[override]
+        return "HEARD"
+
+
+HEARD = Heard()
 
 
 class Uneven(ListSource):

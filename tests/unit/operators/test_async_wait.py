@@ -296,8 +296,8 @@ def test_an_answer_that_is_no_list_is_refused(loop: VirtualLoop, answer: Any) ->
     [
         (KeyError("a"), KeyError),
         (SystemExit(3), SystemExit),
-        (KeyboardInterrupt("no"), RuntimeError),
-        (asyncio.CancelledError("no"), RuntimeError),
+        (KeyboardInterrupt("no"), KeyboardInterrupt),
+        (asyncio.CancelledError("no"), asyncio.CancelledError),
     ],
 )
 def test_what_a_call_raises_fails_the_operator_and_leaves_the_loop_alone(

@@ -218,10 +218,7 @@ def check_fired(
     found = {number: value for number in totals for value in values if same(value[0], key(number))}
     assert len(values) == len(totals) == len(found)
     for number, value in found.items():
-        if type(key(number)) in {str, int, Folded, np.int64}:
-            assert isinstance(value[0], (str, int))
-        else:
-            assert type(value[0]) is type(key(number))
+        assert type(value[0]) is type(key(number))
         assert value[1:] == (start, totals[number], calls[number], 1)[: len(value) - 1]
 
 

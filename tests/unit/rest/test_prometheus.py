@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ from tests.unit.rest.fakes import JOB, Api, FakeControl, job
 
 from penstock._engine.gateway.job_view import SubtaskView
 
-SAMPLE = re.compile(r'flink_[a-zA-Z0-9:_]+\{([a-z_]+="[a-zA-Z0-9:_]*",?)*\} [-+0-9a-z.]+')
+SAMPLE = re.compile(r'flink_[a-zA-Z0-9:_]+\{([a-z_]+="[a-zA-Z0-9:_]*",?)*\} [-+0-9a-zA-Z.]+')
 COMMENT = re.compile(r"# (HELP|TYPE) flink_[a-zA-Z0-9:_]+ [ -~]+")
 
 
@@ -32,7 +33,9 @@ def test_no_name_forges_a_line(name: str) -> None:
 
 
 def test_names_that_are_one_name_here_give_one_sample() -> None:
-    subtask = SubtaskView(metrics={"read": {"a-b": 1, "a_b": 2, "large": 10**400, "small": -(10**400)}})
+    subtask = SubtaskView(
+        metrics={"read": {"a-b": 1, "a_b": 2, "most": math.inf, "least": -math.inf, "none": math.nan}}
+    )
     view = replace(job(), subtasks=((subtask, subtask), (SubtaskView(), SubtaskView())))
     lines = Api(FakeControl(view)).ask("GET", "/metrics").text.splitlines()
     samples = [line for line in lines if line.startswith("flink_taskmanager_job_task_operator_a_b{")]
@@ -40,5 +43,6 @@ def test_names_that_are_one_name_here_give_one_sample() -> None:
     assert len({line.partition(" ")[0] for line in lines if not line.startswith("#")}) == len(
         [line for line in lines if not line.startswith("#")]
     )
-    assert any(line.endswith(" inf") and "_large{" in line for line in lines)
+    for name, shown in (("most", "+Inf"), ("least", "-Inf"), ("none", "NaN")):  # as Flink's reporter writes them
+        assert any(line.endswith(f" {shown}") and f"_{name}{{" in line for line in lines)
     assert any(JOB in line for line in lines)

@@ -25,13 +25,13 @@ def listed(store: MemoryStore, context: KeyContext) -> Any:
 def test_list_that_was_not_set_is_empty_and_keeps_the_order_of_adding() -> None:
     context = KeyContext()
     state = listed(Checkpoints().memory_store(), context)
-    context.normal = 1
+    context.key = context.normal = 1
     assert state.get() == []
     state.add("b")
     state.add_all(["a", "b"])
-    context.normal = 2
+    context.key = context.normal = 2
     assert state.get() == []
-    context.normal = 1
+    context.key = context.normal = 1
     assert list(state) == ["b", "a", "b"]
     state.update(["c"])
     assert state.get() == ["c"]
@@ -41,7 +41,7 @@ def test_list_that_was_not_set_is_empty_and_keeps_the_order_of_adding() -> None:
 def test_none_is_refused_and_nothing_is_added() -> None:
     context = KeyContext()
     state = listed(Checkpoints().memory_store(), context)
-    context.normal = 1
+    context.key = context.normal = 1
     for refused in (lambda: state.add(None), lambda: state.add_all([1, None]), lambda: state.update([None])):
         with pytest.raises(UnsupportedOperationError, match="None"):
             refused()
@@ -51,7 +51,7 @@ def test_none_is_refused_and_nothing_is_added() -> None:
 def test_what_is_done_to_a_list_that_was_read_is_not_done_to_the_state() -> None:
     context = KeyContext()
     state = listed(Checkpoints().memory_store(), context)
-    context.normal = 1
+    context.key = context.normal = 1
     given = [1]
     state.update(given)
     given.append(2)
@@ -63,11 +63,11 @@ def test_empty_lists_take_no_room() -> None:
     store, context = Checkpoints().memory_store(), KeyContext()
     state = listed(store, context)
     for key in range(3):
-        context.normal = key
+        context.key = context.normal = key
         state.add(key)
-    context.normal = 0
+    context.key = context.normal = 0
     state.clear()
-    context.normal = 1
+    context.key = context.normal = 1
     state.update([])
     assert contents(store, "seen") == {(2, ()): [2]}
 
@@ -79,7 +79,7 @@ def test_epochs_that_do_not_count_leave_nothing_in_a_list(tmp_path: Path) -> Non
     for epoch in range(12):
         store.catch_up(checkpoints.lineage)
         for key in range(20):
-            context.normal = key
+            context.key = context.normal = key
             state.add(epoch)
         checkpoints.end_epoch(store, accepted=epoch % 3 != 2)
     store.catch_up(checkpoints.lineage)

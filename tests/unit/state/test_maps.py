@@ -40,7 +40,7 @@ class Maps:
         self.store = store
         store.catch_up(self.checkpoints.lineage)
         table = store.table("carts", kind="map", keep_keys=True)
-        scope = StateScope(table, self.key, "op", keep_keys=True)
+        scope = StateScope(table, self.key, "op")
         self.state: Any = kind_of(self.descriptor).state(self.descriptor, scope)
 
     def of(self, key: Any) -> Any:

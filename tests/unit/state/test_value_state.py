@@ -16,14 +16,14 @@ def test_value_is_that_of_the_key_in_hand() -> None:
     store, context = Checkpoints().memory_store(), KeyContext()
     state = StoredValueState(store.table("last"), context)
     for key, value in ((1, "a"), ("1", "b")):
-        context.normal = key
+        context.key = context.normal = key
         assert state.value() is None
         state.update(value)
-    context.normal = 1
+    context.key = context.normal = 1
     assert state.value() == "a"
     state.clear()
     assert state.value() is None
-    context.normal = "1"
+    context.key = context.normal = "1"
     assert state.value() == "b"
 
 
@@ -31,7 +31,7 @@ def test_value_is_that_of_the_key_in_hand() -> None:
 def test_none_takes_the_value_away() -> None:
     store, context = Checkpoints().memory_store(), KeyContext()
     state = StoredValueState(store.table("last"), context)
-    context.normal = 1
+    context.key = context.normal = 1
     state.update("a")
     state.update(None)
     assert state.value() is None
@@ -45,7 +45,7 @@ def test_state_object_lives_through_epochs_and_reads_the_local_version(tmp_path:
     for epoch in range(12):
         store.catch_up(checkpoints.lineage)
         for key in range(20):
-            context.normal = key
+            context.key = context.normal = key
             state.update((state.value() or 0) + 1)
         checkpoints.end_epoch(store, accepted=epoch % 3 != 2)
     store.catch_up(checkpoints.lineage)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from penstock._api.connectors.serializer import PickleSerializer
 from penstock._shelf import show
+from penstock.common.user_values import short_repr
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from penstock._api.connectors.serializer import SimpleVersionedSerializer
     from penstock.metrics.metricbase import MetricGroup
@@ -91,6 +92,7 @@ class CommitRequest(Protocol[CommittableT]):
     def may_be_committed(self) -> bool:
         """Whether an earlier try may have committed it already.
 
+        False as well where the user has decided at the start that it is to be published (``penstock.committables``).
         True after it was postponed, after its commit failed, and if the job started from a checkpoint that lists it.
         False means that this is the very first try: the staged data has to exist, and a committer that misses any of it
         raises ``LostCommittableError``, which ends the job.
@@ -122,7 +124,22 @@ class CommitRequest(Protocol[CommittableT]):
         ...
 
 
-class Committer(ABC, Generic[CommittableT]):
+class ReadsCommittables(Generic[CommittableT]):
+    """What a committer may tell of a committable that cannot be committed; not in Flink.
+
+    Only called after a commit has failed, and at a start at which the user gives a committable up.
+    """
+
+    def describe(self, committable: CommittableT) -> str:
+        """Return what a committable holds as a short text, for errors; by default its repr."""
+        return short_repr(committable)
+
+    def read_records(self, committable: CommittableT) -> Iterable[Any] | None:
+        """Return the records of a committable; None where they cannot be read, which is the default."""
+        return None
+
+
+class Committer(ReadsCommittables[CommittableT], ABC):
     """Publishes, after a checkpoint, the data that sink writers staged before it.
 
     Source: org.apache.flink.api.connector.sink2.Committer.
@@ -143,6 +160,8 @@ class Committer(ABC, Generic[CommittableT]):
 
         Raises:
             LostCommittableError: The staged data of a committable is missing at its first try; the job ends.
+            CommitOutcomeUnknownError: ``may_be_committed`` is true, and nothing can tell any more whether it was. The
+                job ends; the user looks into the target, and the next start publishes the committable, or skips it.
             Exception: Any other error fails the job; it restarts from this checkpoint and commits again.
 
         Example:
@@ -164,7 +183,7 @@ class Committer(ABC, Generic[CommittableT]):
         """Let go of everything; may be called twice, and is not called when the driver is killed."""
 
 
-class GlobalCommitter(ABC, Generic[CommittableT]):
+class GlobalCommitter(ReadsCommittables[CommittableT], ABC):
     """Publishes a whole checkpoint after the committer has run, for example as a table's new version.
 
     There is one, on the driver. One call gets the committables of all subtasks of a checkpoint, except those that the

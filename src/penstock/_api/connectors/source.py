@@ -82,6 +82,11 @@ class SplitEnumeratorContext(Protocol[SplitT]):
         ...
 
     @property
+    def is_batch(self) -> bool:
+        """Whether the job runs in batch mode, where no order of records is promised; ours."""
+        ...
+
+    @property
     def registered_readers(self) -> Mapping[int, ReaderInfo]:
         """The readers that splits can be assigned to, by subtask; empty right after a restore."""
         ...

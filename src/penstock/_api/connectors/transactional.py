@@ -171,6 +171,10 @@ class _TransactionCommitter(GlobalCommitter[StagedRecords]):
         transaction = CheckpointTransaction(name, context.job_id, context.operator_uid, first.checkpoint_id)
         self._sink.write_transaction(transaction, self._records(parts))
 
+    def read_records(self, committable: StagedRecords) -> Iterable[Any]:
+        """Return the records of one subtask."""
+        return self._records([committable])
+
     def _records(self, parts: Sequence[StagedRecords]) -> Iterator[Any]:
         for name in (name for part in parts for name in part.names):
             data = self._context.read_staged(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from penstock._api.functions.basic import Function
-from penstock.common.short_repr import short_repr
+from penstock.common.user_values import short_repr
 from penstock.errors import FunctionResultError
 
 _RECORDS: Final = "an iterable of records, or None: yield the records, or return them in a list"

@@ -10,8 +10,8 @@ from penstock._api.windows.counting_triggers import check_positive
 from penstock._api.windows.time_windows import checked_timestamp
 from penstock._api.windows.window import MergingWindowAssigner, TimeWindow, WindowAssigner
 from penstock._shelf import show
-from penstock.common.short_repr import short_repr
 from penstock.common.time import millis_of_time
+from penstock.common.user_values import short_repr
 from penstock.errors import FunctionResultError
 
 if TYPE_CHECKING:

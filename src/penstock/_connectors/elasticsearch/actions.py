@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, cast
 from uuid import UUID
 
 from penstock._shelf import show
 from penstock.common._codecs.json_codec import JsonCodec
-from penstock.common.short_repr import short_repr
+from penstock.common.user_values import short_repr
 from penstock.errors import ElasticsearchDocumentError, MessageFormatError
 
 Operation = Literal["index", "create", "update", "delete"]
@@ -123,11 +123,23 @@ def encoded(source: Any, index: str) -> bytes:
     try:
         data = _JSON.encode(source)
     except MessageFormatError as error:
-        raise ElasticsearchDocumentError(f"Making a document for {index}", error.reason) from None
+        what = f"Making a document for {index} of {short_repr(source)}"
+        raise ElasticsearchDocumentError(what, f"{_field_at_fault(source)}{error.reason}") from None
     if not data.startswith(b"{"):
         reason = f"a document is a dict or a Row with names, and this is a {type(source).__name__}"
         raise ElasticsearchDocumentError(f"Making a document for {index}", reason)
     return data
+
+
+def _field_at_fault(source: Any) -> str:
+    """Return the beginning of a reason that names the first field that JSON cannot have."""
+    fields = cast("dict[Any, Any]", source) if isinstance(source, dict) else {}
+    for name, value in fields.items():
+        try:
+            _JSON.encode({name: value})
+        except MessageFormatError:
+            return f"{name!s:.200}: "
+    return ""
 
 
 def target_of(name: Any) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from penstock._api.connectors.committer import Committer
 from penstock._api.connectors.transactional import StagedRecords, staged_records
@@ -11,7 +13,7 @@ from penstock._connectors.elasticsearch.actions import BulkItem
 from penstock.errors import LostCommittableError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
     from penstock._api.connectors.committer import CommitRequest, CommitterInitContext
     from penstock._connectors.elasticsearch.bulk import BulkSender
@@ -57,6 +59,23 @@ class ElasticsearchCommitter(Committer[StagedRecords]):
             number += len(items)
             self._sender.send(self._sender.without_present(items) if request.may_be_committed else items)
         return True
+
+    def describe(self, committable: StagedRecords) -> str:
+        """Return that there are documents."""
+        return f"documents without ids, in {len(committable.names)} blocks"
+
+    def read_records(self, committable: StagedRecords) -> Iterator[dict[str, Any]]:
+        """Return the documents, each with its index and further settings.
+
+        Raises:
+            LostCommittableError: What was staged is gone.
+        """
+        for name in committable.names:
+            data = self._context.read_staged(name)
+            if data is None:
+                raise LostCommittableError(f"Documents of {self._context.operator_uid!r}", f"{name} is gone")
+            for index, more, source in staged_records(data):
+                yield {"index": index, **more, "document": msgspec.json.decode(source)}
 
     def _name(self, request: CommitRequest[StagedRecords]) -> str:
         """Return what ids begin with. The attempt has the run, which belongs to one job, and the token."""

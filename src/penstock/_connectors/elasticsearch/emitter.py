@@ -14,8 +14,8 @@ from penstock._connectors.elasticsearch.actions import (
     target_of,
 )
 from penstock._shelf import show
-from penstock.common.short_repr import short_repr
 from penstock.common.types import Row
+from penstock.common.user_values import short_repr
 from penstock.errors import ElasticsearchDocumentError, UnsupportedOperationError
 
 if TYPE_CHECKING:

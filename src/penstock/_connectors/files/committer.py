@@ -84,6 +84,14 @@ class FileCommitter(Committer[FileCommittable]):
         if first:
             self._sweep(checkpoint_id, held)
 
+    def describe(self, committable: FileCommittable) -> str:
+        """Return which file a committable is about."""
+        match committable:
+            case FinishedPart():
+                return f"{committable.size} bytes for {committable.target}, staged in {', '.join(committable.segments)}"
+            case _:
+                return "no file, but what the sink needs for cleaning up"
+
     def _publish(self, request: CommitRequest[FileCommittable], part: FinishedPart) -> None:
         filesystem = filesystem_of(part.target)
         try:

@@ -37,12 +37,12 @@ class FileEnumeratorProvider:
 
     @staticmethod
     def default_splittable_file_enumerator() -> FileEnumeratorProvider:
-        """Read large files in parts, where their format allows it; this is the default."""
+        """Read large files in parts, where their format allows it: the default for bulk formats, and in batch mode."""
         return FileEnumeratorProvider(splittable=True)
 
     @staticmethod
     def default_non_splittable_file_enumerator() -> FileEnumeratorProvider:
-        """Read each file as a whole."""
+        """Read each file as a whole, in its order: the default of stream formats in streaming mode."""
         return FileEnumeratorProvider(splittable=False)
 
 
@@ -63,7 +63,8 @@ class FileSource(Source[Any, "FileSourceSplit", "FileCheckpoint"]):
     """Reads files in parallel; use a builder to create one.
 
     Paths are files, folders or globs, local or in an object store. A folder means all files below it, except names that
-    begin with ``.`` or ``_``. Large files are read in parts if their format allows it.
+    begin with ``.`` or ``_``. In streaming mode one reader reads a file of records, such as lines, from its beginning
+    to its end, as in Flink. Large files of bulk formats, and in batch mode all, are read in parts if the format allows.
 
     Source: org.apache.flink.connector.file.src.FileSource.
 
@@ -78,7 +79,7 @@ class FileSource(Source[Any, "FileSourceSplit", "FileCheckpoint"]):
         self,
         paths: tuple[str, ...],
         file_format: FileFormat,
-        splittable: bool,
+        splittable: bool | None,
         monitoring: Monitoring | None,
         *,
         may_grow: bool = False,
@@ -141,7 +142,7 @@ class FileSource(Source[Any, "FileSourceSplit", "FileCheckpoint"]):
         """
         from penstock._connectors.files.source import FileEnumerator
 
-        return FileEnumerator(enum_context, self._files(), None)
+        return FileEnumerator(enum_context, self._files(enum_context.is_batch), None)
 
     def restore_enumerator(
         self, enum_context: SplitEnumeratorContext[FileSourceSplit], checkpoint: FileCheckpoint
@@ -149,7 +150,7 @@ class FileSource(Source[Any, "FileSourceSplit", "FileCheckpoint"]):
         """Continue with the unassigned parts."""
         from penstock._connectors.files.source import FileEnumerator
 
-        return FileEnumerator(enum_context, self._files(), checkpoint)
+        return FileEnumerator(enum_context, self._files(enum_context.is_batch), checkpoint)
 
     def create_reader(self, reader_context: SourceReaderContext) -> FileReader:
         """Make a reader of parts."""
@@ -163,10 +164,15 @@ class FileSource(Source[Any, "FileSourceSplit", "FileCheckpoint"]):
 
         return FileCheckpointSerializer()
 
-    def _files(self) -> FileSet:
+    def _files(self, is_batch: bool) -> FileSet:
         from penstock._connectors.files.discovery import FileSet
 
-        return FileSet(self._paths, self._format, self._splittable, self._monitoring, self._may_grow)
+        # Flink's SimpleStreamFormat is not splittable: parts of a file would mix its times. Batch mode sorts by key and
+        # time anyway.
+        splittable = self._splittable
+        if splittable is None:
+            splittable = is_batch or not isinstance(self._format, StreamFormat)
+        return FileSet(self._paths, self._format, splittable, self._monitoring, self._may_grow)
 
 
 class FileSourceBuilder:
@@ -181,7 +187,7 @@ class FileSourceBuilder:
             raise ValueError(msg)
         self._paths = tuple(map(absolute_path, paths))
         self._format = file_format
-        self._enumerator = FileEnumeratorProvider.default_splittable_file_enumerator()
+        self._enumerator: FileEnumeratorProvider | None = None
         self._monitoring: Monitoring | None = None
         self._may_grow = False
 
@@ -231,7 +237,7 @@ class FileSourceBuilder:
         return self
 
     def set_file_enumerator(self, file_enumerator: FileEnumeratorProvider) -> FileSourceBuilder:
-        """Set whether files may be read in parts."""
+        """Set whether files may be read in parts, within each of which alone records are in the order of the file."""
         self._enumerator = file_enumerator
         return self
 
@@ -256,7 +262,7 @@ class FileSourceBuilder:
         return FileSource(
             self._paths,
             self._format,
-            self._enumerator.splittable,
+            None if self._enumerator is None else self._enumerator.splittable,
             self._monitoring,
             may_grow=self._may_grow,
         )

@@ -36,6 +36,7 @@ class _InnerContext:
     def __init__(self, owner: HybridEnumerator, index: int, source: AnySource, made: bytes | None) -> None:
         self._owner, self._outer, self._index, self._made = owner, owner.context, index, made
         self._serializer = source.get_split_serializer()
+        self.is_batch = owner.context.is_batch
 
     @property
     def metric_group(self) -> MetricGroup:

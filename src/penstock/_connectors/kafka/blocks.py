@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -88,6 +89,33 @@ def decoded(data: bytes) -> list[OutRecord]:
             strict=True,
         )
     ]
+
+
+def readable(record: OutRecord) -> dict[str, Any]:
+    """Return a record as JSON has it.
+
+    Example:
+        >>> record = readable(OutRecord("t", b"v", bytes([255]), 5, (("h", None),), None))
+        >>> record["key"], record["value"], record["headers"]
+        ({'base64': '/w=='}, 'v', [['h', None]])
+    """
+    return {
+        "topic": record.topic,
+        "key": _text(record.key),
+        "value": _text(record.value),
+        "timestamp": record.timestamp,
+        "headers": [[name, _text(value)] for name, value in record.headers or ()],
+        "partition": record.partition,
+    }
+
+
+def _text(data: bytes | None) -> str | dict[str, str] | None:
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
 
 
 def digest_of(data: bytes) -> bytes:

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from penstock._api.connectors.committer import Committer
-from penstock._connectors.kafka.blocks import decoded, digest_of
+from penstock._connectors.kafka.blocks import decoded, digest_of, readable
 from penstock._connectors.kafka.clients import REQUEST_S, Connection, Tries, connector_error, library, make_consumer
 from penstock._connectors.kafka.marks import committer_name, is_begun
 from penstock._connectors.kafka.producing import RecordProducer
 from penstock._connectors.kafka.topics import Topics, smallest_batch
 from penstock.common.redaction import hiding, shown_text
-from penstock.errors import KafkaTransactionError, LostCommittableError
+from penstock.errors import CommitOutcomeUnknownError, KafkaTransactionError, LostCommittableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from penstock._api.connectors.committer import CommitRequest, CommitterInitContext
     from penstock._connectors.kafka.blocks import KafkaBlock
@@ -72,6 +72,8 @@ class KafkaCommitter(Committer["KafkaBlock"]):
         Raises:
             KafkaConnectorError: Kafka does not take it; the job starts again and tries again.
             LostCommittableError: A staged block is gone or damaged, and was not published.
+
+        Where Kafka no longer knows what was committed, the requests get a CommitOutcomeUnknownError.
         """
         by_run: dict[tuple[str, str, str], list[CommitRequest[KafkaBlock]]] = {}
         for request in requests:
@@ -104,8 +106,11 @@ class KafkaCommitter(Committer["KafkaBlock"]):
             return
         rules = self._topics.rules(topics)
         has_old = any(rules[topic].topic_id == topic_id for topic, topic_id in staged)  # what is in others is gone
-        if marked is None and requests[0].may_be_committed and has_old and not publisher.is_begun(topics[0]):
-            raise _unknown(checkpoint_id, topics[0])
+        undecided = [request for request in requests if request.may_be_committed]
+        if marked is None and undecided and has_old and not publisher.is_begun(topics[0]):
+            for request in undecided:
+                request.signal_failed_with_unknown_reason(_unknown(checkpoint_id, topics[0]))
+            return
         publisher.limit(smallest_batch(rules.values()))
         topic = topics[0]
         publisher.publish((self._records(block) for block in blocks), topic, checkpoint_id, names)
@@ -121,6 +126,14 @@ class KafkaCommitter(Committer["KafkaBlock"]):
             return decoded(data)
         except msgspec.DecodeError as error:
             raise LostCommittableError(what, f"what was staged cannot be read: {error}") from None
+
+    def describe(self, committable: KafkaBlock) -> str:
+        """Return which topics a block has records for."""
+        return f"records for {', '.join(topic for topic, _ in committable.topics)}"
+
+    def read_records(self, committable: KafkaBlock) -> Iterator[dict[str, Any]]:
+        """Return the records of a block; bytes that are no text are Base64."""
+        return map(readable, self._records(committable))
 
     def _drop(self, name: str) -> None:
         self._publishers.pop(name).close()
@@ -274,12 +287,12 @@ class _Publisher:
             marker.close()
 
 
-def _unknown(checkpoint_id: int, topic: str) -> KafkaTransactionError:
+def _unknown(checkpoint_id: int, topic: str) -> CommitOutcomeUnknownError:
     reason = (
-        f"nobody knows whether it was published before: the broker has dropped what the committer had noted on {topic} "
-        "(offsets.retention.minutes after it was written, or with the group)"
+        f"Kafka has dropped what the committer had noted on {topic}, which it does offsets.retention.minutes after it "
+        "was written, and with the group or the topic"
     )
-    return KafkaTransactionError(f"Publishing checkpoint {checkpoint_id}", reason)
+    return CommitOutcomeUnknownError(f"Checkpoint {checkpoint_id} of a Kafka sink", reason)
 
 
 def _transaction_error(what: str, cause: Any, connection: Connection) -> KafkaTransactionError:

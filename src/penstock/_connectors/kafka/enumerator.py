@@ -13,7 +13,7 @@ from penstock.common.redaction import hiding
 from penstock.errors import KafkaConnectorError, KafkaTopicError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from penstock._api.connectors.source import SplitEnumeratorContext
     from penstock._connectors.kafka.positions import Subscription, Topic, TopicReader
@@ -38,6 +38,8 @@ class KafkaPartitionSplit(SourceSplit):
     offset: int
     #: The first offset that is not read any more; None reads on for ever.
     stop: int | None = None
+    #: Of the topic that has these offsets; empty where brokers have no ids.
+    topic_id: str = ""
 
     def split_id(self) -> str:
         """Return the topic and the partition."""
@@ -88,6 +90,22 @@ def owner_of(place: KafkaTopicPartition, readers: int) -> int:
     for letter in place.topic:  # not hash(), which differs from process to process
         first = (31 * first + ord(letter)) & 0x7FFFFFFF
     return (first * 31 + place.partition) % readers
+
+
+def check_same(anew: Iterable[str]) -> None:
+    """Raise if there are topics that were made anew.
+
+    Raises:
+        KafkaTopicError: There are.
+    """
+    names = sorted(set(anew))
+    if names:
+        reason = (
+            "the topic was deleted and made anew, and the positions are those of the old one; start the job without "
+            "its checkpoint, or give this source another uid and set "
+            "execution.state-recovery.ignore-unclaimed-state, to read the new one from where the source begins"
+        )
+        raise KafkaTopicError(f"Reading {', '.join(names)}", reason)
 
 
 class KafkaEnumerator(SplitEnumerator[KafkaPartitionSplit, KafkaCheckpoint]):
@@ -161,7 +179,7 @@ class KafkaEnumerator(SplitEnumerator[KafkaPartitionSplit, KafkaCheckpoint]):
         ends: Mapping[KafkaTopicPartition, int] = {}
         if discovery.stopping is not None:
             ends = discovery.stopping.get_stopping_offsets(new, cluster)
-        return found, [KafkaPartitionSplit(place, begins[place], ends.get(place)) for place in new]
+        return found, [KafkaPartitionSplit(place, begins[place], ends.get(place), found[place]) for place in new]
 
     def _found(
         self, looked: tuple[dict[KafkaTopicPartition, str], list[KafkaPartitionSplit]] | None, error: Exception | None
@@ -203,14 +221,7 @@ class KafkaEnumerator(SplitEnumerator[KafkaPartitionSplit, KafkaCheckpoint]):
     def _check_ids(self, found: Mapping[KafkaTopicPartition, str]) -> None:
         """Raise if a topic is another one than before; one that is gone is missed by its readers."""
         known = self._known
-        anew = sorted({place.topic for place, topic_id in found.items() if known.get(place, topic_id) != topic_id})
-        if anew:
-            reason = (
-                "the topic was deleted and made anew, and the positions are those of the old one; start the job "
-                "without its checkpoint, or give this source another uid and set "
-                "execution.state-recovery.ignore-unclaimed-state, to read the new one from where the source begins"
-            )
-            raise KafkaTopicError(f"Reading {', '.join(anew)}", reason)
+        check_same(place.topic for place, topic_id in found.items() if known.get(place, topic_id) != topic_id)
 
     def _look_failed(self, error: Exception) -> None:
         """Count a failed look: a cluster that is away for a time is waited for."""

@@ -285,7 +285,8 @@ class Subscription:
         elif missing:
             raise KafkaTopicError(
                 f"Reading {', '.join(missing)}",
-                "there is no such topic; make it first, or name topics that are made later by set_topic_pattern",
+                "there is no such topic, it was deleted or never made; make it first, or name topics that are made "
+                "later by set_topic_pattern",
             )
         found = {
             KafkaTopicPartition(name, number): topic.topic_id

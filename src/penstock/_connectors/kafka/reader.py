@@ -12,8 +12,9 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock._api.connectors.reader import InputStatus, SourceReader
+from penstock._connectors.kafka.broker import Broker
 from penstock._connectors.kafka.clients import AWAY, UNKNOWN_PLACES, Connection, connector_error, library, make_consumer
-from penstock._connectors.kafka.enumerator import KafkaPartitionSplit, ReadOffsets
+from penstock._connectors.kafka.enumerator import KafkaPartitionSplit, ReadOffsets, check_same
 from penstock._connectors.kafka.positions import KafkaTopicPartition
 from penstock._connectors.kafka.records import KafkaBadRecord, KafkaRecord, ValueOnly
 from penstock.common.redaction import hiding, shown_text
@@ -303,6 +304,7 @@ class KafkaReader(SourceReader[Any, KafkaPartitionSplit]):
         """Give up partitions that are read to their end."""
         ended, self._ended = self._ended, []
         splits = [self._splits.pop(place) for place in dict.fromkeys(ended) if place in self._splits]
+        self._check_topics(splits)
         for split in splits:
             output.release_output_for_split(split.split_id())
         done = [split.place for split in splits]
@@ -311,6 +313,21 @@ class KafkaReader(SourceReader[Any, KafkaPartitionSplit]):
         left = [library().TopicPartition(*place) for place in done if place in assigned]
         if left:
             self._consumer.incremental_unassign(left)
+
+    def _check_topics(self, splits: list[KafkaPartitionSplit]) -> None:
+        """Check that what was read to its end is what was begun: a job in batch mode has no checkpoints that ask.
+
+        Raises:
+            KafkaTopicError: A topic was made anew.
+        """
+        ids = {split.place.topic: split.topic_id for split in splits if split.topic_id}
+        if ids:
+            broker = Broker(self._properties, self._properties["group.id"], "The Kafka source's reader")
+            try:
+                found = broker.describe(ids)
+            finally:
+                broker.close()
+            check_same(name for name, topic in found.items() if topic.topic_id != ids[name])
 
 
 def _place_of(message: Any) -> tuple[str, int]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 from penstock._shelf import show
 from penstock.common.arguments import instance, text
 from penstock.common.serialization import SerializationSchema
-from penstock.common.short_repr import short_repr
+from penstock.common.user_values import short_repr
 from penstock.errors import KafkaRecordError
 
 if TYPE_CHECKING:

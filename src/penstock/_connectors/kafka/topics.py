@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -16,7 +15,7 @@ from penstock._connectors.kafka.broker import Broker
 from penstock._connectors.kafka.clients import REQUEST_S
 from penstock._connectors.kafka.marks import note_begun
 from penstock._connectors.kafka.properties import for_producer
-from penstock.common.short_repr import short_repr
+from penstock.common.user_values import short_repr
 from penstock.errors import KafkaConnectorError, KafkaRecordError, KafkaTopicError
 
 if TYPE_CHECKING:
@@ -38,6 +37,7 @@ _CLIENT_FRAME: Final = 36
 #: Bytes of a batch beside its records, and the most that a record has beside key, value and headers.
 _BATCH_FRAME: Final = 61
 _RECORD_FRAME: Final = 24
+_NO_LIMIT: Final = 1 << 62
 #: What a compressed batch may take: codecs by the names of Kafka, as Arrow has them.
 _CODECS: Final = {"gzip": "gzip", "lz4": "lz4", "snappy": "snappy", "zstd": "zstd"}
 
@@ -83,9 +83,14 @@ class TopicRules:
             topic.topic_id,
             None if most is None else int(most),
             "compact" in settings.get("cleanup.policy", ""),
-            None if ahead is None else int(ahead),
-            None if behind is None else int(behind),
+            _limit(ahead),
+            _limit(behind),
         )
+
+
+def _limit(text: str | None) -> int | None:
+    """Return a limit of times; the brokers' default for none is the greatest number that there is."""
+    return None if text is None or int(text) >= _NO_LIMIT else int(text)
 
 
 def smallest_batch(rules: Iterable[TopicRules]) -> int | None:
@@ -149,7 +154,7 @@ class Topics:
                     known.pop(gone, None)
             missing = [topic for topic in topics if topic not in known]
             if missing:
-                reason = "there is no such topic; it was deleted or never made; make it first"
+                reason = "there is no such topic, it was deleted or never made; make it first"
                 raise KafkaTopicError(f"Writing into {', '.join(sorted(missing)[:5])}", reason)
             return {topic: known[topic][1] for topic in topics}
 
@@ -180,7 +185,7 @@ class Topics:
             KafkaRecordError: A topic would refuse one.
             KafkaTopicError: There is no such topic.
         """
-        topics = Counter(record.topic for record in records)
+        topics = {record.topic for record in records}
         rules = self.rules(topics)
         now_ms = time.time_ns() // 1_000_000
         size = 0

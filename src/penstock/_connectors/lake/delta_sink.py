@@ -13,16 +13,23 @@ from typing import TYPE_CHECKING, Any
 from penstock._api.connectors.committer import GlobalCommitter, SupportsGlobalCommitter
 from penstock._api.connectors.serializer import SimpleVersionedSerializer
 from penstock._api.connectors.sink import CommittingSinkWriter, Sink
-from penstock._connectors.lake.delta_table import check_writable, delta_options, deltalake, folder_of
-from penstock._connectors.lake.stores import refused_by_the_store
+from penstock._connectors.lake.delta_table import (
+    check_writable,
+    delta_options,
+    deltalake,
+    folder_of,
+    open_target,
+    writable_schema,
+)
+from penstock._connectors.lake.stores import refused_by_the_store, rows_of_file
 from penstock._formats.parquet import ParquetWriterFactory
 from penstock._formats.record_tables import NO_COLUMN, needed_schema
 from penstock._shelf import show
 from penstock.common.paths import absolute_path, scheme_of
-from penstock.errors import LostCommittableError
+from penstock.errors import LostCommittableError, UnsupportedTableError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     import pyarrow as pa
@@ -41,6 +48,8 @@ class DataFile:
     rows: int
     #: The run that has written it: with the sink, the name under which the table records checkpoints.
     application: str
+    #: The table for which it was written.
+    table_id: str
 
 
 class DataFileSerializer(SimpleVersionedSerializer[DataFile]):
@@ -52,7 +61,7 @@ class DataFileSerializer(SimpleVersionedSerializer[DataFile]):
 
     def serialize(self, obj: DataFile) -> bytes:
         """Return the bytes of a file's description."""
-        return pickle.dumps((obj.path, obj.size, obj.rows, obj.application))
+        return pickle.dumps((obj.path, obj.size, obj.rows, obj.application, obj.table_id))
 
     def deserialize(self, version: int, serialized: bytes) -> DataFile:
         """Return the description from its bytes."""
@@ -75,6 +84,7 @@ class DeltaSink(Sink[Any], SupportsGlobalCommitter[DataFile]):
     Raises:
         MissingExtraError: deltalake is not installed.
         TypeError: The schema is none of Arrow's.
+        UnsupportedTableError: A column is of a type that no Delta table has, such as an unsigned one.
 
     Example:
         >>> import pyarrow as pa
@@ -83,7 +93,8 @@ class DeltaSink(Sink[Any], SupportsGlobalCommitter[DataFile]):
 
     def __init__(self, table_uri: str, schema: pa.Schema, storage_options: Mapping[str, str] | None = None) -> None:
         deltalake()
-        self._uri, self._schema = absolute_path(table_uri), needed_schema(schema)
+        self._uri = absolute_path(table_uri)
+        self._schema = writable_schema(self._uri, needed_schema(schema))
         self._options = dict(storage_options or {})
 
     def storage_paths(self) -> tuple[str, ...]:
@@ -95,7 +106,7 @@ class DeltaSink(Sink[Any], SupportsGlobalCommitter[DataFile]):
         return _DeltaWriter(context, self._uri, self._schema, delta_options(self._uri, self._options))
 
     def create_global_committer(self, context: CommitterInitContext) -> _DeltaCommitter:
-        """Make the committer, which makes a table that does not exist.
+        """Make the committer.
 
         Raises:
             UnsupportedTableError: The table is partitioned, or has other columns.
@@ -113,7 +124,9 @@ class _DeltaWriter(CommittingSinkWriter[Any, DataFile]):
     takes_batches = True
 
     def __init__(self, context: WriterInitContext, uri: str, schema: pa.Schema, options: Mapping[str, str]) -> None:
-        self._context, self._uri = context, uri
+        self._context, self._uri, self._schema, self._options = context, uri, schema, options
+        self._table: Any = None
+        self._seen: tuple[Any, ...] = ()
         self._factory = ParquetWriterFactory(schema, way_out=NO_COLUMN)
         self._files = folder_of(uri, options, make=True)
         self._path = ""
@@ -124,6 +137,7 @@ class _DeltaWriter(CommittingSinkWriter[Any, DataFile]):
 
     def _opened(self, rows: int) -> BulkWriter:
         if self._writer is None:
+            self._look()
             context = self._context
             self._path = f"part-{context.attempt_token}-{context.subtask_id}-{uuid.uuid4().hex}.parquet"
             with self._refused():
@@ -131,6 +145,29 @@ class _DeltaWriter(CommittingSinkWriter[Any, DataFile]):
             self._writer = self._factory.create(self._stream)
         self._rows += rows
         return self._writer
+
+    def _look(self) -> None:
+        """Look at the table before the files of an epoch; it is made where the job has not written it yet.
+
+        Raises:
+            UnsupportedTableError: It was made anew, or does not take the files.
+        """
+        if self._table is not None and self._stamp() == self._seen:
+            with refused_by_the_store(f"Looking at the Delta table {self._uri}", deltalake().exceptions.DeltaError):
+                self._table.update_incremental()
+        else:
+            is_new = self._context.restored_checkpoint_id is None and self._table is None
+            before, self._table = self._table, open_target(self._uri, self._options, self._schema if is_new else None)
+            if before is not None and self._table.metadata().id != before.metadata().id:
+                reason = "it was deleted and made anew while the job wrote it; start the job again to write the new one"
+                raise UnsupportedTableError(f"Writing into the Delta table {self._uri}", reason)
+        self._seen = self._stamp()
+        check_writable(self._table, self._schema)
+
+    def _stamp(self) -> tuple[Any, ...]:
+        """Return what tells a version's entry of the log from one of the same number in a table that was made anew."""
+        (info,) = self._files.get_file_info([f"_delta_log/{self._table.version():020}.json"])
+        return info.path, info.size, info.mtime_ns
 
     def _refused(self) -> AbstractContextManager[None]:
         return refused_by_the_store(f"Writing {self._uri}/{self._path}")
@@ -163,7 +200,7 @@ class _DeltaWriter(CommittingSinkWriter[Any, DataFile]):
             self._stream.close()
         context = self._context
         application = f"penstock-{context.job_id}-{context.operator_uid}-{context.run_id}"
-        self._finished.append(DataFile(self._path, size, self._rows, application))
+        self._finished.append(DataFile(self._path, size, self._rows, application, self._table.metadata().id))
         self._writer, self._stream, self._rows = None, None, 0
 
     def prepare_commit(self) -> list[DataFile]:
@@ -193,7 +230,7 @@ class _DeltaCommitter(GlobalCommitter[DataFile]):
         """Add the files of one checkpoint as one version, unless the table has recorded the checkpoint.
 
         Raises:
-            LostCommittableError: A file is gone, or has another length.
+            LostCommittableError: A file is gone, or has another length, or the table was made anew.
             UnsupportedTableError: The table has been given other columns since the files were written.
             LakeTableError: The table's store refuses the version.
         """
@@ -204,12 +241,15 @@ class _DeltaCommitter(GlobalCommitter[DataFile]):
     def _commit(self, library: Any, requests: Collection[CommitRequest[DataFile]]) -> None:
         files = [request.get_committable() for request in requests]
         checkpoint_id, application = next(iter(requests)).checkpoint_id, files[0].application
-        table = library.DeltaTable.create(self._uri, self._schema, mode="ignore", storage_options=self._options or None)
+        table = open_target(self._uri, self._options)
         recorded = table.transaction_version(application)
         if recorded is not None and recorded >= checkpoint_id:
             for request in requests:
                 request.signal_already_committed()
             return
+        if any(file.table_id != table.metadata().id for file in files):
+            what = f"{self._uri}, checkpoint {checkpoint_id}"
+            raise LostCommittableError(what, "the table was deleted and made anew since its files were written")
         check_writable(table, self._schema)
         for file, info in zip(files, self._files.get_file_info([file.path for file in files]), strict=True):
             if info.size != file.size:
@@ -222,6 +262,14 @@ class _DeltaCommitter(GlobalCommitter[DataFile]):
         transaction = library.Transaction(application, checkpoint_id, now)
         properties = library.CommitProperties(app_transactions=[transaction])
         table.create_write_transaction(actions, "append", self._schema, commit_properties=properties)
+
+    def describe(self, committable: DataFile) -> str:
+        """Return how many rows are staged, and where."""
+        return f"{committable.rows} rows in {self._uri}/{committable.path}"
+
+    def read_records(self, committable: DataFile) -> Iterator[Any] | None:
+        """Return the rows of a file as dicts; None if it is gone."""
+        return rows_of_file(lambda: self._files.open_input_file(committable.path))
 
 
 show("penstock.datastream.connectors.delta", DeltaSink)

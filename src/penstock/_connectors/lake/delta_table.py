@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from penstock._connectors.lake.stores import refused_by_the_store, s3_of
+from penstock._connectors.lake.stores import refused_by_the_store, s3_of, types_in
 from penstock.errors import LakeTableError, MissingExtraError, UnsupportedTableError
 
 if TYPE_CHECKING:
@@ -14,6 +15,12 @@ if TYPE_CHECKING:
 #: The reader features that are supported; a table with any other one is refused.
 _KNOWN_FEATURES = frozenset({"timestampNtz"})
 _WITHOUT_FEATURES = 3
+#: The features of tables to which plain files may be added.
+_ADDED_TO = frozenset(
+    {"timestampNtz", "appendOnly", "invariants", "checkConstraints", "generatedColumns", "identityColumns"}
+    | {"changeDataFeed", "v2Checkpoint", "vacuumProtocolCheck", "deletionVectors", "domainMetadata"}
+)
+_WRITER_WITH_FEATURES = 7
 _CONSTRAINT = "delta.constraints."
 #: By the beginning of a key in a column's metadata: what it is.
 _RULES_OF_COLUMNS = {
@@ -79,6 +86,29 @@ def folder_of(uri: str, options: Mapping[str, str], *, make: bool = False) -> An
     return arrow_fs.PyFileSystem(cast("Any", DeltaStorageHandler)(uri, dict(options)))
 
 
+def open_target(uri: str, options: Mapping[str, str], schema: Any = None) -> Any:
+    """Return a table that is to be written, as it is now.
+
+    Args:
+        uri: The table's folder.
+        options: As of ``delta_options``.
+        schema: What it is made of where there is none; None to make none.
+
+    Raises:
+        LakeTableError: There is no such table, or its store does not answer.
+    """
+    library = deltalake()
+    with refused_by_the_store(_writing(uri), library.exceptions.DeltaError):
+        if not library.DeltaTable.is_deltatable(uri, dict(options) or None):
+            if schema is None:
+                reason = "there is no table in that folder, and the job has written one before: it was deleted"
+                way_out = "restore it, or start the job without a checkpoint; a table that is new is made by hand then"
+                raise LakeTableError(_writing(uri), f"{reason}; {way_out}")
+            with suppress(library.exceptions.CommitFailedError):  # another writer makes it at the same time
+                library.DeltaTable.create(uri, schema, mode="ignore", storage_options=dict(options) or None)
+        return library.DeltaTable(uri, storage_options=dict(options) or None)
+
+
 def open_version(uri: str, version: int | None, options: Mapping[str, str]) -> Any:
     """Return a version of a table that can be read here.
 
@@ -119,7 +149,10 @@ def check_writable(table: Any, schema: Any) -> None:
     """
     import pyarrow as pa
 
-    what = f"Writing into the Delta table {table.table_uri}"
+    what = _writing(table.table_uri)
+    if features := _unknown_features(table):
+        reason = f"it needs the features {', '.join(features)}, which files that are added here would not have"
+        raise UnsupportedTableError(what, f"{reason}; switch them off, or write it with Spark")
     if rules := _rules_of(table):
         reason = f"it has {', '.join(rules)}, which are not checked or computed here; drop them, or write it with Spark"
         raise UnsupportedTableError(what, reason)
@@ -140,6 +173,53 @@ def check_writable(table: Any, schema: Any) -> None:
     missing = [field.name for field in there if not field.nullable and field.name not in wanted.names]
     if missing:
         raise UnsupportedTableError(what, f"the sink's schema lacks {', '.join(missing)}, which must not be null")
+
+
+def _writing(uri: str) -> str:
+    return f"Writing into the Delta table {uri}"
+
+
+def _unknown_features(table: Any) -> list[str]:
+    """Return the features of a table by which its files would have to be written otherwise."""
+    protocol = table.protocol()
+    found = {*(protocol.reader_features or ()), *(protocol.writer_features or ())} - _ADDED_TO
+    if table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none":
+        found.add("columnMapping")
+    if protocol.min_writer_version > _WRITER_WITH_FEATURES:
+        found.add(f"of writer version {protocol.min_writer_version}")
+    return sorted(found)
+
+
+def writable_schema(uri: str, schema: Any) -> Any:
+    """Return the schema of files for a table, with the types that the table has.
+
+    Raises:
+        UnsupportedTableError: A column is of a type that a Delta table does not have.
+    """
+    import pyarrow as pa
+
+    for field in schema:
+        reason = next((why for one in types_in(field.type) if (why := _refused(one))), None)
+        if reason is None:
+            try:
+                library_schema(pa.schema([field]))
+            except Exception as error:  # noqa: BLE001 - the library raises no class of its own
+                reason = str(error).partition("\n")[0]
+        if reason is not None:
+            told = f"the sink's column {field.name!r} is {field.type}, which no Delta table has ({reason})"
+            raise UnsupportedTableError(_writing(uri), f"{told}; give it another type in the schema")
+    return schema
+
+
+def _refused(arrow_type: Any) -> str | None:
+    import pyarrow as pa
+
+    kinds: Any = pa.types
+    if kinds.is_unsigned_integer(arrow_type):
+        return "integers have signs there: take the next wider type"
+    if kinds.is_timestamp(arrow_type) and arrow_type.unit == "ns":
+        return "timestamps have microseconds there"
+    return "its columns have types" if kinds.is_null(arrow_type) else None
 
 
 def _rules_of(table: Any) -> list[str]:

@@ -62,6 +62,16 @@ def reading(identifier: str) -> str:
     return f"Reading the Iceberg table {identifier}"
 
 
+def check_same(identifier: str, table: Any, table_uuid: str) -> None:
+    """Check that a table is the one that was read before.
+
+    Raises:
+        UnsupportedTableError: It was made anew.
+    """
+    if str(table.metadata.table_uuid) != table_uuid:
+        raise UnsupportedTableError(reading(identifier), "it was dropped and made anew; start the job anew")
+
+
 def scan_of(identifier: str, table: Any, snapshot: Any, selection: Selection) -> bytes:
     """Return the pinned scan of a snapshot: the table, its schema then, columns and filter.
 
@@ -206,8 +216,7 @@ class IcebergScan(PinnedScan):
         self._identifier = tables.identifier
         table = tables.load_once("Reading")
         table_uuid, schema_id, columns, row_filter = pickle.loads(scan)
-        if str(table.metadata.table_uuid) != table_uuid:
-            raise UnsupportedTableError(reading(tables.identifier), "it was dropped and made anew; start the job anew")
+        check_same(tables.identifier, table, table_uuid)
         selection = Selection(columns, row_filter)
         metadata, projected, bound = _projected(tables.identifier, table, schema_id, selection)
         self._scan: Any = ArrowScan(metadata, table.io, projected, bound)

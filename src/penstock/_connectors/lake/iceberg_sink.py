@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from penstock._api.connectors.committer import GlobalCommitter, SupportsGlobalCommitter
 from penstock._api.connectors.serializer import SimpleVersionedSerializer
 from penstock._api.connectors.sink import CommittingSinkWriter, Sink
+from penstock._connectors.lake.iceberg_schema import check_columns, check_transforms, check_types, misplaced, writing
 from penstock._connectors.lake.iceberg_table import (
     Tables,
     catalog_options,
@@ -20,13 +21,13 @@ from penstock._connectors.lake.iceberg_table import (
     given_options,
     local_warehouse,
 )
-from penstock._connectors.lake.stores import refused_by_the_store
+from penstock._connectors.lake.stores import refused_by_the_store, rows_of_file
 from penstock._formats.record_tables import NO_COLUMN, RecordTables, checked_schema
 from penstock._shelf import show
 from penstock.errors import LakeTableError, LostCommittableError, UnsupportedTableError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -49,6 +50,8 @@ class StagedDataFile:
         entry: The library's description of the file, pickled.
         spec_id: The partition spec by which it was written.
         table_uuid: The table that it was written for.
+        schema_id: The table's schema then.
+        columns: The columns that it has.
         job: Which job and sink have written it: under this name the table records checkpoints.
         run: Which run of that job.
     """
@@ -56,6 +59,8 @@ class StagedDataFile:
     entry: bytes
     spec_id: int
     table_uuid: str
+    schema_id: int
+    columns: tuple[str, ...]
     job: str
     run: str
 
@@ -69,7 +74,7 @@ class StagedDataFileSerializer(SimpleVersionedSerializer[StagedDataFile]):
 
     def serialize(self, obj: StagedDataFile) -> bytes:
         """Return the bytes of a file's description."""
-        return pickle.dumps((obj.entry, obj.spec_id, obj.table_uuid, obj.job, obj.run))
+        return pickle.dumps((obj.entry, obj.spec_id, obj.table_uuid, obj.schema_id, obj.columns, obj.job, obj.run))
 
     def deserialize(self, version: int, serialized: bytes) -> StagedDataFile:
         """Return the description from its bytes."""
@@ -94,6 +99,7 @@ class IcebergSink(Sink[Any], SupportsGlobalCommitter[StagedDataFile]):
     Raises:
         MissingExtraError: pyiceberg is not installed.
         TypeError: The catalog is no mapping, or the schema none of Arrow's.
+        UnsupportedTableError: A column is of a type that no Iceberg table has, such as a large unsigned one.
 
     Example:
         >>> import pyarrow as pa
@@ -105,6 +111,8 @@ class IcebergSink(Sink[Any], SupportsGlobalCommitter[StagedDataFile]):
         check_library()
         self._identifier, self._catalog = identifier, given_options(catalog)
         self._schema = checked_schema(schema)
+        if self._schema is not None:
+            check_types(writing(identifier), self._schema)
 
     def storage_paths(self) -> tuple[str, ...]:
         """Return the catalog's warehouse, if it is a local folder and the catalog names it."""
@@ -132,60 +140,27 @@ class IcebergSink(Sink[Any], SupportsGlobalCommitter[StagedDataFile]):
         return StagedDataFileSerializer()
 
 
-def _opened(tables: Tables, schema: pa.Schema | None) -> tuple[Any, Any]:
-    """Return the table, which is made if need be, and the schema of the records; the catalog is closed again."""
+def _opened(tables: Tables, schema: pa.Schema | None, *, make: bool) -> tuple[Any, Any]:
+    """Return the table and the schema of the records; the catalog is closed again.
+
+    Args:
+        tables: The table.
+        schema: The sink's schema, if it has one.
+        make: Whether the table is made of it where there is none.
+    """
     from pyiceberg.io.pyarrow import schema_to_pyarrow
 
     try:
-        if schema is not None:
+        if schema is not None and make:
             tables.make(schema)
         table = tables.load("Writing into")
     finally:
         tables.close()
-    _check_transforms(tables.identifier, table)
+    check_transforms(tables.identifier, table)
     if schema is None:
         return table, schema_to_pyarrow(table.schema(), include_field_ids=False)
-    _check_columns(tables.identifier, table, schema)
+    check_columns(tables.identifier, table, schema)
     return table, schema
-
-
-def _check_transforms(identifier: str, table: Any) -> None:
-    """Check that the partitions of records can be computed here.
-
-    Raises:
-        UnsupportedTableError: A transform of the table's partitions needs a library that is not installed.
-    """
-    from pyiceberg.exceptions import NotInstalledError
-
-    for field in table.spec().fields:
-        try:
-            field.transform.pyarrow_transform(table.schema().find_type(field.source_id))
-        except (NotInstalledError, NotImplementedError, ValueError) as error:
-            what = f"Writing into the Iceberg table {identifier}"
-            reason = f"its partitions are by {field.transform} of a column, which cannot be computed here ({error})"
-            raise UnsupportedTableError(what, reason) from None
-
-
-def _check_columns(identifier: str, table: Any, schema: Any) -> None:
-    """Check that files of a schema have a place in the table.
-
-    Raises:
-        UnsupportedTableError: The table has no such column or another type, or must have a column that is missing.
-    """
-    from pyiceberg.io import pyarrow as library
-
-    what = f"Writing into the Iceberg table {identifier}"
-    there: Any = library.schema_to_pyarrow(table.schema(), include_field_ids=False)
-    if unknown := [name for name in schema.names if name not in there.names]:
-        reason = f"the sink's columns {', '.join(unknown)} are not in the table, which has {', '.join(there.names)}"
-        raise UnsupportedTableError(what, reason)
-    if lacking := [one.name for one in there if not one.nullable and one.name not in schema.names]:
-        reason = f"the sink's schema lacks {', '.join(lacking)}, which must not be null"
-        raise UnsupportedTableError(what, reason)
-    try:
-        cast("Any", library)._check_pyarrow_schema_compatible(table.schema(), schema)
-    except ValueError as error:
-        raise UnsupportedTableError(what, f"the sink's types are not the table's: {error}") from None
 
 
 class _IcebergWriter(CommittingSinkWriter[Any, StagedDataFile]):
@@ -194,19 +169,22 @@ class _IcebergWriter(CommittingSinkWriter[Any, StagedDataFile]):
     takes_batches = True
 
     def __init__(self, context: WriterInitContext, tables: Tables, schema: pa.Schema | None) -> None:
-        self._context = context
-        self._table, record_schema = _opened(tables, schema)
-        self._records = RecordTables(record_schema, way_out=NO_COLUMN)
+        self._context, self._tables, self._schema = context, tables, schema
+        self._has_looked = True
+        self._table, self._record_schema = _opened(tables, schema, make=context.restored_checkpoint_id is None)
+        self._records = RecordTables(self._record_schema, way_out=NO_COLUMN)
         self._finished: list[StagedDataFile] = []
         self._outputs = _Outputs(self._table.io)
 
     def write_all(self, elements: list[Any], timestamps: Sequence[int | None] | None = None) -> None:
         del timestamps
+        self._look()
         self._records.add_elements(elements)
         self._write_if_full()
 
     def write_batch(self, batch: pa.RecordBatch, context: BatchContext) -> None:
         if context.has_names:
+            self._look()
             self._records.add_batch(batch, context.records)
             self._write_if_full()
         else:
@@ -215,6 +193,25 @@ class _IcebergWriter(CommittingSinkWriter[Any, StagedDataFile]):
     def write(self, element: Any, context: SinkWriterContext) -> None:
         del context
         self.write_all([element])
+
+    def _look(self) -> None:
+        """Look at the table before the first record of an epoch: it may have changed.
+
+        Raises:
+            LakeTableError: It is gone.
+            UnsupportedTableError: It was made anew, or its columns are not the sink's any more.
+        """
+        if self._has_looked:
+            return
+        table, record_schema = _opened(self._tables, self._schema, make=False)
+        if table.metadata.table_uuid != self._table.metadata.table_uuid:
+            reason = "it was dropped and made anew while the job wrote it; start the job again to write the new one"
+            raise UnsupportedTableError(writing(self._tables.identifier), reason)
+        if not record_schema.equals(self._record_schema):
+            self._record_schema = record_schema
+            self._records = RecordTables(record_schema, way_out=NO_COLUMN)
+        self._table, self._has_looked = table, True
+        self._outputs = _Outputs(table.io)
 
     def _write_if_full(self) -> None:
         if self._records.nbytes >= _WRITTEN_BYTES:
@@ -236,12 +233,16 @@ class _IcebergWriter(CommittingSinkWriter[Any, StagedDataFile]):
                 cast("Any", library)._dataframe_to_data_files(metadata, records, self._outputs, name, count())
             )
         self._outputs.begun.clear()
-        spec, table = metadata.default_spec_id, str(metadata.table_uuid)
-        self._finished += [StagedDataFile(pickle.dumps(one), spec, table, job, context.run_id) for one in written]
+        spec, table, schema = metadata.default_spec_id, str(metadata.table_uuid), metadata.current_schema_id
+        columns = tuple(records.column_names)
+        self._finished += [
+            StagedDataFile(pickle.dumps(one), spec, table, schema, columns, job, context.run_id) for one in written
+        ]
 
     def flush(self, end_of_input: bool) -> None:
         del end_of_input
         self._write_files()
+        self._has_looked = False
 
     def prepare_commit(self) -> list[StagedDataFile]:
         finished, self._finished = self._finished, []
@@ -273,9 +274,8 @@ class _Outputs:
 
 class _IcebergCommitter(GlobalCommitter[StagedDataFile]):
     def __init__(self, context: CommitterInitContext, tables: Tables, schema: pa.Schema | None) -> None:
-        del context
         self._tables = tables
-        _opened(tables, schema)
+        _opened(tables, schema, make=context.restored_checkpoint_id is None)
 
     def commit(self, requests: Collection[CommitRequest[StagedDataFile]]) -> None:
         """Add the files of one checkpoint as one snapshot, unless the table has recorded the checkpoint.
@@ -285,7 +285,8 @@ class _IcebergCommitter(GlobalCommitter[StagedDataFile]):
 
         Raises:
             LostCommittableError: A file is gone, or the table was made anew.
-            UnsupportedTableError: The table's partitions were changed since the files were written.
+            UnsupportedTableError: The table's partitions or columns were changed since the files were written, so that
+                their values have no place in it.
             LakeTableError: The store refuses the snapshot.
         """
         from pyiceberg.exceptions import CommitFailedException
@@ -318,8 +319,11 @@ class _IcebergCommitter(GlobalCommitter[StagedDataFile]):
             )
             raise UnsupportedTableError(f"Committing to the Iceberg table {name}", reason)
         entries = [pickle.loads(file.entry) for file in files]
-        for entry in entries:
+        for file, entry in zip(files, entries, strict=True):
             _check_file(table, entry)
+            if reason := misplaced(table, file.schema_id, file.columns, entry):
+                told = f"{reason} since the files of checkpoint {checkpoint_id} were written, which stay where they are"
+                raise UnsupportedTableError(f"Committing to the Iceberg table {name}", told)
         marks = {**_marks(table, first.job), first.run: checkpoint_id}
         newest = dict(list(marks.items())[-_REMEMBERED_RUNS:])
         job_id, _, uid = first.job.partition(".")
@@ -335,6 +339,16 @@ class _IcebergCommitter(GlobalCommitter[StagedDataFile]):
                 append.append_data_file(entry)
         transaction.set_properties({_property(first.job): json.dumps(newest)})
         transaction.commit_transaction()
+
+    def describe(self, committable: StagedDataFile) -> str:
+        """Return how many rows are staged, and where."""
+        entry = pickle.loads(committable.entry)
+        return f"{entry.record_count} rows in {entry.file_path}"
+
+    def read_records(self, committable: StagedDataFile) -> Iterator[Any] | None:
+        """Return the rows of a file as dicts; None if it is gone."""
+        entry, table = pickle.loads(committable.entry), self._tables.load("Reading files staged for")
+        return rows_of_file(lambda: table.io.new_input(entry.file_path).open())
 
     def close(self) -> None:
         self._tables.close()

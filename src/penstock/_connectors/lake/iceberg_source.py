@@ -16,6 +16,7 @@ from penstock._connectors.lake.iceberg_scan import (
     Position,
     Selection,
     added_by,
+    check_same,
     files_of,
     reading,
     scan_of,
@@ -67,10 +68,12 @@ class IcebergCheckpoint:
     Args:
         position: Behind the last snapshot whose files are splits.
         splits: The unassigned splits.
+        table_uuid: The table.
     """
 
     position: Position
     splits: tuple[ScanSplit, ...]
+    table_uuid: str
 
 
 class IcebergCheckpointSerializer(SimpleVersionedSerializer[IcebergCheckpoint]):
@@ -83,12 +86,12 @@ class IcebergCheckpointSerializer(SimpleVersionedSerializer[IcebergCheckpoint]):
     def serialize(self, obj: IcebergCheckpoint) -> bytes:
         """Return the bytes of a checkpoint."""
         position = obj.position.snapshot_id, obj.position.sequence
-        return pickle.dumps((position, ScanSplitsSerializer().serialize(obj.splits)))
+        return pickle.dumps((position, ScanSplitsSerializer().serialize(obj.splits), obj.table_uuid))
 
     def deserialize(self, version: int, serialized: bytes) -> IcebergCheckpoint:
         """Return the checkpoint from its bytes."""
-        position, splits = pickle.loads(serialized)
-        return IcebergCheckpoint(Position(*position), ScanSplitsSerializer().deserialize(version, splits))
+        position, splits, table_uuid = pickle.loads(serialized)
+        return IcebergCheckpoint(Position(*position), ScanSplitsSerializer().deserialize(version, splits), table_uuid)
 
 
 class IcebergSource(Source[Any, ScanSplit, IcebergCheckpoint]):
@@ -172,7 +175,7 @@ class IcebergSource(Source[Any, ScanSplit, IcebergCheckpoint]):
             scan = scan_of(self._identifier, table, snapshot, self._selection)
             pieces = files_of(self._identifier, table, snapshot, self._selection)
             splits = _splits(position, scan, pieces, enum_context.current_parallelism)
-        checkpoint = IcebergCheckpoint(position, tuple(splits))
+        checkpoint = IcebergCheckpoint(position, tuple(splits), str(table.metadata.table_uuid))
         return IcebergEnumerator(enum_context, tables, self._selection, self._interval_ms, checkpoint)
 
     def restore_enumerator(
@@ -258,7 +261,7 @@ class IcebergEnumerator(SplitQueueEnumerator[ScanSplit, IcebergCheckpoint]):
         checkpoint: IcebergCheckpoint,
     ) -> None:
         self._tables, self._selection, self._interval_ms = tables, selection, interval_ms
-        self._position = checkpoint.position
+        self._position, self._table_uuid = checkpoint.position, checkpoint.table_uuid
         self._failed = 0
         self._skipped = context.metric_group.counter("skippedSnapshots")
         super().__init__(context, checkpoint.splits, complete=interval_ms is None)
@@ -269,7 +272,7 @@ class IcebergEnumerator(SplitQueueEnumerator[ScanSplit, IcebergCheckpoint]):
 
     def _look_later(self) -> None:
         if self._interval_ms is not None:
-            look = partial(_look, self._tables, self._selection, self._position)
+            look = partial(_look, self._tables, self._selection, self._position, self._table_uuid)
             self._context.call_async(look, self._looked, self._interval_ms)
 
     def _looked(self, added: list[_AddedFiles] | None, error: Exception | None) -> None:
@@ -302,12 +305,17 @@ class IcebergEnumerator(SplitQueueEnumerator[ScanSplit, IcebergCheckpoint]):
     def snapshot_state(self, checkpoint_id: int) -> IcebergCheckpoint:
         """Return the position and the unassigned splits."""
         del checkpoint_id
-        return IcebergCheckpoint(self._position, tuple(self.waiting_splits))
+        return IcebergCheckpoint(self._position, tuple(self.waiting_splits), self._table_uuid)
 
 
-def _look(tables: Tables, selection: Selection, position: Position) -> list[_AddedFiles]:
-    """Return what the snapshots behind a position have added, the oldest first."""
+def _look(tables: Tables, selection: Selection, position: Position, table_uuid: str) -> list[_AddedFiles]:
+    """Return what the snapshots behind a position have added, the oldest first.
+
+    Raises:
+        UnsupportedTableError: The table was made anew.
+    """
     table = tables.load_once("Reading")
+    check_same(tables.identifier, table, table_uuid)
     added: list[_AddedFiles] = []
     for snapshot in snapshots_after(tables.identifier, table, position)[:_SNAPSHOTS_AT_ONCE]:
         pieces = added_by(tables.identifier, table, snapshot, selection)

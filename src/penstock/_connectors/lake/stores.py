@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.common.paths import scheme_of
 from penstock.common.s3 import SCHEMES, is_s3_setting, s3_access
@@ -12,7 +12,7 @@ from penstock.common.store_options import store_options
 from penstock.errors import CheckpointStorageError, LakeTableError, PathError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator, Iterator
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +68,22 @@ def refused_by_the_store(what: str, *errors: type[Exception]) -> Generator[None]
         looks = "see whether it is a folder, the disk has room, and who may write there"
         reason = " ".join(f"{str(error) or type(error).__name__}; {looks}".split())
         raise LakeTableError(what, reason) from error
+
+
+def types_in(arrow_type: Any) -> list[Any]:
+    """Return a type and all that it contains."""
+    parts: list[Any] = [arrow_type.field(place).type for place in range(arrow_type.num_fields)]
+    if hasattr(arrow_type, "value_type"):  # lists and dictionaries
+        parts.append(arrow_type.value_type)
+    return [arrow_type, *(one for part in parts for one in types_in(part))]
+
+
+def rows_of_file(open_file: Callable[[], Any]) -> Iterator[Any] | None:
+    """Return the rows of a Parquet file as dicts; None if there is no such file."""
+    import pyarrow.parquet as pq
+
+    try:
+        file: Any = pq.ParquetFile(open_file())
+    except FileNotFoundError:
+        return None
+    return (row for batch in file.iter_batches() for row in batch.to_pylist())

@@ -21,7 +21,7 @@ from penstock._connectors.postgres.splits import (
     StreamSplit,
 )
 from penstock._connectors.postgres.tables import find_table
-from penstock._connectors.postgres.watching import marks_of, named_table
+from penstock._connectors.postgres.watching import check_columns, marks_of, named_table
 from penstock.errors import InternalError
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class _Driver:
             tables = [find_table(connection, name) for name in options.tables]
             for table in tables:
                 check_identity(table, table.key().names)
+            check_columns(connection, options, tables)
             make_slot(connection, options.slot, options.publication, tables)
             marks = marks_of(connection, options, tables)
             status = self._status(connection)

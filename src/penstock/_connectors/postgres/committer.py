@@ -9,13 +9,13 @@ import psycopg
 
 from penstock._api.connectors.committer import Committer
 from penstock._connectors.postgres.client import Session, may_be_repeated, one, quoted, run
-from penstock._connectors.postgres.publishing import Publisher
+from penstock._connectors.postgres.publishing import Publisher, staged_records
 from penstock._connectors.postgres.staging import COMMITS, SinkOptions, StagedTable, Target, staged_tables
 from penstock._connectors.postgres.tables import locked_table
-from penstock.errors import DatabaseError, LostCommittableError
+from penstock.errors import DatabaseConnectionError, DatabaseError, LostCommittableError, TableError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
     from penstock._api.connectors.committer import CommitRequest, CommitterInitContext
 
@@ -68,33 +68,60 @@ class PostgresCommitter(Committer[StagedTable]):
     def commit(self, requests: Collection[CommitRequest[StagedTable]]) -> None:
         """Publish the staged tables of a checkpoint, all of them or none.
 
+        One that the table refuses, or has no place for any more, is told as failed with its error.
+
         Raises:
             LostCommittableError: A staged table is gone, and no commit of it is noted.
-            TableError: The table has changed so that the rows have no place in it.
-            DatabaseError: The server refuses it, or does not answer.
+            DatabaseError: The server does not answer.
         """
         if not requests:
             return
+
+        failing: list[CommitRequest[StagedTable]] = []
 
         def publish(connection: psycopg.Connection[tuple[Any, ...]]) -> list[CommitRequest[StagedTable]]:
             done: list[CommitRequest[StagedTable]] = []
             with connection.transaction():
                 publisher: Publisher | None = None
                 for request in requests:
+                    failing[:] = [request]
                     if not self._is_due(connection, request):
                         done.append(request)
                         continue
                     publisher = publisher or self._publisher(connection)
                     self._publish(connection, publisher, request)
+                failing.clear()
             return done
 
         # After a lost connection nobody knows whether the transaction counts: its notes say so to the next one.
-        for request in self._session.repeat(publish):
+        try:
+            done = self._session.repeat(publish)
+        except (TableError, DatabaseError) as error:
+            if not failing or isinstance(error, DatabaseConnectionError):
+                raise
+            failing[0].signal_failed_with_unknown_reason(error)
+            return
+        for request in done:
             request.signal_already_committed()
         first, self._committed = self._committed is None, max(request.checkpoint_id for request in requests)
         self._rows.inc(sum(request.get_committable().rows for request in requests))
         if first:
             self._sweep()
+
+    def describe(self, committable: StagedTable) -> str:
+        """Return how many rows are staged, and where."""
+        return f"{committable.rows} rows in the table {committable}"
+
+    def read_records(self, committable: StagedTable) -> Iterator[Any] | None:
+        """Return the staged rows as dicts, and those that say what to delete as Rows; None if they are gone.
+
+        Raises:
+            DatabaseError: The server does not answer.
+        """
+        with self._session.naming():
+            name = quoted(committable.schema, committable.name).replace("%%", "%")
+            (is_there,) = one(self._session.connection, "SELECT to_regclass(%s) IS NOT NULL", (name,))
+            return staged_records(self._session.connection, name, self._options.text_columns) if is_there else None
 
     def _publisher(self, connection: psycopg.Connection[tuple[Any, ...]]) -> Publisher:
         """Look at the table as it is now, in each transaction: it may have changed since the last one."""

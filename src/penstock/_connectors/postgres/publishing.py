@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 
 from penstock._connectors.postgres.client import listed, quoted, run
+from penstock._connectors.postgres.ranges import text_of
 from penstock._connectors.postgres.rows import DELETE, UPSERT
 from penstock._connectors.postgres.staging import KIND, SEQUENCE
 from penstock._connectors.postgres.tables import find_table
+from penstock._connectors.postgres.types import codecs_of
+from penstock.common.types import Row, RowKind
 from penstock.errors import TableError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from penstock._connectors.postgres.tables import Column, SourceTable
 
@@ -145,3 +148,34 @@ def insert_rows(
     conflict = f"DO UPDATE SET {updates}" if rest else "DO NOTHING"
     rows = f"SELECT {values} FROM ({last}) AS s WHERE {KIND} = '{UPSERT}'"
     run(connection, f"INSERT INTO {into} ({names}) {given}{rows} ON CONFLICT ({listed(target_key)}) {conflict}")
+
+
+def staged_records(
+    connection: psycopg.Connection[tuple[Any, ...]], name: str, text_columns: Collection[str]
+) -> Iterator[Any]:
+    """Yield the rows of a staged table as records, those that say what to delete as Rows of that kind.
+
+    Args:
+        connection: A connection.
+        name: The staged table, as in SQL.
+        text_columns: The columns whose values are texts.
+    """
+    there = find_table(connection, name)
+    columns = [column for column in there.columns if column.name not in {SEQUENCE, KIND}]
+    codecs = codecs_of(connection, str(there), columns, text_columns)
+    has_kind = len(columns) < len(there.columns)
+    order, kind = (f" ORDER BY {SEQUENCE}", KIND) if has_kind else ("", f"'{UPSERT}'")
+    texts = ", ".join(text_of(quoted(column.name)) for column in columns)
+    with connection.transaction(), connection.cursor("penstock_records") as cursor:
+        cursor.execute(f"SELECT {kind}, {texts} FROM {there.sql}{order}".replace("%%", "%").encode())
+        for done, *values in cursor:
+            record = {
+                column.name: None if text is None else codec.parse(text)
+                for column, codec, text in zip(columns, codecs, values, strict=True)
+            }
+            if done != DELETE:
+                yield record
+                continue
+            row = Row(**record)
+            row.set_row_kind(RowKind.DELETE)
+            yield row

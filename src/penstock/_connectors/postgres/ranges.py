@@ -52,9 +52,9 @@ class TableReader:
         self._parsed = tuple(place for place, codec in enumerate(codecs) if not codec.is_native)
         self._keys_query = f"SELECT {key.texts_sql} FROM {table.rows_sql}"
         names = [quoted("r", name) for name in columns]
-        chosen = [name if codec.is_native else _text_of(name) for name, codec in zip(names, codecs, strict=True)]
+        chosen = [name if codec.is_native else text_of(name) for name, codec in zip(names, codecs, strict=True)]
         self._rows_query = f"SELECT {', '.join([*chosen, key.texts_sql])} FROM {table.rows_sql}"
-        self._texts_query = f"SELECT {', '.join(map(_text_of, names))} FROM {table.rows_sql}"
+        self._texts_query = f"SELECT {', '.join(map(text_of, names))} FROM {table.rows_sql}"
 
     def find_bound(
         self, connection: psycopg.Connection[tuple[Any, ...]], start: KeyText | None, rows: int
@@ -110,7 +110,7 @@ class TableReader:
         return where, tuple(text for _, bound in bounds for text in bound)
 
 
-def _text_of(name: str) -> str:
+def text_of(name: str) -> str:
     """Return what the server writes for a column, in SQL; a cast to text is another one of some types."""
     return f"CASE WHEN num_nulls({name}) = 0 THEN concat({name}) END"
 

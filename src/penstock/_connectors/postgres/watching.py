@@ -22,16 +22,20 @@ if TYPE_CHECKING:
     from penstock._connectors.postgres.tables import SourceTable
 
 
-def marks_of(connection: AnyConnection, options: ChangeOptions, tables: Sequence[SourceTable]) -> dict[int, TableMark]:
-    """Return the marks of tables that are followed from now on.
+def check_columns(connection: AnyConnection, options: ChangeOptions, tables: Sequence[SourceTable]) -> None:
+    """Check that the values of all columns can be read.
 
     Raises:
-        TableError: One has a column whose values have no counterpart.
+        TableError: One is of a type that has no counterpart.
     """
-    published = published_by(connection, options.publication, [table.oid for table in tables])
     for table in tables:
         columns = [column for column in table.columns if not column.generated]
         codecs_of(connection, str(table), columns, options.text_columns)
+
+
+def marks_of(connection: AnyConnection, options: ChangeOptions, tables: Sequence[SourceTable]) -> dict[int, TableMark]:
+    """Return the marks of tables that are followed from now on."""
+    published = published_by(connection, options.publication, [table.oid for table in tables])
     return {table.oid: TableMark.of(table, table.key(), published.get(table.oid, "")) for table in tables}
 
 
@@ -99,21 +103,21 @@ class TableWatch:
     def _check(self, connection: AnyConnection, tables: Sequence[SourceTable], *, is_first: bool) -> None:
         oids = {table.oid for table in tables}
         lost = {mark.name for oid, mark in self.marks.items() if oid not in oids}
-        check_publication(connection, self._options.slot, self._options.publication, tables)
-        published = published_by(connection, self._options.publication, list(oids))
         for table in tables:
-            key = table.key()
-            check_identity(table, key.names)
-            mark = self.marks.get(table.oid)
-            if mark is None:
-                if str(table) in lost or not is_first:
-                    reason = "it is not the one that was followed: that was dropped and made anew, or lost its name"
-                    raise TableError(str(table), reason, f"Drop the slot. {ANEW}")
-                self.marks |= marks_of(connection, self._options, [table])
-                continue
-            mark.check(table, key, way_out=f"Drop the slot. {ANEW}")
-            if mark.published != published.get(table.oid):
-                reason = (
-                    f"what the publication {self._options.publication} has of it was changed; changes may be missing"
-                )
+            key, mark = table.key(), self.marks.get(table.oid)
+            if mark is not None:
+                mark.check(table, key, way_out=f"Drop the slot. {ANEW}")
+            elif str(table) in lost or not is_first:
+                reason = "it is not the one that was followed: that was dropped and made anew, or another has its name"
                 raise TableError(str(table), reason, f"Drop the slot. {ANEW}")
+            check_identity(table, key.names)
+        check_columns(connection, self._options, tables)
+        check_publication(connection, self._options.slot, self._options.publication, tables)
+        self.marks |= marks_of(connection, self._options, [table for table in tables if table.oid not in self.marks])
+        published = published_by(connection, self._options.publication, list(oids))
+        changed = next((table for table in tables if self.marks[table.oid].published != published[table.oid]), None)
+        if changed is not None:
+            reason = (
+                f"what the publication {self._options.publication} has of it was changed, and changes may be missing"
+            )
+            raise TableError(str(changed), reason, f"Drop the slot. {ANEW}")

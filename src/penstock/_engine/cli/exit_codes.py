@@ -26,6 +26,7 @@ class ExitCode(IntEnum):
     UNREACHABLE = 6
     TIMEOUT = 7
     GIVEN_UP = 8
+    UNDECIDED = 9
     TEMPORARY = 75
 
 
@@ -40,6 +41,8 @@ MEANINGS = {
     ExitCode.TIMEOUT: "What was asked for takes longer than `--timeout`, and continues.",
     ExitCode.GIVEN_UP: "`run`: a job came to its end, but a sink's committer has given up for good what was staged: "
     "these records are in no output, and another start does not bring them.",
+    ExitCode.UNDECIDED: "`run`: nobody knows any more whether a sink has committed something; the next start decides "
+    "with `--committable`.",
     ExitCode.TEMPORARY: "`run`: the machine, Spark or the storage failed; the same start may succeed later.",
 }
 
@@ -48,6 +51,7 @@ _OF_ERRORS: tuple[tuple[ExitCode, tuple[type[BaseException], ...]], ...] = (
     (ExitCode.CANCELED, (errors.JobCancelledError,)),
     (ExitCode.FENCED, (errors.FencedError,)),
     (ExitCode.USAGE, (errors.ConfigurationError, errors.ConfigurationFileError)),
+    (ExitCode.UNDECIDED, (errors.CommitOutcomeUnknownError,)),
     (ExitCode.NO_SUCH_JOB, (errors.JobNotFoundError,)),
     (ExitCode.UNREACHABLE, (errors.JobUnreachableError, errors.JobRestartingError)),
     (ExitCode.TIMEOUT, (errors.CommandTimeoutError,)),

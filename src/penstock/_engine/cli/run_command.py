@@ -39,6 +39,14 @@ _CLAIM_MODES = ("NO_CLAIM", "CLAIM")
     help="Drop state of operators that the job does not have.",
 )
 @click.option(
+    "--committable",
+    "committables",
+    multiple=True,
+    metavar="ID=ACTION",
+    help="What becomes of a committable that cannot be committed: publish, skip, give-up, or give-up:FILE for its "
+    "records.",
+)
+@click.option(
     "--claim-mode",
     type=click.Choice(_CLAIM_MODES, case_sensitive=False),
     metavar="|".join(_CLAIM_MODES),
@@ -99,6 +107,7 @@ def run(
     settings: tuple[tuple[str, str], ...],
     from_savepoint: str | None,
     allow_non_restored_state: bool,
+    committables: tuple[str, ...],
     claim_mode: str | None,
     parallelism: str | None,
     progress: bool,
@@ -118,17 +127,15 @@ def run(
     """
     if script.is_dir() and not (script / "__main__.py").exists():
         raise click.BadParameter(f"{str(script)!r} is a folder without a __main__.py.", param_hint="'SCRIPT'")
-    short: list[tuple[str, str]] = []
-    if from_savepoint is not None:
-        short.append((option_table.RECOVERY_PATH.key, from_savepoint))
-    if allow_non_restored_state:
-        short.append((option_table.IGNORE_UNCLAIMED_STATE.key, "true"))
-    if claim_mode is not None:
-        short.append((option_table.RECOVERY_CLAIM_MODE.key, claim_mode.upper()))
-    if parallelism is not None:
-        short.append((option_table.PARALLELISM.key, parallelism))
-    if progress:
-        short.append((option_table.PROGRESS_ENABLED.key, "true"))
+    given_short = (
+        (option_table.RECOVERY_PATH, from_savepoint),
+        (option_table.IGNORE_UNCLAIMED_STATE, "true" if allow_non_restored_state else None),
+        (option_table.COMMITTABLES, ";".join(committables) or None),
+        (option_table.RECOVERY_CLAIM_MODE, claim_mode and claim_mode.upper()),
+        (option_table.PARALLELISM, parallelism),
+        (option_table.PROGRESS_ENABLED, "true" if progress else None),
+    )
+    short = [(option.key, value) for option, value in given_short if value is not None]
     keep_own_log_small()
     given = _inherited_settings() if inherits else checked_settings(settings, *short)
     if not detached and (as_json or log_file is not None):

@@ -150,6 +150,13 @@ def _show(info: SavepointInfo) -> None:
         print_table(columns, (row for operator in info.operators for row in _rows(operator)))
         if any(state.keys is None for operator in info.operators for state in operator.keyed_states):
             say("Files have an entry for each change, so a key may have several. --count-keys reads and counts them.")
+    if info.committables:
+        click.echo()
+        rows = (
+            (one.id, one.uid, one.checkpoint_id, one.subtask, one.retries, size_text(one.bytes), one.contents)
+            for one in info.committables
+        )
+        print_table(("TO COMMIT", "SINK", "CHECKPOINT", "SUBTASK", "RETRIES", "SIZE", "CONTENTS"), rows)
 
 
 def _rows(operator: OperatorInfo) -> Iterator[tuple[object, ...]]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from penstock._engine.plan.epoch_plan import EpochOutcome
     from penstock._engine.protocol.control import SubtaskAck, TaskFailure
     from penstock._engine.protocol.job_events import JobEvent
-    from penstock._engine.protocol.metadata import ChainEntry, Committable, GivenUp, StoredAccumulator
+    from penstock._engine.protocol.metadata import ChainEntry, Committable, GivenUp, StoredAccumulator, StoredCommits
 
 #: By source uid and subtask: operator events for readers, oldest first.
 Assigned: TypeAlias = "Mapping[str, Mapping[int, tuple[bytes, ...]]]"
@@ -61,6 +61,8 @@ class LaterCheckpointFound:
     path: str
     #: Other live jobs that continue from it, as far as their chain entries say.
     others: tuple[str, ...] = ()
+    #: What its job knew of its commits when it ended after it; None if it has gone on, or has not ended.
+    commits: StoredCommits | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +252,11 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordsHandedOver:
+    """Answers HandOverRecords: the files are written."""
+
+
+@dataclass(frozen=True, slots=True)
 class OutputsDelivered:
     """Answers DeliverOutputs: the program has all of the output."""
 
@@ -347,6 +354,7 @@ Event: TypeAlias = (
     | ResultsLost
     | Committed
     | CommitFailed
+    | RecordsHandedOver
     | OutputsDelivered
     | AlarmFired
     | InstructionFailed

@@ -303,6 +303,19 @@ class Commit:
     commit: OutstandingCommit
     #: Whether an earlier try, of this or an earlier driver, may have committed it.
     may_be_done: bool
+    #: The ids of committables that count as never tried, because the user has decided so.
+    anew: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class HandOverRecords:
+    """Write the records of committables that are given up into files: RecordsHandedOver or InstructionFailed."""
+
+    #: By file: the committable, as a commit of its own.
+    files: Mapping[str, OutstandingCommit]
+    job_id: str
+    runs: tuple[str, ...]
+    restored_checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -454,6 +467,7 @@ Instruction: TypeAlias = (
     | AnswerSavepoint
     | AnswerCheckpoint
     | Commit
+    | HandOverRecords
     | DeliverOutputs
     | SetAlarm
     | DeleteFiles

@@ -27,10 +27,12 @@ from penstock._engine.coordinator.life.stop import StopWithSavepoint
 from penstock._engine.coordinator.life.termination import JobTermination
 from penstock._engine.coordinator.phases import Phase, StartPhase
 from penstock._engine.coordinator.reactions import CALL_ANSWERS, LIFE, bound
+from penstock._engine.coordinator.restore.commit_decisions import published
 from penstock._engine.coordinator.restore.origin import adopt_checkpoint
 from penstock._engine.coordinator.schedulers import SCHEDULERS
 from penstock._engine.protocol.metadata import ChainEntryKind, handles_of
 from penstock.common.job_status import JobStatus
+from penstock.common.user_values import error_line
 from penstock.errors import FencedError, InternalError, PenstockError
 
 if TYPE_CHECKING:
@@ -147,7 +149,7 @@ class JobCoordinator:
         return self._reactions[name]
 
     def _with_history(self, error: Exception) -> InternalError:
-        text = str(error) if isinstance(error, InternalError) else f"{type(error).__name__}: {error}"
+        text = str(error) if isinstance(error, InternalError) else error_line(error)
         return InternalError(f"{text}\n{self._history}")
 
     @property
@@ -206,7 +208,7 @@ class JobCoordinator:
     def given_up(self) -> tuple[GivenUp, ...]:
         """The committables that the sinks' committers gave up, oldest first."""
         ended = self._start.already_ended
-        return self._state.given_up if ended is None else ended.given_up
+        return self._state.given_up if ended is None or ended.commits is None else ended.commits.given_up
 
     @property
     def unread_splits(self) -> Mapping[str, int]:
@@ -268,6 +270,7 @@ class JobCoordinator:
         self._stop.checkpoint = restored.entry if restored.stopping else None
         origin = adopt_checkpoint(restored, chain, self._context.retention)
         self._state.restore(origin.snapshot, write_all=origin.write_all)
+        self._state.ledger.publish(published(self._settings.commit_decisions))
         if origin.copies:
             named = handles_of(restored.assignment.snapshot)
             sizes = {handle.path: handle.size for handle in named if handle.path is not None}

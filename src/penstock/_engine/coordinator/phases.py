@@ -89,6 +89,8 @@ class StartPhase(Enum):
     READING = auto()
     #: The later checkpoints of the job whose checkpoint the user has named.
     COMPARING = auto()
+    #: Records of committables that the user gives up.
+    HANDING_OVER = auto()
     TAKING_OVER = auto()
     #: Whether another driver has taken the job over at the same time.
     VERIFYING = auto()

@@ -58,6 +58,7 @@ START: Final = (
     Rule("entry_read", (ev.ChainEntryRead,), frozenset({StartPhase.READING})),
     Rule("job_events_found", (ev.JobEventsFound,), frozenset({StartPhase.LOOKING_FOR_EVENTS})),
     Rule("later_checkpoint_found", (ev.LaterCheckpointFound,), frozenset({StartPhase.COMPARING})),
+    Rule("records_handed_over", (ev.RecordsHandedOver,), frozenset({StartPhase.HANDING_OVER})),
     Rule("takeover_answered", _ENTRY_ANSWERS, frozenset({StartPhase.TAKING_OVER})),
     Rule("takeover_verified", (ev.ChainEntriesListed,), frozenset({StartPhase.VERIFYING})),
     Rule("start_recorded", (ev.StartRecorded,), frozenset({StartPhase.RECORDING_START})),

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from penstock.common import batch_options, option_table
+from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from penstock._engine.protocol.batch_program import BatchProgram
     from penstock.common.configuration import Configuration
     from penstock.common.time import Duration
@@ -97,23 +101,69 @@ class BatchRecoverySettings:
 
     #: The program, which the run before must have had.
     program: BatchProgram
-    #: Whether the user's program collects results of the job.
-    collects: bool = False
     accept_changed_functions: bool = False
     snapshot_min_pause_ms: int = 180_000
     timeout_ms: int = 30_000
 
     @classmethod
-    def read(cls, configuration: Configuration, program: BatchProgram, *, collects: bool) -> BatchRecoverySettings:
+    def read(cls, configuration: Configuration, program: BatchProgram) -> BatchRecoverySettings:
         """Read Flink's keys below ``execution.batch.job-recovery``."""
         get = configuration.get
         return cls(
             program,
-            collects,
             get(batch_options.ACCEPT_CHANGED_FUNCTIONS),
             get(batch_options.SNAPSHOT_MIN_PAUSE).to_millis(),
             get(batch_options.PREVIOUS_WORKER_TIMEOUT).to_millis(),
         )
+
+
+class CommitAction(StrEnum):
+    """What becomes of a committable."""
+
+    #: It is published, although it may have been before.
+    PUBLISH = "publish"
+    #: It counts as published.
+    SKIP = "skip"
+    #: Its records are in no output.
+    GIVE_UP = "give-up"
+
+
+@dataclass(frozen=True, slots=True)
+class CommitDecision:
+    """The decision about one committable."""
+
+    committable: str
+    action: CommitAction
+    #: The file that gets the records of a committable that is given up.
+    records: str | None = None
+
+
+def read_decisions(texts: Iterable[str]) -> tuple[CommitDecision, ...]:
+    """Return the decisions of a configuration.
+
+    Raises:
+        ConfigurationError: One is none, or a committable or a file occurs twice.
+
+    Example:
+        >>> [str(decision.action) for decision in read_decisions(["7-0-5f=skip", "7-1-9a=give-up:/tmp/lost.jsonl"])]
+        ['skip', 'give-up']
+        >>> read_decisions(["7-0-5f"])
+        Traceback (most recent call last):
+        penstock.errors.ConfigurationError: penstock.committables cannot be '7-0-5f': it is not ID=ACTION, ...
+    """
+    key, found = option_table.COMMITTABLES.key, dict[str, CommitDecision]()
+    files: set[str] = set()
+    for text in texts:
+        name, _, wanted = text.partition("=")
+        action, _, records = wanted.partition(":")
+        if action not in {*CommitAction} or (records and action != CommitAction.GIVE_UP):
+            reason = "it is not ID=ACTION, where the action is publish, skip, give-up or give-up:FILE"
+            raise ConfigurationError(key, text, reason)
+        if name in found or records in files:
+            raise ConfigurationError(key, text, "the committable or the file is named twice")
+        found[name] = CommitDecision(name, CommitAction(action), records or None)
+        files.update({records} - {""})
+    return tuple(found.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +192,11 @@ class JobSettings:
     restart: RestartStrategySettings
     #: The uids of sources that read new input although they had finished in the restored checkpoint.
     reopened_sources: tuple[str, ...] = ()
+    #: What becomes of committables of the restored checkpoint.
+    commit_decisions: tuple[CommitDecision, ...] = ()
     auto_parallelism: AutoParallelism = AutoParallelism()
+    #: Whether the user's program collects results of the job.
+    collects: bool = False
     #: None if a lost driver means that the job starts from its beginning.
     recovery: BatchRecoverySettings | None = None
 
@@ -183,6 +237,7 @@ class JobSettings:
             ),
             restart=RestartStrategySettings.read(configuration, checkpointing=interval is not None),
             reopened_sources=tuple(dict.fromkeys(reopened_sources)),
+            commit_decisions=read_decisions(configuration.get(option_table.COMMITTABLES)),
             auto_parallelism=AutoParallelism.read(configuration),
         )
 

@@ -109,14 +109,11 @@ def assemble(
         CheckpointStorageError: The checkpoint directory cannot be used.
     """
     learn_secrets(configuration.to_dict(), configuration.get(option_table.SENSITIVE_WORDS))
-    settings = check_settings(graph, configuration)
-    recovers = recovers_from_lost_drivers(graph, configuration)
     program = DriverOperators(graph)
+    settings = replace(check_settings(graph, configuration), collects=program.collects)
+    recovers = recovers_from_lost_drivers(graph, configuration)
     if recovers:
-        settings = replace(
-            settings,
-            recovery=BatchRecoverySettings.read(configuration, program_of(graph), collects=program.collects),
-        )
+        settings = replace(settings, recovery=BatchRecoverySettings.read(configuration, program_of(graph)))
     directory = checkpoint_directory(configuration, recovers=recovers)
     if directory is not None:
         _name_those_without_uid(graph)
@@ -205,7 +202,7 @@ def assemble(
         prefix = frames_prefix(coordinator.job_id, identity.run_id)
         return RunFiles(storage.url, prefix, options_for_tasks(options))
 
-    enumerators = Enumerators(program.sources, mailbox, background, run_files)
+    enumerators = Enumerators(program.sources, mailbox, background, run_files, is_batch=graph.job_type is JobType.BATCH)
     listeners: list[JobStatusListener] = [watch]
     left = partial(_unread_splits, enumerators, coordinator) if job_plan.bounded else None
     listeners += _shown_progress(graph.name, configuration, left)

@@ -13,6 +13,7 @@ from penstock._engine.protocol.control import TaskFailure
 from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock._engine.protocol.paths import checkpoint_ids, checkpoint_path
 from penstock._engine.savepoints.chains import readable_entry
+from penstock.common.user_values import error_line, safely
 from penstock.errors import (
     CorruptCheckpointError,
     DriverCodeError,
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
     from penstock._engine.storage.checkpoint_storage import FileStorage
 
 
-def driver_code_error(where: str, cause: Exception) -> DriverCodeError:
+def driver_code_error(where: str, cause: BaseException) -> DriverCodeError:
     """Wrap an exception of user code that runs on the driver."""
-    error = DriverCodeError(where, _one_line(cause))
+    error = DriverCodeError(where, error_line(cause))
     error.__cause__ = cause
     return error
 
@@ -50,7 +51,7 @@ def job_error(cause: TaskFailure | Exception, job_id: str, job_name: str) -> Exc
         error = JobExecutionError(job_id, job_name, str(cause))
         error.__cause__ = cause.__cause__
         return error
-    error = JobExecutionError(job_id, job_name, _one_line(cause))
+    error = JobExecutionError(job_id, job_name, error_line(cause))
     error.__cause__ = cause
     return error
 
@@ -73,15 +74,9 @@ def exception_of(failure: TaskFailure) -> BaseException | None:
     """Return the exception of a task; None if this process cannot unpickle it."""
     if failure.exception is None:
         return None
-    try:
-        value = cast("object", pickle.loads(failure.exception))
-    except Exception:  # noqa: BLE001 - unpickling runs code of the user's class, which may raise anything
-        return None
+    data = failure.exception
+    value = safely(lambda: cast("object", pickle.loads(data)), lambda _: None)  # runs code of the user's class
     return value if isinstance(value, BaseException) else None
-
-
-def _one_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
 
 
 def metadata_damage(error: CorruptCheckpointError, storage: FileStorage, checkpoint: str) -> Exception:

@@ -18,6 +18,7 @@ from penstock._engine.driver.monitor.clock_jumps import ClockJumpDetector
 from penstock._engine.gateway.progress import JobFailure
 from penstock.common.job_status import JobStatus
 from penstock.common.redaction import hiding, shown_text
+from penstock.common.user_values import error_line
 from penstock.errors import JobExecutionError
 
 if TYPE_CHECKING:
@@ -139,6 +140,7 @@ class JobLoop:
             do.ObserveEpoch: epochs.observe,
             do.CancelEpoch: self._cancel_epoch,
             do.Commit: self._commit,
+            do.HandOverRecords: committers.hand_over,
             do.DeliverOutputs: results.hand_over,
             do.WriteSavepoint: savepoints.write,
             do.CompleteSavepoint: savepoints.complete,
@@ -243,7 +245,7 @@ class JobLoop:
     def _note_failure(self, instruction: do.ReportFailure) -> None:
         error = job_error(instruction.cause, self._coordinator.job_id, self._job_name)
         place = _shown(error.place) if isinstance(error, JobExecutionError) else None
-        reason = error.reason if isinstance(error, JobExecutionError) else f"{type(error).__name__}: {error}"
+        reason = error.reason if isinstance(error, JobExecutionError) else error_line(error)
         failure = JobFailure(
             self._now,
             instruction.checkpoint_id,

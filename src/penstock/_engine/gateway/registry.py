@@ -23,6 +23,7 @@ import msgspec
 
 from penstock._engine.gateway.user_directories import make_private, user_state_directory
 from penstock._engine.protocol.decoders import json_decoder
+from penstock.common.user_values import encoded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,7 +102,7 @@ class JobRegistry:
             make_private(self._directory)
             draft.unlink(missing_ok=True)  # an existing file of another user would keep its owner
             file = os.fdopen(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "r+b")
-            file.write(msgspec.json.format(msgspec.json.encode(entry)))
+            file.write(msgspec.json.format(encoded(entry, msgspec.json.encode)))
             file.flush()
             _lock(file)
             draft.replace(path)

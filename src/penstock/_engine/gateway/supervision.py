@@ -23,6 +23,7 @@ from penstock._engine.gateway.user_directories import make_private, user_state_d
 from penstock._engine.protocol.decoders import json_decoder
 from penstock._engine.storage.ownership import why_not_own
 from penstock._engine.storage.scratch import DirectoryLock, is_dead, remove_dead, remove_tree
+from penstock.common.user_values import encoded
 from penstock.errors import LocalDirectoryError, SupervisionNoteError
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ class SupervisionNote:
         try:
             descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(descriptor, "wb") as file:
-                file.write(msgspec.json.format(msgspec.json.encode(note)))
+                file.write(msgspec.json.format(encoded(note, msgspec.json.encode)))
                 file.flush()
                 os.fsync(descriptor)
             draft.replace(self.path)

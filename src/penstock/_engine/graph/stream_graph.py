@@ -81,6 +81,9 @@ class StreamNode:
     full_window: bool = False
     #: The digest of its functions (`likeness`).
     likeness: str = ""
+    #: What its state is of: the declared type of its keys, the class of a source's splits; "" if unknown.
+    key_type: str = ""
+    splits: str = ""
 
     def operator(self) -> StreamNode:
         """Return the operator of the program: this node, or the one that it is attached to."""

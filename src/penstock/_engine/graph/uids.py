@@ -66,6 +66,8 @@ def places_of(graph: StreamGraph, uids: dict[int, str]) -> dict[str, OperatorPla
             _inputs(node, uids),
             node.name,
             node.likeness,
+            node.key_type,
+            node.splits,
         )
         for node in graph.nodes
         if node.owner is None

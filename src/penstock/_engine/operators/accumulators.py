@@ -12,6 +12,7 @@ from penstock._engine.protocol.metadata import LATE_RECORDS, check_accumulators
 from penstock._engine.state.pickles import dump
 from penstock.common.accumulators import Accumulator
 from penstock.common.names import checked_name
+from penstock.common.user_values import error_line
 from penstock.errors import AccumulatorTypeError, UnpicklableAccumulatorError, UnsupportedOperationError
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def _pickled(name: str, accumulator: AnyAccumulator) -> bytes:
     try:
         return dump(accumulator)
     except Exception as error:
-        raise UnpicklableAccumulatorError(name, f"{type(error).__name__}: {error}".rstrip(".")) from error
+        raise UnpicklableAccumulatorError(name, error_line(error).rstrip(".")) from error
 
 
 def class_name(value: object) -> str:

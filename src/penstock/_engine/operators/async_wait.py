@@ -211,7 +211,7 @@ class AsyncWaitOperator(UserFunctionOperator):
         call.is_answered = self._has_answers = True
         if call.error is not None:
             next(self.iterate([call.value]))  # the record that the error is about
-            raise call.error if isinstance(call.error, Exception | SystemExit) else _ended_by(call.error)
+            raise call.error
         self._made.answered(call)
 
     def _pass_on(self, out: BatchBuilder) -> None:
@@ -236,10 +236,3 @@ class AsyncWaitOperator(UserFunctionOperator):
         if made:
             self._repeated.inc(sum(call.was_made for call in made))
             self._calls.make(made)
-
-
-def _ended_by(error: BaseException) -> RuntimeError:
-    """Return the error for a call that a cancellation or an interrupt has ended."""
-    failure = RuntimeError(f"The call was ended by {type(error).__name__}: {error}")
-    failure.__cause__ = error
-    return failure

@@ -245,7 +245,7 @@ class KeyedBroadcastProcessOperator(KeyedProcessOperator):
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
-        self._runtime_context = EngineRuntimeContext(context, self.store, self.key, keep_keys=True)
+        self._runtime_context = EngineRuntimeContext(context, self.store, self.key)
 
     def runtime_context(self) -> EngineRuntimeContext:
         return self._runtime_context

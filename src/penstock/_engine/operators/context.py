@@ -55,7 +55,6 @@ class EngineRuntimeContext(RuntimeContext):
         store: MemoryStore | None = None,
         key: KeyContext | None = None,
         *,
-        keep_keys: bool = False,
         counts: bool = True,
     ) -> None:
         self._context = context
@@ -64,7 +63,6 @@ class EngineRuntimeContext(RuntimeContext):
         self._store = store
         self._key = key
         #: Whether the keys of a state can be listed.
-        self._keep_keys = keep_keys
 
     def get_task_name(self) -> str:
         return self._context.operator_name
@@ -144,10 +142,10 @@ class EngineRuntimeContext(RuntimeContext):
         return kind.state(descriptor, self._scope(table, self._key))
 
     def _table(self, name: str, kind: str) -> Table:
-        return cast("MemoryStore", self._store).table(name, kind=kind, keep_keys=self._keep_keys)
+        return cast("MemoryStore", self._store).table(name, kind=kind, keep_keys=True)
 
     def _scope(self, table: Table, key: KeyContext) -> StateScope:
-        return StateScope(table, key, self._context.operator_name, keep_keys=self._keep_keys)
+        return StateScope(table, key, self._context.operator_name)
 
 
 class EngineTimerService(TimerService):

@@ -30,7 +30,7 @@ class FirstError(Generic[T]):
 
     def __init__(self, items: Iterable[T]) -> None:
         self._items = iter(items)
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
 
     def __iter__(self) -> Self:
         return self
@@ -42,6 +42,6 @@ class FirstError(Generic[T]):
             return next(self._items)
         except StopIteration:
             raise
-        except Exception as error:
+        except BaseException as error:
             self.error = error
             raise

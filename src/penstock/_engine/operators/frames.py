@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from penstock.common.short_repr import short_repr
+from penstock.common.user_values import short_repr
 from penstock.errors import BatchColumnsError
 
 if TYPE_CHECKING:

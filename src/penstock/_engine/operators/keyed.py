@@ -10,7 +10,7 @@ from penstock._engine.protocol.control import OperatorAck
 from penstock._engine.protocol.keys import NormalKey, encode_key, normal_key
 from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock.common.copies import any_may_change, own
-from penstock.common.short_repr import short_repr
+from penstock.common.user_values import short_repr
 from penstock.errors import MissingTimestampError, UnstableKeyError
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from penstock._formats.arrow_types import arrow_type
 from penstock._formats.arrow_values import MisfitError, array_of, arrow_array
 from penstock._formats.batches import as_schema
 from penstock.common.columns import RecordLayout, check_columns, int64_column
-from penstock.common.user_values import short_repr
 from penstock.common.typeinfo import MapTypeInfo, PickledBytesTypeInfo, RowTypeInfo, TupleTypeInfo, Types
 from penstock.common.types import Row, RowKind, field_names
+from penstock.common.user_values import short_repr
 from penstock.errors import BatchColumnsError
 
 if TYPE_CHECKING:

@@ -29,16 +29,19 @@ class ReduceOperator(KeyedOperator):
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
-        self.pane = self.store.table("reduce", kind="value").pane()
+        self.pane = self.store.table("reduce", kind="value", keep_keys=True).pane()
 
     def open_functions(self, epoch: EpochContext) -> None:
         self.open_function(self.function, EngineRuntimeContext(self.context), epoch)
 
     def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
-        _, keys = self.keys_of(batch.records)
+        keys, normals = self.keys_of(batch.records)
         state = self.pane.hot, self.pane.load
-        reduced, shape = self._loops.reduce(self.call, self.iterate(batch.records), keys, state, self._keep_apart)
-        self.pane.dirty.update(keys)
+        reduced, shape = self._loops.reduce(self.call, self.iterate(batch.records), normals, state, self._keep_apart)
+        self.pane.dirty.update(normals)
+        if normals is not keys:
+            for normal, key in zip(normals, keys, strict=True):
+                self.pane.remember(normal, key)
         return ((None, RowBatch(reduced, batch.timestamps, batch.watermarks, shape)),)
 
     def _keep_apart(self, key: Any, after: Any) -> Any:

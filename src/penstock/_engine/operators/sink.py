@@ -23,7 +23,7 @@ from penstock._engine.protocol.versioned import pack, unpack
 from penstock.common.columns import RecordLayout
 from penstock.common.record_text import record_text
 from penstock.common.redaction import hiding
-from penstock.common.short_repr import short_repr
+from penstock.common.user_values import short_repr
 from penstock.errors import FunctionResultError
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from operator import attrgetter, itemgetter, lt
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from penstock.common.order import Order
-from penstock.common.short_repr import short_repr
 from penstock.common.types import Row, field_names
+from penstock.common.user_values import short_repr
 from penstock.errors import FieldError, SortOrderError
 
 if TYPE_CHECKING:

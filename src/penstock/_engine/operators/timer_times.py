@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.protocol.rows import MIN_WATERMARK, NO_TIMESTAMP
 from penstock._engine.protocol.times import checked_time
-from penstock.common.short_repr import short_repr
+from penstock.common.user_values import short_repr
 from penstock.errors import MissingTimestampError
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock._engine.protocol.state_handle import StateMode
 from penstock._engine.state.kinds.typed import typed_broadcast, typed_list
 from penstock._engine.state.operator_state import OperatorStateBackend
-from penstock.common.short_repr import short_repr
 from penstock.common.types import Row
+from penstock.common.user_values import short_repr
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

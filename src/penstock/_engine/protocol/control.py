@@ -6,7 +6,7 @@ outcome of an epoch. Values that are opaque to the engine (split states, committ
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
@@ -16,11 +16,23 @@ from msgspec import UNSET, UnsetType
 from penstock._engine.protocol.decoders import msgpack_decoder
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 from penstock._engine.protocol.state_handle import Lineage, StateHandle  # noqa: TC001 - msgspec evaluates them
+from penstock.common.user_values import encoded, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A message for people: all its texts are such as a log or an error can hold, see `told`."""
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            text: object = getattr(self, each.name)
+            if isinstance(text, str):
+                object.__setattr__(self, each.name, told(text))
 
 
 class StopMode(StrEnum):
@@ -319,8 +331,8 @@ class OperatorAck:
     ends_input: bool = False
     #: Sources in a watermark alignment group.
     alignment: AlignmentReport | UnsetType = UNSET
-    #: User metrics: name -> value.
-    metrics: dict[str, float] = field(default_factory=dict[str, float])
+    #: User metrics: name -> value; integers are those of 64 bits.
+    metrics: dict[str, int | float] = field(default_factory=dict[str, "int | float"])
     #: Lists and broadcast maps of functions; the handle of an earlier epoch as long as nothing changes.
     operator_state: StateHandle | None = None
     #: Whether it has checkpoint listeners to notify once the checkpoint has completed.
@@ -386,7 +398,7 @@ class SubtaskAck:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskFailure:
+class TaskFailure(_Told):
     """An error that a user's function raised, as the driver shows it."""
 
     operator: str
@@ -407,7 +419,7 @@ class TaskFailure:
 
 
 @dataclass(frozen=True, slots=True)
-class LogLine:
+class LogLine(_Told):
     """One record that a user function logged."""
 
     logger: str
@@ -419,8 +431,8 @@ class LogLine:
 
 
 def encode(value: object) -> bytes:
-    """Return the MessagePack form of a protocol value."""
-    return msgspec.msgpack.encode(value)
+    """Return the MessagePack form of a protocol value; texts of user code may be any."""
+    return encoded(value, msgspec.msgpack.encode)
 
 
 def decode(data: bytes, kind: type[T]) -> T:

@@ -1,8 +1,8 @@
 """Decodes the canonical encoding of a key to a value that is equal to the key.
 
-State keeps the user's key only where that is requested; elsewhere a tuple, a date or a fractional number is stored as
-its encoding alone. The decoded value is equal to the key and has the same encoding, but may have another type: a named
-tuple becomes a tuple, a Decimal a Fraction. Classes of enums and dataclasses are imported.
+A tuple of texts, or a date, is stored as its encoding alone. The decoded value is equal to the key and has the same
+encoding, but may have another type: a named tuple becomes a tuple, a Decimal a Fraction. State that functions and
+savepoints show keeps such keys beside the values, see `gives_back`. Classes of enums and dataclasses are imported.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from importlib import import_module
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 from penstock._engine.protocol.key_frames import NAMED, unframed
-from penstock._engine.protocol.keys import NormalKey, decode_normal
+from penstock._engine.protocol.keys import ZONED, NormalKey, decode_normal
 from penstock.common.types import Row, RowKind, make_row
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ _LAST_MINUTE: Final = timedelta(days=1) - timedelta(microseconds=1)
 #: Tags of encodings that begin with the name of a class, and of all encodings that contain others.
 _WITH_CLASS: Final = frozenset({b"e", b"d"})
 _WITH_PARTS: Final = frozenset({b"q", b"c", b"t", NAMED, b"z", b"l"}) | _WITH_CLASS
+#: Types whose values are decoded as they were.
+_GIVEN_BACK: Final = frozenset({str, int, bytes, type(None), date, timedelta, UUID})
 _FIRST_MOMENT: Final = datetime(1, 1, 1)  # noqa: DTZ001 - naive on purpose
 
 
@@ -50,6 +53,26 @@ def key_value(normal: NormalKey) -> Any:
     return _decode(normal) if type(normal) is bytes else normal
 
 
+def gives_back(key: Any) -> bool:
+    """Return whether the encoding of a key gives the key itself again, and not only an equal one of another type.
+
+    Example:
+        >>> from decimal import Decimal
+        >>> gives_back(("a", 7, None)), gives_back(True), gives_back(7.0), gives_back(("a", Decimal("1.10")))
+        (True, False, False, False)
+    """
+    kind = cast("type[object]", type(key))
+    if kind in _GIVEN_BACK:
+        return True
+    if kind is tuple:
+        return all(type(part) in _GIVEN_BACK or gives_back(part) for part in key)
+    if kind is float:
+        return not key.is_integer()
+    if kind is datetime or kind is time:
+        return key.tzinfo is None and not key.fold
+    return False
+
+
 def _decode(encoded: bytes) -> Any:
     decoder = _DECODERS.get(encoded[:1])
     return decode_normal(encoded) if decoder is None else decoder(encoded[1:])
@@ -66,6 +89,11 @@ def _named_row(payload: bytes) -> Row:
 
 def _moment(payload: bytes) -> datetime:
     return _FIRST_MOMENT + timedelta(microseconds=_INT64.unpack(payload)[0])
+
+
+def _zoned(payload: bytes) -> datetime:
+    moment, zone = unframed(payload)
+    return _moment(moment).replace(tzinfo=ZoneInfo(zone.decode()))
 
 
 def _time(payload: bytes) -> time:
@@ -156,6 +184,7 @@ _DECODERS: Final[dict[bytes, Callable[[bytes], Any]]] = {
     b"z": lambda payload: frozenset(_parts(payload)),
     b"m": _moment,
     b"a": lambda payload: _moment(payload).replace(tzinfo=UTC),
+    ZONED: _zoned,
     b"D": lambda payload: date.fromordinal(_INT64.unpack(payload)[0]),
     b"h": _time,
     b"H": _time_with_zone,

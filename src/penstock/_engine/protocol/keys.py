@@ -22,6 +22,7 @@ from operator import itemgetter
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 from penstock._engine.protocol.key_frames import NAMED, framed
 from penstock.common.types import Row, field_names
@@ -38,6 +39,8 @@ _unpack_int64: Final = Struct(">q").unpack_from
 #: Numbers with a larger exponent (decimal128 ends at 6,144) would take megabytes as a key.
 _MAX_EXPONENT: Final = 10_000
 _MICROSECOND: Final = timedelta(microseconds=1)
+#: The tag of a time of day with the name of its zone.
+ZONED: Final = b"g"
 
 
 def encode_key(key: object) -> bytes:
@@ -228,6 +231,9 @@ def _encode_datetime(key: datetime) -> bytes:
     moment = (key.replace(tzinfo=None) - _FIRST_MOMENT) // _MICROSECOND
     if offset is None:
         return b"m" + _pack_int64(moment)
+    if type(key.tzinfo) is ZoneInfo and key.tzinfo.key and key.replace(fold=1).utcoffset() != offset:
+        # In an hour that a clock skips or repeats, Python finds it equal to the same time of day in its zone alone.
+        return ZONED + framed((_pack_int64(moment), key.tzinfo.key.encode()))
     return b"a" + _pack_int64(moment - offset // _MICROSECOND)
 
 

@@ -10,7 +10,7 @@ A savepoint is an entry outside the chain, in a directory of its own with all fi
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
@@ -24,6 +24,7 @@ from penstock._engine.protocol.rows import MIN_WATERMARK
 from penstock._engine.protocol.signing import UNSIGNED
 from penstock._engine.protocol.soundness import why_unsound
 from penstock._engine.protocol.state_handle import Lineage  # noqa: TC001 - msgspec reads it
+from penstock.common.user_values import encoded
 from penstock.errors import AccumulatorSizeError, CorruptCheckpointError, SignatureError
 
 if TYPE_CHECKING:
@@ -177,6 +178,9 @@ class OperatorPlace:
     #: Its name and a digest of its functions, which show that operators have changed places.
     name: str = ""
     likeness: str = ""
+    #: What its state is of: the declared type of its keys, the class of a source's splits; "" if unknown.
+    key_type: str = ""
+    splits: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +246,15 @@ class GivenUp:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredCommits:
+    """What is known of the commits of a checkpoint, and of those before it, at a moment after it; see `JobSnapshot`."""
+
+    outstanding: tuple[OutstandingCommit, ...] = ()
+    given_up: tuple[GivenUp, ...] = ()
+    committed: tuple[OutstandingCommit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class JobSnapshot:
     """The whole state of a job at a checkpoint; a driver needs nothing else to continue."""
 
@@ -258,6 +271,15 @@ class JobSnapshot:
     #: What is committed and not passed on yet to operators behind the committer, oldest first; the uids are those of
     #: the operators that pass it on.
     committed: tuple[OutstandingCommit, ...] = ()
+
+    @property
+    def commits(self) -> StoredCommits:
+        """What is known of its commits."""
+        return StoredCommits(self.outstanding, self.given_up, self.committed)
+
+    def with_commits(self, commits: StoredCommits) -> JobSnapshot:
+        """Return this state, with what is known later of its commits."""
+        return replace(self, outstanding=commits.outstanding, given_up=commits.given_up, committed=commits.committed)
 
     @property
     def finished(self) -> bool:
@@ -318,8 +340,8 @@ class ChainEntry:
     accumulators: dict[str, dict[str, StoredAccumulator]] = field(
         default_factory=dict[str, dict[str, StoredAccumulator]]
     )
-    #: For a finished job: the committables that its sinks gave up.
-    given_up: tuple[GivenUp, ...] = ()
+    #: Takeovers and ends of jobs: what is known then of the commits of the parent. A start from the parent goes by it.
+    commits: StoredCommits | None = None
 
     @property
     def is_terminal(self) -> bool:
@@ -358,7 +380,7 @@ def encode_chain_entry(entry: ChainEntry, keys: SigningKeys = UNSIGNED) -> bytes
         entry: The entry.
         keys: The keys of the user; the first one signs.
     """
-    body = msgspec.json.format(msgspec.json.encode(entry), indent=1)
+    body = msgspec.json.format(encoded(entry, msgspec.json.encode), indent=1)
     signature = keys.sign(body, DOCUMENT.number)
     signed = b"" if signature is None else b'"hmac": "%s",\n' % signature.encode()
     head = b'{\n"format": %d,\n"sha256": "%s",\n' % (DOCUMENT.number, _digest(body).encode())

@@ -11,6 +11,7 @@ once, without the restart strategy:
 - input files that have changed since the job found them, and files of cached streams that are gone;
 - tables that cannot be used as the program asks, and replication slots without the changes to be read next;
 - a note that a supervised program's next process would need, and cannot be written;
+- commits of which nobody knows any more whether they were done;
 - another driver that has taken the job over;
 - bugs that Penstock finds in itself, and a JVM that is gone.
 
@@ -24,6 +25,7 @@ from typing import Final
 from penstock.errors import (
     AccumulatorSizeError,
     AggregationError,
+    CommitOutcomeUnknownError,
     CorruptCheckpointError,
     DriverCodeError,
     FencedError,
@@ -51,6 +53,7 @@ from penstock.errors import (
 _NON_RECOVERABLE: Final = (
     AccumulatorSizeError,
     AggregationError,
+    CommitOutcomeUnknownError,
     CorruptCheckpointError,
     FencedError,
     InternalError,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
-from penstock.common.short_repr import short_repr
+from penstock.common.user_values import short_repr
 from penstock.errors import TimestampError
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ def archive(job: JobView) -> bytes:
     Source: org.apache.flink.runtime.history.FsJsonArchivist.
     """
     answers = [ArchivedAnswer(path, json_of(answer).decode()) for path, answer in _answers(job)]
-    return msgspec.json.encode(Archive(answers))
+    return json_of(Archive(answers))
 
 
 def _answers(job: JobView) -> Iterator[tuple[str, Any]]:

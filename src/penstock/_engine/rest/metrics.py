@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock._engine.rest.figures import busy_share
 from penstock._engine.rest.paths import as_uri
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.clocks import Moment
 
 Value = int | float | str
+
+_NOT_FINITE: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def process_metrics(jobs: Iterable[JobControl], slots: int, executors: int) -> dict[str, Value]:
@@ -131,6 +133,16 @@ def vertex_metrics(job: JobView, vertex: int) -> dict[str, Value]:
         for (uid, name), value in operator_metrics(job, vertex, index).items():
             found[f"{index}.{names[uid]}.{name}"] = value
     return found
+
+
+def value_text(value: Value) -> str:
+    """Return a value as Java writes it.
+
+    Example:
+        >>> value_text(3), value_text(float("nan")), value_text(float("-inf"))
+        ('3', 'NaN', '-Infinity')
+    """
+    return _NOT_FINITE.get(text := str(value), text) if isinstance(value, float) else str(value)
 
 
 def flat(name: str) -> str:

@@ -31,7 +31,7 @@ class _Exposition:
 
     def __init__(self) -> None:
         #: The head lines of each metric, and its samples by their labels.
-        self._metrics: dict[str, tuple[str, dict[str, float]]] = {}
+        self._metrics: dict[str, tuple[str, dict[str, str]]] = {}
 
     def add(self, scope: str, labels: Mapping[str, str], metrics: Mapping[str, Value]) -> None:
         """Add the metrics of one thing; values that are not numbers are left out, as in Flink.
@@ -60,11 +60,10 @@ def _one_line(name: str) -> str:
     return name.encode("ascii", "backslashreplace").decode().translate(_ESCAPES)
 
 
-def _number(value: float) -> float:
-    try:
-        return float(value)
-    except OverflowError:  # an integer beyond the range of Prometheus
-        return float("inf") if value > 0 else float("-inf")
+def _number(value: float) -> str:
+    """Return a number as Go writes it."""
+    text = str(float(value))
+    return {"nan": "NaN", "inf": "+Inf", "-inf": "-Inf"}.get(text, text)
 
 
 def exposition(context: RestContext) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from starlette.responses import Response
 
 from penstock._engine.rest.http_error import ErrorResponseBody
-from penstock._errors.text import printable
+from penstock.common.user_values import encoded
 
 if TYPE_CHECKING:
     from penstock._engine.rest.http_error import HttpError
@@ -18,20 +18,7 @@ JSON: Final = "application/json; charset=UTF-8"
 
 def json_of(answer: Any) -> bytes:
     """Return an answer as JSON; lone surrogates, which a user's text may have, are escaped."""
-    try:
-        return msgspec.json.encode(answer)
-    except UnicodeEncodeError:  # else one such text would break the answers about all jobs
-        return msgspec.json.encode(_printable(msgspec.to_builtins(answer)))
-
-
-def _printable(value: Any) -> Any:
-    if isinstance(value, str):
-        return printable(value)
-    if isinstance(value, list):
-        return [_printable(item) for item in cast("list[Any]", value)]
-    if isinstance(value, dict):
-        return {_printable(name): _printable(item) for name, item in cast("dict[Any, Any]", value).items()}
-    return value
+    return encoded(answer, msgspec.json.encode)
 
 
 def error_response(error: HttpError) -> Response:

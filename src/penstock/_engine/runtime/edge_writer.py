@@ -24,6 +24,7 @@ from penstock._engine.runtime.blocks import cut, encode_batch, fragments
 from penstock._engine.runtime.failures import OperatorError
 from penstock._engine.runtime.routing import ColumnRouter, OutputBuffer, make_router
 from penstock._engine.runtime.row_buffer import ExchangeRow
+from penstock.common.interrupts import is_interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
@@ -136,9 +137,9 @@ class EdgeWriter:
         self._router.iterate([])
         try:
             yield
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:
+            if is_interrupt(error):
+                raise
             has_record, record = self._router.record_in_hand()
             raise OperatorError(self._receiver, has_record=has_record, record=record) from error
 

@@ -17,7 +17,8 @@ from penstock._engine.protocol import cloudpickled
 from penstock._engine.protocol.control import TaskFailure
 from penstock._engine.protocol.non_recoverable import is_non_recoverable
 from penstock._engine.protocol.tracebacks import SerializedThrowable, linked, own_lines
-from penstock.common.short_repr import short_repr
+from penstock.common.interrupts import is_interrupt
+from penstock.common.user_values import error_line, safely, short_repr
 
 if TYPE_CHECKING:
     from penstock._engine.graph.job_graph import OperatorNode
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 _LIBRARIES: Final = tuple({sysconfig.get_paths()[name] + os.sep for name in ("stdlib", "purelib", "platlib")})
 
 
+#: The longest pickle of an exception that a failure holds.
+_MOST_EXCEPTION_BYTES: Final = 1 << 20
+
+
 class OperatorError(Exception):
     """An error inside an operator; the task describes it for the driver."""
 
@@ -34,6 +39,18 @@ class OperatorError(Exception):
         super().__init__(node.name)
         self.node = node
         self.record = short_repr(record) if has_record else None
+
+
+def failure_of(error: BaseException, place: tuple[int, int]) -> TaskFailure:
+    """Return the description of what has ended a task; the engine itself failed unless the error names an operator.
+
+    Args:
+        error: The error.
+        place: Vertex and subtask.
+    """
+    if isinstance(error, OperatorError):
+        return describe_failure(error.__cause__ or error, error.node, error.record, place)
+    return describe_failure(error, None, None, place)
 
 
 def describe_failure(
@@ -49,7 +66,11 @@ def describe_failure(
     """
     frames = traceback.extract_tb(linked(own_lines(error.__traceback__)))
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames)]
-    text = "".join(traceback.format_exception_only(error)).strip()
+    # An error's own methods may raise as well.
+    text = safely(lambda: "".join(traceback.format_exception_only(error)).strip(), lambda _: error_line(error))
+    whole = "".join([*lines, text])
+    if not frames or node is None:
+        whole = safely(lambda: "".join(traceback.format_exception(error)), lambda _: whole)
     return TaskFailure(
         operator="" if node is None else node.name,
         uid="" if node is None else node.uid,
@@ -58,10 +79,20 @@ def describe_failure(
         location=_location(frames, node),
         record=record,
         error=text,
-        traceback="".join([*lines, text] if frames and node is not None else traceback.format_exception(error)),
+        traceback=whole,
         exception=_pickled(SerializedThrowable(error)) or _pickled(error),
-        non_recoverable=is_non_recoverable(error),
+        non_recoverable=safely(lambda: is_non_recoverable(error), lambda _: False),
     )
+
+
+def passes_guards(error: BaseException) -> bool:
+    """Return whether an error passes the guard of an operator as it is: it names one already, or is Ctrl-C."""
+    return isinstance(error, OperatorError) or is_interrupt(error)
+
+
+def ends_task(error: BaseException) -> bool:
+    """Return whether an error is nobody's failure: Ctrl-C, or Spark does not want the task's rows any more."""
+    return isinstance(error, GeneratorExit) or is_interrupt(error)
 
 
 def _location(frames: list[traceback.FrameSummary], node: OperatorNode | None) -> str:
@@ -73,17 +104,23 @@ def _location(frames: list[traceback.FrameSummary], node: OperatorNode | None) -
 
 
 def _pickled(error: SerializedThrowable | BaseException) -> bytes | None:
-    try:
-        pickled = cloudpickled.dumps(error)
-        pickle.loads(pickled)  # some exceptions pickle and then do not load
-    except Exception:  # noqa: BLE001 - the driver then gets the text alone
-        return None
-    return pickled
+    """Return an exception's pickle; None where the driver gets its text alone."""
+
+    def pickled() -> bytes | None:
+        data = cloudpickled.dumps(error)
+        if len(data) > _MOST_EXCEPTION_BYTES:
+            return None
+        pickle.loads(data)  # some exceptions pickle and then do not load
+        return data
+
+    return safely(pickled, lambda _: None)
 
 
 def create_in_task(node: OperatorNode, job_type: JobType = JobType.STREAMING) -> Operator:
     """Create the operator of a node; an error counts as the operator's."""
     try:
         return create_operator(node.kind.value, node.payload, batch=job_type is JobType.BATCH)
-    except Exception as error:  # for example a module that is not installed here
+    except BaseException as error:  # for example a module that is not installed here
+        if is_interrupt(error):
+            raise
         raise OperatorError(node, has_record=False, record=None) from error

@@ -16,12 +16,13 @@ from penstock._engine.plan.levels import placement
 from penstock._engine.protocol.control import UNHEARD, ChannelClosing, JobDispatch, StopMode, decode, encode
 from penstock._engine.protocol.rows import DRIVER, PayloadKind, slot_of_target, slot_target, subtask_target
 from penstock._engine.runtime.blocks import decode_batch
-from penstock._engine.runtime.failures import OperatorError, describe_failure
+from penstock._engine.runtime.failures import ends_task, failure_of
 from penstock._engine.runtime.row_buffer import ExchangeRow, RowBuffer, rows_of
 from penstock._engine.runtime.stage import StageTask
 from penstock._engine.runtime.subtask import SubtaskRuntime
 from penstock._engine.runtime.task_log import TaskLog
 from penstock._engine.runtime.worker_cache import CACHE, close_needless
+from penstock.common.interrupts import hearing_interrupts
 from penstock.common.store_options import reaching_stores_by
 from penstock.errors import InternalError, LocalStateError
 
@@ -87,10 +88,10 @@ class LevelTask:
             yield from self._read_rows(rows)
             if not self._failed:
                 yield from self._end()
-        except OperatorError as error:
-            self._fail(error.__cause__ or error, error)
-        except Exception as error:  # noqa: BLE001 - Spark must not run user functions again because of our bug either
-            self._fail(error, None)
+        except BaseException as error:  # Spark must not run user functions again because of our bug either
+            if ends_task(error):
+                raise
+            self._fail(error)
 
     # ------------------------------------------------------------------------------------------------------ the epoch
 
@@ -166,11 +167,9 @@ class LevelTask:
         for target in list(self._subtasks):  # a finished subtask is closed when the checkpoint is complete
             self._cache.put(self._subtasks.pop(target))
 
-    def _fail(self, error: BaseException, where: OperatorError | None) -> None:
+    def _fail(self, error: BaseException) -> None:
         """Void the epoch: drop unsent rows, and send the failure to the driver."""
-        node = None if where is None else where.node
-        record = None if where is None else where.record
-        failure = describe_failure(error, node, record, self._at)
+        failure = failure_of(error, self._at)
         self._failed = True
         self._rows.keep_driver_rows()
         self._tell_driver(PayloadKind.FAILURE, encode(failure))
@@ -319,7 +318,7 @@ def run_level(
     run = decode(job, JobDispatch)
     cache.turn_to_run(run, storage_options)
     dispatch = unpack(dispatches, run, place, lambda: cache.storage(run).read_range)
-    with reaching_stores_by(storage_options):
+    with hearing_interrupts(), reaching_stores_by(storage_options):
         if dispatch.level.results is None:
             yield from LevelTask(dispatch, cache, attempt).run(batches)
         else:
@@ -342,7 +341,7 @@ def close_all(run_id: str, cache: WorkerCache = CACHE) -> pa.RecordBatch:
         cache: The cache of the worker.
     """
     rows, log = RowBuffer(), TaskLog()
-    with log.listening():
+    with hearing_interrupts(), log.listening():
         cache.release(run_id, log.turn_to)
     log.send(rows, 0, 0)
     return rows.drain()

@@ -22,7 +22,7 @@ from penstock._engine.protocol.row_sums import MODULUS
 from penstock._engine.protocol.rows import DRIVER, PayloadKind, split_channel
 from penstock._engine.protocol.signing import seal
 from penstock._engine.runtime.blocks import decode_batch
-from penstock._engine.runtime.failures import OperatorError, describe_failure
+from penstock._engine.runtime.failures import ends_task, failure_of
 from penstock._engine.runtime.results import ResultReader, ResultWriter
 from penstock._engine.runtime.row_buffer import ExchangeRow, RowBuffer
 from penstock._engine.runtime.stage_subtask import StageSubtask
@@ -68,10 +68,10 @@ class StageTask:
                 for part in self._task.subtasks:
                     self._run_subtask(part)
                     yield self._rows.drain()
-            except OperatorError as error:
-                self._fail(error.__cause__ or error, error)
-            except Exception as error:  # noqa: BLE001 - Spark must not run user functions again because of our bug
-                self._fail(error, None)
+            except BaseException as error:  # Spark must not run user functions again because of our bug either
+                if ends_task(error):
+                    raise
+                self._tell_driver(PayloadKind.FAILURE, encode(failure_of(error, self._at)))
             finally:
                 if self._runtime is not None:
                     with contextlib.suppress(Exception):  # an error in `close` must not hide the earlier failure
@@ -144,11 +144,6 @@ class StageTask:
         for _ in runtime.close_silent():
             pass
         return {edge: total % MODULUS for edge, total in sums.items()}
-
-    def _fail(self, error: BaseException, where: OperatorError | None) -> None:
-        node = None if where is None else where.node
-        record = None if where is None else where.record
-        self._tell_driver(PayloadKind.FAILURE, encode(describe_failure(error, node, record, self._at)))
 
     def _tell_driver(self, kind: PayloadKind, payload: bytes) -> None:
         self._rows.add(ExchangeRow(0, DRIVER, 0, 0, self._token, kind, payload))

@@ -26,7 +26,7 @@ from penstock._engine.protocol.control import ENDED, OperatorAck, ReadingTime, S
 from penstock._engine.protocol.rows import MAX_WATERMARK, subtask_target
 from penstock._engine.runtime.chain import ChainNode, chain_of, owner_of, pieces, wants_columns, with_room
 from penstock._engine.runtime.epoch_context import epoch_context, figures
-from penstock._engine.runtime.failures import OperatorError, create_in_task
+from penstock._engine.runtime.failures import OperatorError, create_in_task, passes_guards
 from penstock._engine.runtime.idleness import longest_idleness
 from penstock._engine.runtime.input_channels import InputChannels
 from penstock._engine.runtime.subtask_state import SubtaskState, TransientState
@@ -341,7 +341,7 @@ class SubtaskRuntime:
             operator = self._nodes[position].operator
             epoch = self._epochs[position]
             ack: OperatorAck = self._call(position, partial(operator.snapshot, epoch, finished=self._finished))
-            if (metrics := figures(self.metrics[position])) or operator.wants_notification:
+            if (metrics := self._call(position, figures, self.metrics[position])) or operator.wants_notification:
                 ack = replace(ack, metrics=metrics, wants_notification=operator.wants_notification)
             accumulators = self._call(position, self._accumulators[position].take)
             if accumulators:
@@ -453,9 +453,9 @@ class SubtaskRuntime:
         for edge in edges:
             try:
                 edge.write(batch)
-            except OperatorError:
-                raise
-            except Exception as error:
+            except BaseException as error:
+                if passes_guards(error):
+                    raise
                 raise OperatorError(self._owner(position), has_record=False, record=None) from error
         if edges:
             yield None
@@ -493,8 +493,8 @@ class SubtaskRuntime:
         self._running = position
         try:
             return run(*arguments)
-        except (OperatorError, KeyboardInterrupt):  # of an edge; of whoever stops the process
-            raise
         except BaseException as error:  # Spark would take an exit for a lost worker, and retry
+            if passes_guards(error):  # of an edge; of whoever stops the process
+                raise
             has_record, record = self._nodes[position].operator.record_in_hand()
             raise OperatorError(self._owner(position), has_record=has_record, record=record) from error

@@ -1,4 +1,7 @@
-"""Sends the log lines of user functions to the driver's log, with operator and subtask."""
+"""Sends the log lines of user functions to the driver's log, with operator and subtask.
+
+A line that cannot be shown as it is never fails a job: it is escaped, cut off or counted.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,16 @@ from penstock._engine.protocol.clocks import now_ms
 from penstock._engine.protocol.control import LogLine, encode
 from penstock._engine.protocol.rows import DRIVER, PayloadKind
 from penstock._engine.runtime.row_buffer import ExchangeRow
+from penstock.common.user_values import in_64_bits
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from penstock._engine.runtime.row_buffer import RowBuffer
 
-#: Lines that are kept of one task and epoch; further lines are only counted.
+#: Lines, and characters in them, that are kept of one task and epoch; further lines are only counted.
 _MOST_LINES: Final = 1000
+_MOST_CHARACTERS: Final = 4 << 20
 
 
 class LogSource(Protocol):
@@ -72,6 +77,7 @@ class TaskLog(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.INFO)
         self._lines: list[LogLine] = []
+        self._characters = 0
         self._dropped = 0
         self._speaker: LogSource | None = None
 
@@ -81,15 +87,17 @@ class TaskLog(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Collect a record."""
-        if len(self._lines) >= _MOST_LINES:
+        if len(self._lines) >= _MOST_LINES or self._characters >= _MOST_CHARACTERS:
             self._dropped += 1
             return
         try:
             text = self.format(record)
+            line = self._line(str(record.name), record.levelno, text, float(record.created))
         except Exception:  # noqa: BLE001 - as logging itself does with a line that does not fit its arguments
             self.handleError(record)
             return
-        self._lines.append(self._line(record.name, record.levelno, text, record.created))
+        self._characters += len(line.message)
+        self._lines.append(line)
 
     @contextmanager
     def listening(self) -> Generator[None]:
@@ -115,4 +123,4 @@ class TaskLog(logging.Handler):
     def _line(self, logger: str, level: int, text: str, created: float) -> LogLine:
         speaker = self._speaker
         operator, subtask = ("", 0) if speaker is None else (speaker.operator_name, speaker.place[1])
-        return LogLine(logger, level, text, created, operator, subtask)
+        return LogLine(logger, in_64_bits(int(level)), text, created, operator, subtask)

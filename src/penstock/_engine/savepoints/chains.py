@@ -16,6 +16,7 @@ from penstock.errors import CorruptCheckpointError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from penstock._engine.protocol.metadata import StoredCommits
     from penstock._engine.storage.checkpoint_storage import FileStorage
 
 #: Entries that lead to the savepoint that they name: the job stops into it, or continues from it.
@@ -170,6 +171,20 @@ def read_chain(storage: FileStorage, job_id: str) -> JobChain:
         if entry is not None:  # else a driver died before its commit point
             entries[number] = entry
     return JobChain(storage, job_id, entries, tuple(unreadable))
+
+
+def commits_at_the_end(storage: FileStorage, job_id: str, checkpoint_id: int) -> StoredCommits | None:
+    """Return what a job knew of the commits of a checkpoint when it ended behind it; None if it has gone on from it."""
+    known: StoredCommits | None = None
+    for number in checkpoint_ids(storage.names(job_id)):
+        if number <= checkpoint_id:
+            continue
+        entry = readable_entry(storage, checkpoint_path(job_id, number))
+        parent = None if entry is None else entry.parent
+        if entry is None or parent is None or parent.checkpoint_id != checkpoint_id or entry.commits is None:
+            break
+        known = entry.commits
+    return known
 
 
 def last_checkpoint(storage: FileStorage, job_id: str, behind: int) -> int | None:

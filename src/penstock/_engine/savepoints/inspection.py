@@ -18,6 +18,7 @@ from penstock._engine.protocol.rows import MIN_WATERMARK
 from penstock._engine.protocol.state_handle import StateMode
 from penstock._engine.savepoints.counting import KeyedStateCounter, KeyedStateInfo
 from penstock._engine.savepoints.located import decoding, locate
+from penstock._engine.savepoints.pending import CommittableInfo, pending_committables
 from penstock._engine.savepoints.verification import verify_located
 
 if TYPE_CHECKING:
@@ -138,6 +139,8 @@ class SavepointInfo:
     vertices: tuple[VertexInfo, ...]
     #: In the order of the vertices and their chains.
     operators: tuple[OperatorInfo, ...]
+    #: Oldest checkpoint first; of an entry without state: those of its parent that were left then.
+    committables: tuple[CommittableInfo, ...]
     #: Files of state beside the metadata, and bytes of all state.
     files: int
     bytes: int
@@ -187,6 +190,7 @@ def _info(located: LocatedCheckpoint, *, verified: bool, count_keys: bool) -> Sa
         reason=entry.reason,
         vertices=() if snapshot is None else tuple(map(_vertex, snapshot.vertices)),
         operators=() if snapshot is None else _operators(located, snapshot, count_keys=count_keys),
+        committables=pending_committables(entry),
         files=len({file for file, _ in sizes if file is not None}),
         bytes=sum(sizes.values()),
         verified=verified,

@@ -10,6 +10,7 @@ from penstock import __version__
 from penstock._engine.operators.windows.fired_windows import CONTENTS, FIRED
 from penstock._engine.protocol.clocks import now_ms
 from penstock._engine.protocol.key_groups import key_group, key_group_range, subtask_of_key_group
+from penstock._engine.protocol.key_values import gives_back
 from penstock._engine.protocol.keys import NormalKey, normal_key
 from penstock._engine.protocol.paths import METADATA, part_suffix, shared_path
 from penstock._engine.protocol.state_handle import StateHandle, StateMode
@@ -269,8 +270,8 @@ class _NewStores:
         table.life.since = shape.since
         pane = table.pane(namespace)
         if type(address) is tuple:
-            kept = shape.keep_keys and type(normal) is bytes, type(address[2]) is bytes
-            original = (key if kept[0] else None, sub_key if kept[1] else None) if any(kept) else None
+            kept = None if gives_back(key) else key, None if gives_back(sub_key) else sub_key
+            original = None if kept == (None, None) else kept
             pane.put(address, value, original, stamp)
         else:
             pane.put(address, value, stamp=stamp)

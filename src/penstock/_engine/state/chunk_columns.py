@@ -19,6 +19,7 @@ from penstock._engine.protocol.key_groups import key_group
 from penstock._engine.protocol.keys import NormalKey, decode_normal, encode_normal
 from penstock._engine.state import pickles
 from penstock._engine.state.trust import ALL_CLASSES
+from penstock.common.user_values import error_line
 from penstock.errors import StateClassError, UnpicklableStateError, UntrustedClassError
 
 if TYPE_CHECKING:
@@ -190,10 +191,10 @@ def load_value(classes: AllowedClasses, name: str, data: bytes) -> Any:
     except UntrustedClassError as error:
         raise UntrustedClassError(error.name, name) from None
     except (pickle.UnpicklingError, EOFError, MemoryError, OverflowError) as error:
-        reason = f"{type(error).__name__}: {error}"
+        reason = error_line(error)
         raise ValueError(reason) from error
     except Exception as error:  # the user's classes may raise anything
-        raise StateClassError(name, f"{type(error).__name__}: {error}") from error
+        raise StateClassError(name, error_line(error)) from error
 
 
 def unpack_owners(raw: bytes) -> tuple[list[NormalKey], list[Namespace] | None, list[NormalKey] | None]:

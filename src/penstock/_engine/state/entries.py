@@ -2,7 +2,7 @@
 
     key     pane id, key group, address
     value   a pickle of the value; that of a *wide* row holds the original key and long parts of the address as well.
-            After a tag and a time where the row has a stamp
+            After a tag and a time where the row has a stamp, after another tag where a narrow row has an original key
 
     address   the encoding of the key, for a row that has a key only
               for other rows: _COMPOSITE, size of the key, key, size of the namespace, its numbers, sub-key
@@ -58,6 +58,8 @@ _ENCODED: Final = 8_192
 #: The tag of a value with a stamp; pickles begin with another byte.
 _STAMPED: Final = 0x01
 _STAMP: Final = Struct(">Bq")
+#: The tag of the value of a narrow row that holds the original key as well: the address does not give it back.
+_KEYED: Final = 0x02
 
 
 def locate(pane_id: int, address: Address, max_parallelism: int) -> tuple[bytes, bool]:
@@ -81,11 +83,13 @@ def locate_owner(pane_id: int, owner: Owner, max_parallelism: int) -> bytes:
 
 
 def value_of(raw: bytes, *, is_wide: bool) -> tuple[Any, Any, int | None]:
-    """Return the value of a row, its original key (None for a narrow row), and its stamp."""
+    """Return the value of a row, its original key (None where it has none), and its stamp."""
     stamp = None
     if raw[0] == _STAMPED:
         _, stamp = _STAMP.unpack_from(raw)
         raw = raw[_STAMP.size :]
+    if raw[0] == _KEYED:
+        is_wide, raw = True, raw[1:]
     value = pickles.load(raw)
     return (value[0], value[1], stamp) if is_wide else (value, None, stamp)
 
@@ -114,7 +118,7 @@ def changes(
         for start in range(0, len(rows), _ENCODED):
             some = rows[start : start + _ENCODED]
             values = [hot[address] for address in some]
-            names = None if pane.stamps else _narrow_keys(prefix, some)
+            names = None if pane.stamps or pane.originals else _narrow_keys(prefix, some)
             if names is not None:
                 yield from _narrow_changes(names, values)
             else:
@@ -172,9 +176,11 @@ def _names(prefix: bytes, rows: list[Composite]) -> Iterator[tuple[bytes, bool]]
 
 
 def _raw(pane: Pane, address: Address, value: Any, *, is_wide: bool) -> bytes:
+    original = pane.originals.get(address)
     if is_wide:
-        value = (value, pane.originals.get(address), long_parts(address))
-    raw = pickles.dump(value)
+        raw = pickles.dump((value, original, long_parts(address)))
+    else:
+        raw = pickles.dump(value) if original is None else bytes((_KEYED,)) + pickles.dump((value, original))
     stamp = pane.stamps.get(address)
     return raw if stamp is None else _STAMP.pack(_STAMPED, stamp) + raw
 

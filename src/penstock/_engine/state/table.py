@@ -26,7 +26,7 @@ from enum import Enum
 from itertools import starmap
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 
-from penstock._engine.protocol.key_values import key_value
+from penstock._engine.protocol.key_values import gives_back, key_value
 from penstock._engine.state.declared import agreed
 from penstock._engine.state.rows import key_at
 from penstock._engine.state.sub_rows import SubRows
@@ -132,7 +132,7 @@ class Pane:
         self.fresh: set[Address] = set()
         #: Rows whose committed value in `hot` is newer than the stored one.
         self.pending: set[Address] = set()
-        #: The user's keys of rows in `hot` whose normal key is bytes, where the table keeps keys.
+        #: The user's keys of rows in `hot` that their normal keys do not give back, where the table keeps keys.
         self.originals: dict[Address, Any] = {}
         #: The time at which rows in `hot` were last written, or read, where they expire.
         self.stamps: dict[Address, int] = {}
@@ -218,10 +218,7 @@ class Pane:
             yield normal, self._entry(normal, originals and originals[0], None)[1]
 
     def _entry(self, normal: NormalKey, original: Any, value: Any) -> tuple[NormalKey, Any, Any]:
-        if type(normal) is not bytes:
-            return normal, normal, value
-        key = key_value(normal) if original is None else original
-        return normal, key, value
+        return normal, key_value(normal) if original is None else original, value
 
     def items(self) -> Iterator[tuple[Address, Any]]:
         """Iterate all present rows; the pane may not be written meanwhile."""
@@ -253,20 +250,20 @@ class Pane:
         """Return whether no key has a value."""
         return next(self.items(), None) is None
 
-    def remember(self, normal: NormalKey, original: Any) -> None:
-        """Keep the user's key of a normal key that is bytes, where the table keeps keys.
+    def remember(self, address: Address, key: Any) -> None:
+        """Keep the user's key of a row where its normal key does not give it back, and the table keeps keys.
 
-        Call it with each write of such a key: the user's key is stored with the value, and replaced with it.
+        Call it with each write of such a row: the user's key is stored with the value, and replaced with it.
         """
-        if type(normal) is bytes and self.table.keep_keys:
-            self.originals[normal] = original
+        if self.table.keep_keys and not gives_back(key):
+            self.originals[address] = (key, None) if type(address) is tuple else key
 
     def key_of(self, normal: NormalKey) -> Any:
         """Return the user's key of a normal key in `hot`.
 
-        Where the table keeps no keys, and for str and int, this is an equal key, perhaps of another type.
+        Where the table keeps no keys, this is an equal key, perhaps of another type.
         """
-        return self._entry(normal, self.originals.get(normal), None)[1] if type(normal) is bytes else normal
+        return self._entry(normal, self.originals.get(normal), None)[1]
 
     def put(self, address: Address, value: Any, original: Any = None, stamp: int | None = None) -> None:
         """Put a row into memory, in place of any earlier one; ABSENT deletes it.
@@ -358,7 +355,7 @@ class Table:
 
     def __init__(self, name: str, base: CommittedVersion) -> None:
         self.name = name
-        #: Whether the user's keys are stored with the values where normal keys are bytes.
+        #: Whether the user's keys are stored with the values where normal keys do not give them back.
         self.keep_keys = False
         #: The kind and type of the values ("value", "list[int]" …), see `declared`; "" until declared.
         self.kind = ""

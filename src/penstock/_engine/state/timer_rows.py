@@ -44,7 +44,8 @@ def timer_row(pane_id: int, row: Composite, original: Any, max_parallelism: int)
     """Return the stored key and value of a timer."""
     owner = owner_encoded(row[0], row[1])
     name = _head(pane_id, row, max_parallelism) + owner
-    return name, b"" if is_narrow_owner(owner) else pickles.dump((None, original, long_parts(row)))
+    is_bare = original is None and is_narrow_owner(owner)
+    return name, b"" if is_bare else pickles.dump((None, original, long_parts(row)))
 
 
 def timer_name(pane_id: int, row: Composite, max_parallelism: int) -> bytes:

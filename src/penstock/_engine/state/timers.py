@@ -13,6 +13,7 @@ from heapq import heapify, heappop, heappush
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
 
+from penstock._engine.protocol.key_values import gives_back
 from penstock._engine.state.table import MISSING
 
 if TYPE_CHECKING:
@@ -108,13 +109,15 @@ class Timers:
             timestamp: The time at which it fires, in milliseconds.
             normal: The normal key.
             namespace: The window, or () outside windows.
-            original: The user's key, returned when the timer fires; only kept where the normal key is bytes.
+            original: The user's key, returned when the timer fires; only kept where the normal key is bytes, or does
+                not give it back.
         """
         row = normal, namespace, timestamp
         if timestamp >= self._until:
             self._look_up(row)
         entry: Entry = (normal, namespace) if namespace else normal
-        if not self.insert(timestamp, entry, original if type(normal) is bytes else MISSING):
+        is_kept = type(normal) is bytes or not (original is normal or original is MISSING or gives_back(original))
+        if not self.insert(timestamp, entry, original if is_kept else MISSING):
             return False
         # A change and its opposite cancel out: a timer set and fired within one epoch leaves no trace.
         if self.journal.pop(row, True):

@@ -6,43 +6,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from penstock._shelf import show
+from penstock.common._codecs.csv_dialect import CsvDialect
+from penstock.common._codecs.csv_values import CsvColumn
 from penstock.common.arguments import instance
-from penstock.common.typeinfo import BasicArrayTypeInfo, ListTypeInfo, ObjectArrayTypeInfo, RowTypeInfo, Types
+from penstock.common.typeinfo import RowTypeInfo, Types
 
 if TYPE_CHECKING:
     from penstock.common.typeinfo import TypeInformation
-
-
-@dataclass(frozen=True, slots=True)
-class CsvColumn:
-    """One column.
-
-    Args:
-        name: Its name.
-        type_info: The type of its values.
-        separator: The separator of an array's elements; None for single values.
-    """
-
-    name: str
-    type_info: TypeInformation
-    separator: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CsvDialect:
-    """The special characters of a CSV file, and the meaning of its first lines."""
-
-    column_separator: str = ","
-    quote_char: str | None = '"'
-    escape_char: str | None = None
-    line_separator: str = "\n"
-    null_value: str | None = None
-    use_header: bool = False
-    strict_headers: bool = False
-    skip_first_data_row: bool = False
-    allow_comments: bool = False
-    any_property_name: str | None = None
-    multiline_values: bool = True
 
 
 @dataclass(frozen=True)
@@ -73,7 +43,7 @@ class CsvSchema:
     def for_row_type(row_type: RowTypeInfo) -> CsvSchema:
         """Return the schema of rows of a type, with commas and double quotes; ours."""
         columns = zip(row_type.get_field_names(), row_type.get_field_types(), strict=True)
-        return CsvSchema(tuple(_column(name, type_info, ";") for name, type_info in columns))
+        return CsvSchema(tuple(CsvColumn.of(name, type_info, ";") for name, type_info in columns))
 
     @property
     def row_type(self) -> RowTypeInfo:
@@ -141,7 +111,7 @@ class CsvSchemaBuilder:
 
     def add_column(self, name: str, type_info: TypeInformation) -> CsvSchemaBuilder:
         """Add a column of any type, such as dates; ours."""
-        self._columns.append(_column(name, type_info, ";"))
+        self._columns.append(CsvColumn.of(name, type_info, ";"))
         return self
 
     def add_columns_from(self, schema: CsvSchema) -> CsvSchemaBuilder:
@@ -183,13 +153,13 @@ class CsvSchemaBuilder:
         return self._set(multiline_values=allow)
 
     def set_line_separator(self, separator: str) -> CsvSchemaBuilder:
-        r"""Set the line end that is written; readers accept both ``\n`` and ``\r\n``.
+        r"""Set the line end that is written; readers accept ``\n``, ``\r\n`` and ``\r``.
 
         Raises:
             ValueError: It is something else.
         """
-        if separator not in {"\n", "\r\n"}:
-            msg = f"A line separator can be '\\n' or '\\r\\n', not {separator!r}."
+        if separator not in {"\n", "\r\n", "\r"}:
+            msg = f"A line separator can be '\\n', '\\r\\n' or '\\r', not {separator!r}."
             raise ValueError(msg)
         return self._set(line_separator=separator)
 
@@ -227,15 +197,19 @@ class CsvSchemaBuilder:
         return self._set(any_property_name=name)
 
     def set_null_value(self, null_value: str) -> CsvSchemaBuilder:
-        """Set the text that means None; without it, empty numbers are None, and empty text is text."""
+        """Set the text that means None; without it, empty fields are None, empty text, or empty arrays."""
         return self._set(null_value=null_value)
 
     def set_use_header(self, use: bool = True) -> CsvSchemaBuilder:
-        """Set whether the first line names the columns; they may then be in another order, and among others."""
+        """Set whether the first line is a header, which is passed over: columns are read in the schema's order."""
         return self._set(use_header=use)
 
+    def set_reorder_columns(self, reorder: bool = True) -> CsvSchemaBuilder:
+        """Set whether the header decides the order of columns, which may then be among others; Jackson's."""
+        return self._set(reorder_columns=reorder)
+
     def set_strict_headers(self, strict: bool = True) -> CsvSchemaBuilder:
-        """Set whether the first line must name exactly the schema's columns, in their order."""
+        """Set whether the header must name exactly the schema's columns, in their order."""
         return self._set(strict_headers=strict)
 
     def set_skip_first_data_row(self, skip: bool = True) -> CsvSchemaBuilder:
@@ -257,8 +231,9 @@ class CsvSchemaBuilder:
         """Return the schema.
 
         Raises:
-            ValueError: There is no column, or two have one name.
+            ValueError: There is no column, two have one name, or a character has two meanings.
         """
+        self._dialect.check()
         names = [column.name for column in self._columns]
         if not names or len(set(names)) < len(names):
             msg = f"A CSV schema needs columns with different names; it has {', '.join(names) or 'none'}."
@@ -268,11 +243,6 @@ class CsvSchemaBuilder:
     def _set(self, **changes: Any) -> CsvSchemaBuilder:
         self._dialect = replace(self._dialect, **changes)
         return self
-
-
-def _column(name: str, type_info: TypeInformation, separator: str) -> CsvColumn:
-    is_array = isinstance(type_info, (ListTypeInfo, ObjectArrayTypeInfo, BasicArrayTypeInfo))
-    return CsvColumn(name, type_info, separator if is_array else None)
 
 
 def _one_sign(what: str, char: str) -> str:

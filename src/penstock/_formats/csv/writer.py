@@ -1,23 +1,24 @@
-"""Writes CSV, with Python's own csv module."""
+"""Writes files of CSV."""
 
 from __future__ import annotations
 
-import csv
 import datetime
-import io
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
-from penstock._formats.csv.checking import check_column
 from penstock._formats.csv.schema import as_csv_schema
 from penstock._formats.fields import LEFT_OUT, Columns
 from penstock._shelf import show
+from penstock.common._codecs.csv_encoding import CsvComposer, UnfitFieldError
 from penstock.common.serialization import BulkWriter, BulkWriterFactory, Encoder
+from penstock.errors import RecordValueError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from penstock._formats.csv.schema import CsvSchema
     from penstock.common.typeinfo import RowTypeInfo
+
+_WAY_OUT: Final = "Make the value one that fits, change the CsvSchema, or set lenient=True to write it as text"
 
 
 class CsvEncoder(Encoder):
@@ -45,9 +46,10 @@ class CsvEncoder(Encoder):
         self._names = [column.name for column in self._schema.columns]
         way_out = f"Add the column to the CsvSchema, or take the field out of the record; {LEFT_OUT}"
         self._columns = Columns(self._names, way_out, lenient=lenient)
-        self._lenient = lenient
-        self._separators = [column.separator for column in self._schema.columns]
-        self._null = self._schema.dialect.null_value or ""
+        self._composer = CsvComposer(self._schema.columns, self._schema.dialect, any_text if lenient else None)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _encoder, (self._schema, self._composer.is_lenient)
 
     def encode(self, element: Any, stream: BinaryIO) -> None:
         """Write one record: a Row, a dict by column name, or a tuple by position.
@@ -60,25 +62,27 @@ class CsvEncoder(Encoder):
 
     def encode_all(self, elements: list[Any], stream: BinaryIO) -> None:
         """Write a block of records."""
+        if not elements:
+            return
         rows = [self._values(record) for record in elements]
-        if not self._lenient:
-            for column, values in zip(self._schema.columns, zip(*rows, strict=True), strict=False):
-                check_column(column, values, self._schema.dialect.null_value, elements)
-        stream.write(_lines(self._schema, map(self._texts, rows)))
+        try:
+            lines = self._composer.lines(rows)
+        except UnfitFieldError as error:
+            column, record = error.column, f"{elements[error.index]!r:.200}"
+            raise RecordValueError(column.name, record, str(column.type_info), error.reason, _WAY_OUT) from error
+        stream.write(lines)
+
+    def header(self) -> bytes:
+        """Return the line with the names of the columns."""
+        return self._composer.header()
 
     def _values(self, record: Any) -> Sequence[Any]:
         values = self._columns.values(record)
-        if len(values) != len(self._names):
+        if isinstance(values, (str, bytes)) or len(values) != len(self._names):
             wanted = f"{self._schema} has {len(self._names)} columns"
             msg = f"The record {record!r:.200} has {len(values)} values, and {wanted}."
             raise ValueError(msg)
         return values
-
-    def _texts(self, values: Sequence[Any]) -> list[str]:
-        return [
-            value if type(value) is str else self._null if value is None else _text(value, separator)
-            for value, separator in zip(values, self._separators, strict=True)
-        ]
 
 
 class CsvBulkWriters:
@@ -95,6 +99,7 @@ class CsvBulkWriters:
 
 class _CsvWriterFactory(BulkWriterFactory):
     def __init__(self, schema: CsvSchema, *, lenient: bool) -> None:
+        CsvEncoder(schema, lenient=lenient)
         self._schema, self._lenient = schema, lenient
 
     def create(self, stream: BinaryIO) -> BulkWriter:
@@ -105,7 +110,7 @@ class _CsvWriter(BulkWriter):
     def __init__(self, stream: BinaryIO, schema: CsvSchema, *, lenient: bool) -> None:
         self._stream, self._encoder = stream, CsvEncoder(schema, lenient=lenient)
         if schema.dialect.use_header:
-            stream.write(_lines(schema, [[column.name for column in schema.columns]]))
+            stream.write(self._encoder.header())
 
     def add_element(self, element: Any) -> None:
         self._encoder.encode(element, self._stream)
@@ -120,30 +125,19 @@ class _CsvWriter(BulkWriter):
         self._stream.flush()
 
 
-def _lines(schema: CsvSchema, rows: Iterable[list[str]]) -> bytes:
-    dialect = schema.dialect
-    text = io.StringIO(newline="")
-    writer = csv.writer(
-        text,
-        delimiter=dialect.column_separator,
-        quotechar=dialect.quote_char,
-        quoting=csv.QUOTE_NONE if dialect.quote_char is None else csv.QUOTE_MINIMAL,
-        escapechar=dialect.escape_char,
-        doublequote=dialect.escape_char is None,
-        lineterminator=dialect.line_separator,
-    )
-    writer.writerows(rows)
-    return text.getvalue().encode("utf-8")
+def _encoder(schema: CsvSchema, lenient: bool) -> CsvEncoder:
+    return CsvEncoder(schema, lenient=lenient)
 
 
-def _text(value: Any, separator: str | None) -> str:
+def any_text(value: Any, separator: str | None) -> str:
+    """Return a text of a value of any type, for a column that its value does not fit."""
     match value:
         case bool():
             return "true" if value else "false"
         case datetime.datetime():
             return value.isoformat(" ")
         case list() | tuple() if separator is not None:
-            return separator.join(_text(item, None) for item in cast("list[Any]", value))
+            return separator.join(any_text(item, None) for item in cast("list[Any]", value))
         case _:
             return str(value)
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import io
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from penstock._shelf import show
+from penstock.common._codecs.avro_codec import AvroCodec
+from penstock.common._codecs.avro_reading import type_of
 from penstock.common._codecs.avro_schema import AvroSchema
-from penstock.common._codecs.avro_values import of_avro, type_of
-from penstock.common._codecs.avro_written import to_avro
-from penstock.common.serialization import DeserializationSchema, SerializationSchema
-from penstock.errors import MessageFormatError, UnsupportedOperationError
+from penstock.common._codecs.codec import CodecDeserializationSchema, CodecSerializationSchema
+from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
     from penstock.common.typeinfo import TypeInformation
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["AvroRowDeserializationSchema", "AvroRowSerializationSchema"]
 
 
-class AvroRowDeserializationSchema(DeserializationSchema):
+class AvroRowDeserializationSchema(CodecDeserializationSchema):
     r"""Makes a Row of an Avro message without a header.
 
     Source: org.apache.flink.formats.avro.AvroRowDeserializationSchema.
@@ -40,35 +39,17 @@ class AvroRowDeserializationSchema(DeserializationSchema):
 
     def __init__(self, record_class: str | None = None, avro_schema_string: str | None = None) -> None:
         self._schema = _schema("AvroRowDeserializationSchema", record_class, avro_schema_string)
-        self._type_info = type_of(self._schema.definition)
-        self._convert = of_avro(self._schema.definition)
-
-    def deserialize(self, message: bytes) -> Any:
-        """Return the row; None for no message.
-
-        Raises:
-            MessageFormatError: The message is not what the schema describes.
-        """
-        import fastavro
-
-        if message is None:  # pyright: ignore[reportUnnecessaryComparison] - a connector has none where a record has none
-            return None
-        try:
-            read = cast("Any", fastavro).schemaless_reader
-            record = read(io.BytesIO(message), self._schema.parsed, None)
-        except Exception as error:  # invalid bytes may raise any exception in the decoder
-            raise MessageFormatError("Avro", f"{message[:200]!r}", str(self._schema), f"{error!r}") from error
-        return self._convert(record)
+        super().__init__(AvroCodec(self._schema, rows=True))
 
     def get_produced_type(self) -> TypeInformation:
         """Return the type of the rows."""
-        return self._type_info
+        return type_of(self._schema)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return AvroRowDeserializationSchema, (None, str(self._schema))
 
 
-class AvroRowSerializationSchema(SerializationSchema):
+class AvroRowSerializationSchema(CodecSerializationSchema):
     r"""Makes an Avro message without a header of a Row, by names where it has them, else by position.
 
     The names f0, f1 and so on are those of a type without names; they count only where the schema has them.
@@ -93,24 +74,7 @@ class AvroRowSerializationSchema(SerializationSchema):
 
     def __init__(self, record_class: str | None = None, avro_schema_string: str | None = None) -> None:
         self._schema = _schema("AvroRowSerializationSchema", record_class, avro_schema_string)
-        self._convert = to_avro(self._schema.definition)
-
-    def serialize(self, element: Any) -> bytes:
-        """Return the message.
-
-        Raises:
-            MessageFormatError: The row is not what the schema describes.
-        """
-        import fastavro
-
-        written = io.BytesIO()
-        try:
-            record = self._convert(element)
-            write = cast("Any", fastavro).schemaless_writer
-            write(written, self._schema.parsed, record, strict_allow_default=True)
-        except Exception as error:  # a value may raise any exception in the encoder
-            raise MessageFormatError("Avro", f"{element!r:.200}", str(self._schema), f"{error!r}") from error
-        return written.getvalue()
+        super().__init__(AvroCodec(self._schema))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return AvroRowSerializationSchema, (None, str(self._schema))

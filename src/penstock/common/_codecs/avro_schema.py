@@ -1,17 +1,17 @@
-"""Avro schemas, and values between Avro and our types (``pyflink.datastream.formats.avro``)."""
+"""Avro schemas and their parts (``pyflink.datastream.formats.avro``)."""
 
 from __future__ import annotations
 
-import datetime
 import json
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, TypeAlias, cast
 
 from penstock._shelf import show
 from penstock.common._typeinfo.base import TypeInformation
-from penstock.common.types import Row, field_names
 
 __all__ = ["AvroSchema", "GenericRecordAvroTypeInfo"]
+
+Named: TypeAlias = dict[str, Any]
 
 
 class AvroSchema:
@@ -35,9 +35,11 @@ class AvroSchema:
         import fastavro.schema
 
         self.definition = definition
+        #: Records, enums and fixed types by their full names.
+        self.named: Named = {}
         try:
-            #: The schema in fastavro's parsed form.
-            self.parsed: Any = fastavro.schema.parse_schema(definition)
+            #: The schema in fastavro's parsed form, with full names in place of types that were there before.
+            self.parsed: Any = fastavro.schema.parse_schema(definition, named_schemas=self.named)
         except Exception as error:
             raise ValueError(f"It is no Avro schema: {error}") from error
 
@@ -92,34 +94,36 @@ class GenericRecordAvroTypeInfo(TypeInformation):
         return f"GenericRecord({self.schema})"
 
 
-def plain(value: Any) -> Any:
-    """Return a value in fastavro's form: dicts for rows with names, and timestamps with a zone.
-
-    A timestamp without a zone is in UTC, as in Flink; fastavro would take it for the zone of the machine.
-    """
-    if isinstance(value, Row):
-        names = field_names(value)
-        if names is None:
-            return [plain(one) for one in value]
-        return {name: plain(value[name]) for name in names}
-    if isinstance(value, dict):
-        return {name: plain(one) for name, one in cast("dict[str, Any]", value).items()}
-    if isinstance(value, list):
-        return [plain(one) for one in cast("list[Any]", value)]
-    if isinstance(value, datetime.datetime) and value.tzinfo is None:
-        return value.replace(tzinfo=datetime.UTC)
-    return value
+def kind_of(node: Any, named: Named) -> tuple[Any, str]:
+    """Return a part of a schema with its kind: a name of Avro's types, or a union."""
+    if isinstance(node, list):
+        return cast("list[Any]", node), "union"
+    if isinstance(node, str):
+        return (named[node], str(named[node]["type"])) if node in named else ({}, node)
+    return node, str(node["type"])
 
 
-def without_zone(value: Any) -> Any:
-    """Return a value with its timestamps in UTC and without a zone."""
-    if isinstance(value, datetime.datetime) and value.tzinfo is not None:
-        return value.astimezone(datetime.UTC).replace(tzinfo=None)
-    if isinstance(value, dict):
-        return {name: without_zone(one) for name, one in cast("dict[str, Any]", value).items()}
-    if isinstance(value, list):
-        return [without_zone(one) for one in cast("list[Any]", value)]
-    return value
+def logical_of(node: Any, kind: str) -> str | None:
+    """Return the logical type of a part, if we have one for it and its kind; Avro lets all others be ignored."""
+    logical = node.get("logicalType")
+    return logical if kind in _LOGICAL.get(str(logical), ()) else None
 
+
+def without_null(union: list[Any]) -> list[Any]:
+    """Return the branches of a union beside null."""
+    return [one for one in union if one not in ("null", {"type": "null"})]
+
+
+_LOGICAL: Final = {
+    "date": ("int",),
+    "time-millis": ("int",),
+    "time-micros": ("long",),
+    "timestamp-millis": ("long",),
+    "timestamp-micros": ("long",),
+    "local-timestamp-millis": ("long",),
+    "local-timestamp-micros": ("long",),
+    "decimal": ("bytes", "fixed"),
+    "uuid": ("string",),
+}
 
 show("penstock.datastream.formats.avro", AvroSchema, GenericRecordAvroTypeInfo)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 from penstock.common._conversion.values import RANGES, TypeMismatchError
 from penstock.common.time import Instant
 from penstock.common.typeinfo import BasicType, BasicTypeInfo, Types
+from penstock.common.user_values import short_repr
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,9 +37,21 @@ def refuse(value: Any, reason: str) -> NoReturn:
     Raises:
         TypeMismatchError: Always.
     """
-    text = repr(value)
-    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-    raise TypeMismatchError(f"{shown} {reason}")
+    raise TypeMismatchError(f"{shown(value)} {reason}")
+
+
+def shown(value: Any) -> str:
+    """Return a value as errors show it."""
+    text = short_repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def reason_of(error: Exception) -> str:
+    """Return what does not fit, with the field that it is in."""
+    if not isinstance(error, TypeMismatchError):
+        return str(error)
+    path = error.path.removeprefix(".")
+    return f"in its field {path}, {error.reason}" if path else error.reason
 
 
 def whole(low: int | None, high: int | None) -> Check:

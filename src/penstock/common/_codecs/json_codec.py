@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from penstock.common._codecs import json_reading, json_writing
+from penstock.common._codecs.checked import reason_of
 from penstock.common._codecs.json_reading import UNREADABLE, converter, parsed, plain, quick_reader
 from penstock.common._codecs.json_writing import UNWRITABLE, anything, encoded, writer
-from penstock.common._conversion.values import TypeMismatchError
+from penstock.common.user_values import short_repr
 from penstock.errors import MessageFormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from penstock.common.typeinfo import TypeInformation
 
@@ -24,6 +26,8 @@ class JsonCodec:
         type_info: The type; None for whatever is there: dicts, lists, texts, numbers, truth values and None.
         fail_on_missing_field: Whether a field that is not there is an error; else it is None.
         ignore_parse_errors: Whether fields that do not fit are None, and what is no JSON as well; else it is an error.
+        exact: Whether values without a type come back as they were, or are refused: numbers that a float does not hold
+            are Decimals, and what JSON does not have is an error.
 
     Raises:
         ValueError: The type has no JSON.
@@ -43,16 +47,22 @@ class JsonCodec:
         *,
         fail_on_missing_field: bool = False,
         ignore_parse_errors: bool = False,
+        exact: bool = False,
     ) -> None:
         self.type_info = type_info
-        self.fail_on_missing_field, self.ignore_parse_errors = fail_on_missing_field, ignore_parse_errors
-        if type_info is None:
-            self._parse, self._make, self._convert, self._write = _ANY.decode, None, plain, anything
-        else:
+        self._settings = fail_on_missing_field, ignore_parse_errors, exact
+        self._lenient = ignore_parse_errors
+        self._make: Callable[[Any], Any] | None = None
+        if type_info is not None:
             strict = fail_on_missing_field
             self._parse, self._make = quick_reader(type_info, strict=strict)
-            self._convert = converter(type_info, strict=strict, lenient=ignore_parse_errors)
-            self._write = writer(type_info)
+            convert = converter(type_info, strict=strict, lenient=ignore_parse_errors)
+            self._slowly, self._write = _after(parsed, convert), writer(type_info)
+        elif exact:
+            self._parse = self._slowly = json_reading.exactly
+            self._write = json_writing.exactly
+        else:
+            self._parse, self._slowly, self._write = _ANY.decode, _after(parsed, plain), anything
 
     def decode(self, message: bytes) -> Any:
         """Return the value of a text in UTF-8.
@@ -66,11 +76,11 @@ class JsonCodec:
         except UNREADABLE:
             pass
         try:
-            return self._convert(parsed(message))
+            return self._slowly(message)
         except UNREADABLE as error:
-            if self.ignore_parse_errors:
+            if self._lenient:
                 return None
-            raise MessageFormatError("JSON", f"{message[:200]!r}", self._shown(), _reason(error)) from error
+            raise MessageFormatError("JSON", f"{message[:200]!r}", self._shown(), reason_of(error)) from error
 
     def decode_block(self, messages: Iterable[bytes]) -> list[Any]:
         """Return the values of some texts.
@@ -94,7 +104,7 @@ class JsonCodec:
         try:
             return encoded(self._write(value))
         except UNWRITABLE as error:
-            raise MessageFormatError("JSON", f"{value!r:.200}", self._shown(), _reason(error)) from error
+            raise MessageFormatError("JSON", short_repr(value), self._shown(), reason_of(error)) from error
 
     def encode_block(self, values: Iterable[Any]) -> list[bytes]:
         """Return values as JSON.
@@ -112,19 +122,15 @@ class JsonCodec:
         return "any value" if self.type_info is None else str(self.type_info)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _codec, (self.type_info, self.fail_on_missing_field, self.ignore_parse_errors)
+        return _codec, (self.type_info, *self._settings)
 
 
-def _codec(type_info: TypeInformation | None, strict: bool, lenient: bool) -> JsonCodec:
-    return JsonCodec(type_info, fail_on_missing_field=strict, ignore_parse_errors=lenient)
+def _codec(type_info: TypeInformation | None, strict: bool, lenient: bool, exact: bool) -> JsonCodec:
+    return JsonCodec(type_info, fail_on_missing_field=strict, ignore_parse_errors=lenient, exact=exact)
 
 
-def _reason(error: Exception) -> str:
-    """Return what does not fit, with the field that it is in."""
-    if not isinstance(error, TypeMismatchError):
-        return str(error)
-    path = error.path.removeprefix(".")
-    return f"in its field {path}, {error.reason}" if path else error.reason
+def _after(parse: Callable[[bytes], Any], convert: Callable[[Any], Any]) -> Callable[[bytes], Any]:
+    return lambda message: convert(parse(message))
 
 
 _ANY = msgspec.json.Decoder[Any]()

@@ -12,12 +12,14 @@ import json
 import re
 from decimal import Decimal
 from functools import partial
+from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, NoReturn, Optional, cast
 
 import msgspec
 
 from penstock.common._codecs import checked
 from penstock.common._codecs.json_writing import encoded, mapped
+from penstock.common._codecs.row_values import row_maker
 from penstock.common._codecs.times import of_rfc_date, of_rfc_instant, of_rfc_time, of_rfc_timestamp
 from penstock.common._conversion.values import RANGES, TypeMismatchError
 from penstock.common.typeinfo import (
@@ -32,7 +34,7 @@ from penstock.common.typeinfo import (
     RowTypeInfo,
     Types,
 )
-from penstock.common.types import Row, RowKind, bare_row, make_row
+from penstock.common.types import Row, RowKind, make_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,19 +117,16 @@ def _row_shape(type_info: RowTypeInfo, strict: bool) -> _Shape:
     default = msgspec.NODEFAULT if strict else None
     fields = [(name, kind, default) for name, (kind, _) in zip(own, shapes, strict=True)]
     struct = msgspec.defstruct("Row", fields, rename=dict(zip(own, names, strict=True)), gc=False)
-    make_row(names, (), RowKind.INSERT)  # so that rows have these names, see `bare_row`
     fixes = [(at, fix) for at, (_, fix) in enumerate(shapes) if fix is not None]
-    values_of, insert = msgspec.structs.astuple, RowKind.INSERT
+    values_of = msgspec.structs.astuple
 
-    def row_of(found: Any) -> Row:
+    def fixed(found: Any) -> list[Any]:
         values = list(values_of(found))
         for at, fix in fixes:
             values[at] = fix(values[at])
-        row = bare_row(Row)
-        row._fields, row._values, row._row_kind = names, values, insert  # pyright: ignore[reportPrivateUsage]
-        return row
+        return values
 
-    return _Shape(struct, row_of)
+    return _Shape(struct, row_maker(names, fixed if fixes else values_of))
 
 
 def _single_shape(type_info: TypeInformation) -> _Shape:
@@ -161,6 +160,38 @@ def parsed(message: bytes) -> Any:
             raise
         # msgspec has no surrogates that stand alone.
         return json.loads(str(message, "utf-8"), parse_float=_Number, parse_constant=_no_constant)
+
+
+def exactly(message: bytes) -> Any:
+    """Return JSON as Python has it, with numbers that a float does not hold as Decimals.
+
+    Raises:
+        ValueError: It is none, or an object in it has a name twice.
+    """
+    return json.loads(
+        str(message, "utf-8"),
+        parse_float=_exact_number,
+        parse_int=_exact_integer,
+        parse_constant=_no_constant,
+        object_pairs_hook=_of_unique_names,
+    )
+
+
+def _exact_number(text: str) -> float | Decimal:
+    number, exact = float(text), Decimal(text)
+    return number if isfinite(number) and Decimal(repr(number)) == exact else exact
+
+
+def _exact_integer(text: str) -> int | Decimal:
+    return int(text) if len(text) <= _LONGEST_INTEGER else Decimal(text)
+
+
+def _of_unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        msg = "an object in it has a name twice"
+        raise ValueError(msg)
+    return found
 
 
 def plain(value: Any) -> Any:
@@ -345,7 +376,7 @@ def _double(value: Any) -> float:
 def _finite(value: Any) -> float:
     """Return a number as the nearest float."""
     number = float(value)
-    if number in (float("inf"), float("-inf")):
+    if not isfinite(number):
         checked.refuse(str(value), "is beyond the floats of 64 bits")
     return number
 
@@ -384,6 +415,8 @@ def _shown(value: Any) -> str:
 
 #: A number with an exponent is no integer if it has more digits.
 _MOST_DIGITS: Final = 1000
+#: Python reads no longer ones.
+_LONGEST_INTEGER: Final = 4000
 _PARSER: Final = msgspec.json.Decoder[Any](float_hook=_Number)
 #: Types whose values are texts of one form.
 _TEXTS: Final[dict[TypeInformation, Converter]] = {

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from penstock._shelf import show
+from penstock.common._codecs.codec import CodecDeserializationSchema, CodecSerializationSchema
 from penstock.common._codecs.json_codec import JsonCodec
 from penstock.common._codecs.json_types import type_of_json_schema
-from penstock.common.serialization import DeserializationSchema, SerializationSchema
 from penstock.common.typeinfo import RowTypeInfo
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["JsonRowDeserializationSchema", "JsonRowSerializationSchema"]
 
 
-class JsonRowDeserializationSchema(DeserializationSchema):
+class JsonRowDeserializationSchema(CodecDeserializationSchema):
     """Makes a Row of a JSON object; ``builder()`` begins one.
 
     Fields that the type does not have are left out. Times are as in RFC 3339, bytes in base64.
@@ -32,34 +32,17 @@ class JsonRowDeserializationSchema(DeserializationSchema):
     """
 
     def __init__(self, codec: JsonCodec) -> None:
-        self._codec = codec
+        super().__init__(codec)
+        self._row_type = codec.type_info
 
     @staticmethod
     def builder() -> JsonRowDeserializationSchema.Builder:
         """Begin a schema."""
         return JsonRowDeserializationSchema.Builder()
 
-    def deserialize(self, message: bytes) -> Any:
-        """Return the row; None for no message, and for one that is no JSON object if errors are to be ignored.
-
-        Raises:
-            MessageFormatError: It is no JSON object, or a field does not fit its type.
-        """
-        if message is None:  # pyright: ignore[reportUnnecessaryComparison] - a connector has none where a record has none
-            return None
-        return self._codec.decode(message)
-
-    def deserialize_all(self, messages: list[bytes]) -> list[Any]:
-        """Return the rows of a block of messages.
-
-        Raises:
-            MessageFormatError: One of them is no JSON object, or a field does not fit its type.
-        """
-        return self._codec.decode_block(messages)
-
     def get_produced_type(self) -> TypeInformation:
         """Return the type of the rows."""
-        return cast("RowTypeInfo", self._codec.type_info)
+        return cast("RowTypeInfo", self._row_type)
 
     class Builder:
         """Builds a JsonRowDeserializationSchema."""
@@ -111,7 +94,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
             return JsonRowDeserializationSchema(codec)
 
 
-class JsonRowSerializationSchema(SerializationSchema):
+class JsonRowSerializationSchema(CodecSerializationSchema):
     r"""Makes a JSON object of a Row; ``builder()`` begins one.
 
     Dicts are read by names, and so are Rows with the names of the type in another order; all other Rows and tuples by
@@ -127,29 +110,10 @@ class JsonRowSerializationSchema(SerializationSchema):
         b'{"id":7,"name":"f\xc3\xbcr"}'
     """
 
-    def __init__(self, codec: JsonCodec) -> None:
-        self._codec = codec
-
     @staticmethod
     def builder() -> JsonRowSerializationSchema.Builder:
         """Begin a schema."""
         return JsonRowSerializationSchema.Builder()
-
-    def serialize(self, element: Any) -> bytes:
-        """Return the JSON object in UTF-8.
-
-        Raises:
-            MessageFormatError: The row has another number of fields, or one does not fit its type.
-        """
-        return self._codec.encode(element)
-
-    def serialize_all(self, elements: list[Any]) -> list[bytes]:
-        """Return the JSON objects of a block of rows.
-
-        Raises:
-            MessageFormatError: A row has another number of fields, or one does not fit its type.
-        """
-        return self._codec.encode_block(elements)
 
     class Builder:
         """Builds a JsonRowSerializationSchema."""

@@ -134,10 +134,10 @@ def _map(write_key: Converter, write: Converter, value: Any) -> dict[str, Any]:
         checked.refuse(value, "is no dict")
     found: dict[str, Any] = {}
     for key, inner in cast("dict[Any, Any]", value).items():
-        name = _part(f" key {key!r:.80}", lambda given: _key(write_key(given)), key, optional=False)
+        name = _part(f" key {checked.shown(key)}", lambda given: _key(write_key(given)), key, optional=False)
         if name in found:
-            raise TypeMismatchError(f"two of its keys are {name!r} in JSON")
-        found[name] = _part(f"[{key!r:.80}]", write, inner)
+            raise TypeMismatchError(f"two of its keys are {name!r:.80} in JSON")
+        found[name] = _part(f"[{checked.shown(key)}]", write, inner)
     return found
 
 
@@ -150,7 +150,7 @@ def _part(step: str, write: Converter, value: Any, *, optional: bool = True) -> 
     except TypeMismatchError as error:
         raise error.within(step) from None
     except UNWRITABLE as error:
-        shown = f"{value!r:.80}"
+        shown = checked.shown(value)
         raise TypeMismatchError(str(error) if str(error).startswith(shown) else f"{shown}: {error}", step) from None
 
 
@@ -197,7 +197,7 @@ _FORMS: Final[dict[TypeInformation, Converter]] = {
 # ----------------------------------------------------------------------------------------------- values without a type
 
 
-def anything(value: Any) -> Any:  # noqa: PLR0911 - one return for each kind of value
+def anything(value: Any) -> Any:
     """Return a value without a type in the form that `encoded` takes.
 
     Rows with names and dataclasses become objects, other rows, tuples, sets and arrays of NumPy arrays. Times become
@@ -217,19 +217,35 @@ def anything(value: Any) -> Any:  # noqa: PLR0911 - one return for each kind of 
         return _object(cast("dict[Any, Any]", value))
     if isinstance(value, (list, tuple, set, frozenset)):
         return _values(cast("Iterable[Any]", value))
-    if is_dataclass(value) and not isinstance(value, type):
-        return _object({field.name: getattr(value, field.name) for field in fields(value)})
-    if isinstance(value, msgspec.Struct):
-        return _object(msgspec.structs.asdict(value))
     return _special(value)
+
+
+def exactly(value: Any) -> Any:
+    """Return a value that JSON has in the form that `encoded` takes; all others are refused.
+
+    Raises:
+        TypeMismatchError: It is no dict with texts as keys, list, tuple, text, finite number, truth value or None.
+    """
+    found = value.tolist() if hasattr(value, "dtype") and hasattr(value, "tolist") else value
+    if found is None or (isinstance(found, (bool, int, str)) and not isinstance(found, Enum)):
+        return anything(found)
+    if isinstance(found, dict):
+        entries = cast("dict[Any, Any]", found).items()
+        return {checked.text(key): _part(f".{key}", exactly, inner, optional=False) for key, inner in entries}
+    if isinstance(found, (list, tuple)):
+        items = cast("Iterable[Any]", found)
+        return [_part(f"[{at}]", exactly, inner, optional=False) for at, inner in enumerate(items)]
+    if isinstance(found, float) and isfinite(found):
+        return float(found)
+    return checked.decimal(found) if isinstance(found, Decimal) else checked.refuse(value, "is no value of JSON")
 
 
 def _object(value: dict[Any, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, inner in value.items():
-        name = key if key.__class__ is str else _part(f" key {key!r:.80}", _any_key, key, optional=False)
+        name = key if key.__class__ is str else _part(f" key {checked.shown(key)}", _any_key, key, optional=False)
         if name in found:
-            raise TypeMismatchError(f"two of its keys are {name!r} in JSON")
+            raise TypeMismatchError(f"two of its keys are {name!r:.80} in JSON")
         found[name] = inner if inner.__class__ in _AS_THEY_ARE else _part(f".{name}", anything, inner)
     return found
 
@@ -247,6 +263,10 @@ def _special(value: Any) -> Any:
         return form(value)
     if hasattr(value, "dtype") and hasattr(value, "tolist"):
         return _of_numpy(value)
+    if isinstance(value, msgspec.Struct):
+        return _object(msgspec.structs.asdict(value))
+    if is_dataclass(value) and not isinstance(value, type):
+        return _object({field.name: getattr(value, field.name) for field in fields(value)})
     return checked.refuse(value, f"is a {type(value).__qualname__}, which is no value of JSON")
 
 
@@ -294,11 +314,11 @@ def _refuse_surrogates(found: Any, path: str = "") -> None:
         try:
             found.encode()
         except UnicodeEncodeError:
-            reason = f"{found!r:.80} has half of a surrogate pair, which UTF-8 does not have"
+            reason = f"{checked.shown(found)} has half of a surrogate pair, which UTF-8 does not have"
             raise TypeMismatchError(reason, path) from None
     elif isinstance(found, dict):
         for key, inner in cast("dict[str, Any]", found).items():
-            _refuse_surrogates(key, f"{path} key {key!r:.80}")
+            _refuse_surrogates(key, f"{path} key {checked.shown(key)}")
             _refuse_surrogates(inner, f"{path}.{key}")
     elif isinstance(found, list):
         for at, inner in enumerate(cast("list[Any]", found)):

@@ -1,14 +1,15 @@
-"""The parts of a value in the order in which formats write them; what is no row, array or bytes is refused."""
+"""The parts of a value in the order in which formats write them; what is no row or array is refused."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from penstock.common.types import Row, field_names
+from penstock.common.types import Row, RowKind, bare_row, field_names, make_row
+from penstock.common.user_values import short_repr
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 _NO_ARRAYS: Final = (str, bytes, bytearray, memoryview, dict, Row)
 
@@ -35,7 +36,7 @@ def values_of(row: Any, names: Sequence[str]) -> list[Any]:
             raise ValueError(f"it has a field {unknown!r}, and the type has {', '.join(names)}")
         return [given.get(name) for name in names]
     if isinstance(row, (str, bytes)):
-        raise ValueError(f"{row!r:.80} is no row")  # noqa: TRY004 - of the value, as all that does not fit
+        raise ValueError(f"{short_repr(row):.80} is no row")  # noqa: TRY004 - of the value, as all that does not fit
     own = field_names(row) if isinstance(row, Row) else None
     if own is not None and len(own) == len(names) and own != list(names) and set(own) == set(names):
         return [row[name] for name in names]
@@ -43,6 +44,28 @@ def values_of(row: Any, names: Sequence[str]) -> list[Any]:
     if len(values) != len(names):
         raise ValueError(f"it has {len(values)} fields, and the type has {len(names)}")
     return values
+
+
+def row_maker(names: list[str], parts: Callable[[Any], Iterable[Any]]) -> Callable[[Any], Row]:
+    """Return a function that makes a row of what a decoder has read; quicker than `make_row`.
+
+    Args:
+        names: The names of the fields, which the rows share.
+        parts: Returns the values of the fields.
+
+    Example:
+        >>> row_maker(["a", "b"], dict.values)({"x": 1, "y": 2})
+        Row(a=1, b=2)
+    """
+    insert = RowKind.INSERT
+    make_row(names, (), insert)  # so that rows have these names as attributes
+
+    def row_of(found: Any) -> Row:
+        row = bare_row(Row)
+        row._fields, row._values, row._row_kind = names, list(parts(found)), insert  # pyright: ignore[reportPrivateUsage]
+        return row
+
+    return row_of
 
 
 def elements_of(array: Any) -> Iterable[Any]:
@@ -55,16 +78,5 @@ def elements_of(array: Any) -> Iterable[Any]:
         return cast("list[Any]", array)
     is_array = isinstance(array, Sequence) or hasattr(array, "__array__")  # the second: of NumPy, Arrow and pandas
     if isinstance(array, _NO_ARRAYS) or not is_array:
-        raise ValueError(f"{array!r:.80} is no array")
+        raise ValueError(f"{short_repr(array):.80} is no array")
     return cast("Iterable[Any]", array)
-
-
-def octets_of(value: Any) -> bytes:
-    """Return bytes, or an array of them, as bytes.
-
-    Raises:
-        ValueError: It is neither.
-    """
-    if isinstance(value, (str, int)):  # of an int bytes() would make so many zeros
-        raise ValueError(f"{value!r:.80} has no bytes")  # noqa: TRY004 - of the value, as all that does not fit
-    return bytes(value)

@@ -119,19 +119,12 @@ def in_utc(value: datetime.datetime) -> datetime.datetime:
     return value if value.tzinfo is None else value.astimezone(datetime.UTC).replace(tzinfo=None)
 
 
-def date_text(value: datetime.date) -> str:
-    """Return a date; a timestamp has one."""
-    return (value.date() if isinstance(value, datetime.datetime) else value).isoformat()
-
-
-def time_of_day(value: datetime.time | datetime.datetime) -> datetime.time:
-    """Return a time of day in UTC; a timestamp has one.
+def time_of_day(value: datetime.time) -> datetime.time:
+    """Return a time of day without its zone, which is UTC.
 
     Raises:
         ValueError: It is in another zone.
     """
-    if isinstance(value, datetime.datetime):
-        return in_utc(value).time()
     if value.tzinfo is not None and value.utcoffset() != datetime.timedelta(0):
         raise ValueError(f"{value} is a time of day in a zone other than UTC")
     return value.replace(tzinfo=None)

@@ -87,13 +87,13 @@ def test_outstanding_ones_are_told_oldest_checkpoint_first() -> None:
 def test_only_what_this_driver_has_completed_and_not_begun_is_known_not_to_be_done() -> None:
     ledger = CommitLedger([OutstandingCommit("a", 1, ())])
     ledger.add([OutstandingCommit("a", 2, ()), OutstandingCommit("b", 2, ())])
-    assert [(commit.uid, may_be_done) for commit, may_be_done in ledger.start()] == [("a", True), ("b", False)]
+    assert [(one.commit.uid, one.may_be_done) for one in ledger.start()] == [("a", True), ("b", False)]
     ledger.failed("b")
     ledger.done("a")
-    assert [(commit.uid, may_be_done) for commit, may_be_done in ledger.start()] == [("a", False), ("b", True)]
+    assert [(one.commit.uid, one.may_be_done) for one in ledger.start()] == [("a", False), ("b", True)]
     ledger.put_off("a", ())
     ledger.retry("a")
-    assert [may_be_done for _, may_be_done in ledger.start()] == [True]
+    assert [one.may_be_done for one in ledger.start()] == [True]
 
 
 def said(commits: Commits, until_ms: int) -> list[tuple[int, str]]:

@@ -15,7 +15,13 @@ from penstock._engine.coordinator.checkpoints.snapshots import fresh_snapshot
 from penstock._engine.coordinator.life.start import JobStart
 from penstock._engine.coordinator.phases import StartPhase
 from penstock._engine.protocol.metadata import ChainEntryKind
-from penstock.errors import CheckpointStorageError, CorruptCheckpointError, FencedError, InternalError
+from penstock.errors import (
+    CheckpointStorageError,
+    CorruptCheckpointError,
+    FencedError,
+    InternalError,
+    UndeliveredResultsError,
+)
 
 if TYPE_CHECKING:
     from penstock._engine.protocol.metadata import ChainEntry
@@ -86,6 +92,14 @@ def test_a_job_that_has_finished_has_nothing_to_do() -> None:
     )
     assert start.machine.already_ended is finished
     assert start.machine.phase is StartPhase.DONE
+
+
+def test_what_a_finished_job_has_collected_cannot_be_delivered_again() -> None:
+    start = Start(**LATEST)
+    start.machine._settings = replace(start.machine._settings, collects=True)
+    start.tell(ev.JobsListed((), started_last="d" * 32), ev.ChainEntriesListed((1, 2)))
+    with pytest.raises(UndeliveredResultsError, match=r"'numbers'.* has finished in an earlier run"):
+        start.tell(ev.ChainEntryRead(record(2, ChainEntryKind.FINISHED), "d/chk-2/_metadata"))
 
 
 def test_a_claim_that_another_driver_has_taken_begins_anew() -> None:

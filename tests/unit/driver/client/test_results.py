@@ -7,6 +7,7 @@ import io
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.kit.cells import cells
 from tests.kit.clock import CLOCK
 from tests.kit.driving import Driven
 from tests.kit.program import Program
@@ -121,6 +122,25 @@ def test_lines_that_could_not_be_printed_are_printed_after_the_restart(tmp_path:
     assert driver.status is JobStatus.FINISHED
     assert driver.progress.restarts == 1
     assert shown.getvalue().splitlines() == LONG
+
+
+@cells("encoding, shown", [("utf-8", "\u20ac\\ud83d\u00e9"), ("latin-1", "?\\ud83d\u00e9"), ("ascii", "?\\ud83d?")])
+def test_a_printed_record_that_standard_output_cannot_encode_loses_no_line(
+    encoding: str, shown: str, tmp_path: Path
+) -> None:
+    records = ["before", "\u20ac\ud83d\u00e9", "behind", "last"]
+    driver, loop = job(tmp_path, records, as_text=True)
+    written = io.BytesIO()
+    with contextlib.redirect_stdout(io.TextIOWrapper(written, encoding)):
+        driver.run(loop)
+        assert (driver.status, driver.progress.restarts) == (JobStatus.FINISHED, 0)
+        assert written.getvalue().decode(encoding).splitlines() == ["before", shown, "behind", "last"]
+
+
+def test_a_collected_record_keeps_its_lone_surrogates(tmp_path: Path) -> None:
+    driver, loop = job(tmp_path, ["a", "\ud83d"])
+    driver.run(loop)
+    assert collected(driver) == ["a", "\ud83d"]
 
 
 def test_same_output_of_two_epochs_is_collected_twice(tmp_path: Path) -> None:

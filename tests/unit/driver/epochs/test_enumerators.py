@@ -295,16 +295,18 @@ def test_nothing_is_heard_of_an_enumerator_that_was_closed() -> None:
     assert heard == []
 
 
+@pytest.mark.parametrize("error", [PermissionError, SystemExit, KeyboardInterrupt])
 @pytest.mark.parametrize("method", ["start", "add_reader", "handle_split_request", "snapshot_state"])
-def test_error_of_any_method_fails_the_job_with_its_cause(name: str, method: str) -> None:
+def test_error_of_any_method_fails_the_job_with_its_cause(name: str, method: str, error: type[BaseException]) -> None:
     def fail(*_: object) -> None:
-        raise PermissionError("not for you")
+        raise error("not for you")
 
     broken = type("Broken", (NumbersEnumerator,), {method: fail})
     driver, loop = World(numbers_job(name, source=Scripted(broken))).driver(f"memory://{name}")
     driver.run(loop)
     assert driver.status is JobStatus.FAILED
-    assert isinstance(driver.result.exception().__cause__, PermissionError)
+    assert isinstance(driver.result.exception().__cause__, error)
+    assert f"{error.__name__}: not for you" in str(driver.result.exception())
 
 
 class Living(NumbersEnumerator):

@@ -67,7 +67,7 @@ def test_failed_job_keeps_its_checkpoints_as_the_setting_says(name: str, retenti
 
 
 def test_collected_records_come_once_each_although_epochs_fail(name: str) -> None:
-    world = World(numbers_job(name), patience=3, trouble={3: failing, 6: failing})
+    world = World(numbers_job(name, collects=True), patience=3, trouble={3: failing, 6: failing})
     driver, _ = run(name, world, interval="1 s")
     assert sorted(JobHandle(driver).results("seen")) == list(range(40))
 
@@ -86,7 +86,7 @@ def test_outputs_are_handed_over_only_after_their_checkpoint(name: str) -> None:
 
 
 def test_results_of_a_failed_job_end_with_its_error(name: str) -> None:
-    driver, _ = run(name, World(numbers_job(name), trouble={3: failing}, patience=3))
+    driver, _ = run(name, World(numbers_job(name, collects=True), trouble={3: failing}, patience=3))
     records: list[int] = []
     with pytest.raises(JobExecutionError):
         records.extend(JobHandle(driver).results("seen"))
@@ -119,7 +119,7 @@ def test_job_whose_results_nobody_takes_waits_and_can_still_be_cancelled(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock._engine.driver.client.results._ROOM", 1)
-    driver, loop = World(numbers_job(name, limit=200), patience=3).driver(None, SystemClock())
+    driver, loop = World(numbers_job(name, limit=200, collects=True), patience=3).driver(None, SystemClock())
     driver.start(loop)
     handle = JobHandle(driver)
     first = next(handle.results("seen"))  # from here on the job has results that nobody takes

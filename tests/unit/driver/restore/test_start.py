@@ -26,7 +26,13 @@ from penstock._engine.protocol.paths import (
 )
 from penstock._engine.storage.opening import open_storage
 from penstock.common.job_status import JobStatus
-from penstock.errors import CorruptCheckpointError, JobExecutionError, NoCheckpointError, UnclaimedStateError
+from penstock.errors import (
+    CorruptCheckpointError,
+    JobExecutionError,
+    NoCheckpointError,
+    UnclaimedStateError,
+    UndeliveredResultsError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -167,6 +173,14 @@ def test_latest_after_finished_reports_that_and_runs_nothing(name: str) -> None:
     driver, world = run(name, recover="latest")
     assert driver.result.result().get_net_runtime() >= 0
     assert (driver.status, world.runs) == (JobStatus.FINISHED, 0)
+
+
+def test_latest_after_finished_does_not_give_an_empty_result_to_a_program_that_collects(name: str) -> None:
+    run(name, recover="latest")
+    collecting = World(numbers_job(name, limit=40, split_size=20, collects=True), patience=3)
+    driver, world = run(name, world=collecting, recover="latest")
+    assert isinstance(driver.result.exception(), UndeliveredResultsError)
+    assert world.runs == 0
 
 
 def test_latest_after_canceled_goes_on_from_the_newest_checkpoint(name: str) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from penstock._api.connectors.split import SourceSplit
 from penstock._shelf import show
 from penstock.common.option_table import READER_CLOSE_TIMEOUT, READER_QUEUE_CAPACITY
+from penstock.common.user_values import error_line
 from penstock.errors import SplitFetchError, UnsupportedOperationError
 
 if TYPE_CHECKING:
@@ -314,7 +315,7 @@ class SplitFetcherManager(Generic[E, SplitT]):
 
 
 def _fetch_error(cause: Exception) -> SplitFetchError:
-    error = SplitFetchError(f"{type(cause).__name__}: {cause}")
+    error = SplitFetchError(error_line(cause))
     error.__cause__ = cause
     return error
 

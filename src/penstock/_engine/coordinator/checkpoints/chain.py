@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from penstock._engine.protocol.batch_program import BatchProgram
+    from penstock._engine.protocol.metadata import StoredCommits
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,7 @@ class ChainWriter:
         reason: str = "",
         savepoint: str | None = None,
         keeps_checkpoints: bool = True,
+        commits: StoredCommits | None = None,
     ) -> ChainEntry:
         """Make the entry with the next id; each call gives it another nonce."""
         return ChainEntry(
@@ -75,6 +77,7 @@ class ChainWriter:
             begins=self.begins,
             runs=self.runs,
             resumes=self.resumes,
+            commits=commits,
             program=self.program if kind is ChainEntryKind.TAKEOVER else None,
         )
 

@@ -15,6 +15,7 @@ from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator.commits.commit_watch import CommitWatch
 from penstock._engine.coordinator.instructions import Commit, PublishGivenUp
 from penstock._engine.coordinator.phases import RUNNING, Phase
+from penstock._engine.protocol.committables import committable_ids
 from penstock._engine.protocol.metadata import Committable, OutstandingCommit
 from penstock.errors import JobRunError
 
@@ -49,6 +50,8 @@ class CommitLedger:
         #: Sinks whose committer runs, and sinks whose oldest commit waits for its next try.
         self._running: set[str] = set()
         self._waiting: set[str] = set()
+        #: The ids of committables that count as never tried, as the user has decided; until they are tried.
+        self._anew = frozenset[str]()
         #: At each moment a committable is in here, in `outstanding`, or published.
         self.given_up = given_up
         self._append(outstanding)
@@ -63,11 +66,20 @@ class CommitLedger:
         for commit in commits:
             self._queues.setdefault(commit.uid, []).append(commit)
 
-    def start(self) -> list[tuple[OutstandingCommit, bool]]:
-        """Return the commits that may start, each with whether it may be done already, and count them as running."""
+    def publish(self, committables: frozenset[str]) -> None:
+        """Let committables count as never tried, once."""
+        self._anew = committables
+
+    def start(self) -> list[Commit]:
+        """Return the commits that may start, and count them as running."""
         ready = [queue[0] for uid, queue in self._queues.items() if uid not in self._running | self._waiting]
         self._running.update(commit.uid for commit in ready)
-        begun = [(commit, (commit.uid, commit.checkpoint_id) not in self._untried) for commit in ready]
+        begun = [
+            Commit(commit, (commit.uid, commit.checkpoint_id) not in self._untried, self._anew.intersection(ids))
+            for commit in ready
+            for ids in (committable_ids(commit) if self._anew else (),)
+        ]
+        self._anew = self._anew.difference(*(commit.anew for commit in begun))
         self._untried.difference_update((commit.uid, commit.checkpoint_id) for commit in ready)
         return begun
 
@@ -160,9 +172,9 @@ class CommitScheduler:
     def start(self) -> None:
         """Start the commits that may run now; a failed job leaves them for its next start."""
         if self._context.phase not in {Phase.TEARDOWN, Phase.FAILING}:
-            for commit, may_be_done in self._state.ledger.start():
-                self._context.emit(Commit(commit, may_be_done))
-                self._watch.begun(commit.uid, commit.checkpoint_id)
+            for begun in self._state.ledger.start():
+                self._context.emit(begun)
+                self._watch.begun(begun.commit.uid, begun.commit.checkpoint_id)
 
     def answered(self, event: ev.Committed | ev.CommitFailed) -> bool:
         """Handle the outcome of a commit, and tell whether it was done or postponed."""

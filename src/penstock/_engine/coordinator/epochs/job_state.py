@@ -36,7 +36,7 @@ from penstock._engine.coordinator.restore.reopening import at_and_behind
 from penstock._engine.gateway.progress import JobProgress
 from penstock._engine.graph.job_graph import KINDS_WITH_ITEMS
 from penstock._engine.protocol.control import HISTORY, StopMode
-from penstock._engine.protocol.metadata import late_records
+from penstock._engine.protocol.metadata import StoredCommits, late_records
 from penstock._engine.protocol.rows import MAX_WATERMARK
 
 if TYPE_CHECKING:
@@ -294,6 +294,11 @@ class JobState:
         """Note the committables that a committer gave up."""
         self.ledger.lost(given_up)
         self.progress = replace(self.progress, given_up=self.ledger.lost_count)
+
+    @property
+    def commits(self) -> StoredCommits:
+        """What is known of the commits now."""
+        return StoredCommits(self.ledger.outstanding, self.ledger.given_up, self.committed.left({}))
 
     @property
     def given_up(self) -> tuple[GivenUp, ...]:

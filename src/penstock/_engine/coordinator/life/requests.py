@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.phases import RUNNING, Phase
 from penstock._engine.protocol.control import StopMode
+from penstock.common.user_values import error_line
 from penstock.errors import CheckpointRequestError, SavepointError, StopIncompleteError, StopTimeoutError
 
 if TYPE_CHECKING:
@@ -224,7 +225,7 @@ class PendingRequests:
             return
         if request.path == self._stops_into and not complete:
             self._stops_into = None
-        text = reason if isinstance(reason, str) else f"{type(reason).__name__}: {reason}"
+        text = reason if isinstance(reason, str) else error_line(reason)
         if complete:
             self._context.emit(do.AnswerSavepoint(request, StopIncompleteError(request.path, text)))
         else:

@@ -49,10 +49,7 @@ class SavepointCopies:
         if self._state.ledger or chain.parent is None:
             return
         # Committables that were given up since the checkpoint are not outstanding, and are lost in the copy as well.
-        committed = self._state.committed.left({})
-        snapshot = replace(
-            self._state.snapshot, outstanding=(), given_up=self._state.ledger.given_up, committed=committed
-        )
+        snapshot = self._state.snapshot.with_commits(self._state.commits)
         of = chain.parent.checkpoint_id
         entry = chain.savepoint(with_own_names(snapshot), self._context.now.now_ms, of=of)
         for request in self._requests.take_completed():

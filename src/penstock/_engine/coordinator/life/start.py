@@ -23,11 +23,13 @@ from penstock._engine.coordinator.events import (
     JobsListed,
     LaterCheckpointFound,
     MarkRead,
+    RecordsHandedOver,
     StartRecorded,
 )
 from penstock._engine.coordinator.instructions import (
     FindJobEvents,
     FindLaterCheckpoint,
+    HandOverRecords,
     Instruction,
     ListChainEntries,
     ListJobs,
@@ -39,6 +41,7 @@ from penstock._engine.coordinator.instructions import (
 )
 from penstock._engine.coordinator.phases import StartPhase
 from penstock._engine.coordinator.reactions import START, bound, table_of
+from penstock._engine.coordinator.restore.commit_decisions import decided, settled
 from penstock._engine.coordinator.restore.origin import ownership
 from penstock._engine.coordinator.restore.reopening import ReopenedSources, reopen
 from penstock._engine.coordinator.restore.state_assignment import RestoredCheckpoint, StateAssignment, assign_state
@@ -60,6 +63,7 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.settings import JobSettings
     from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.protocol.batch_program import BatchProgram
+    from penstock._engine.protocol.metadata import StoredCommits
 
 #: What writes output that outlives the job.
 _WRITERS: Final = frozenset({OperatorKind.SINK_WRITER, OperatorKind.CACHE})
@@ -68,6 +72,10 @@ _TAKEOVER_TRIES: Final = 5
 
 _LEFT_NOTHING: Final = (
     "the job has finished and left no checkpoint, as jobs do that end without penstock.restart-finished-sources"
+)
+
+_NOTHING_TO_DECIDE: Final = (
+    "the job begins without a checkpoint, so it has no committables to decide about (penstock.committables)"
 )
 
 #: Logged if a job continues from the savepoint of a drain.
@@ -132,6 +140,8 @@ class JobStart:
         self._newest: ChainEntry | None = None
         #: The paths that entries have led to.
         self._followed: set[str] = set()
+        #: What the newest entry that led to the checkpoint knows of its commits.
+        self._commits: StoredCommits | None = None
         #: The stored takeovers of this driver, and below the one that is being stored.
         self._takeovers: list[ChainEntry] = []
         self._takeover: ChainEntry | None = None
@@ -184,7 +194,7 @@ class JobStart:
 
     def _list(self) -> list[Instruction]:
         self.phase = StartPhase.LISTING
-        self.restored, self._newest, self._resumes, self._finished = None, None, False, False
+        self.restored, self._newest, self._resumes, self._finished, self._commits = None, None, False, False, None
         self._followed.clear()
         return [ListChainEntries(self.job_id)]
 
@@ -233,7 +243,7 @@ class JobStart:
         """
         if not event.are_there:
             return self._take_over()
-        if self._settings.recovery is not None and self._settings.recovery.collects:
+        if self._settings.collects:
             if not any(node.kind in _WRITERS for node in self._graph.operators.values()):
                 return self._take_over()
             raise UndeliveredResultsError(self._settings.job_name, self.job_id)
@@ -254,10 +264,13 @@ class JobStart:
         if entry is None:
             reason = _LEFT_NOTHING if self._finished else "there is no checkpoint metadata at that path"
             raise NoCheckpointError(event.path, self._job, reason)
+        self._commits = self._commits or entry.commits
         match entry.kind:
             case ChainEntryKind.CHECKPOINT | ChainEntryKind.SAVEPOINT:
                 return self._restore(entry, event.path)
             case ChainEntryKind.FINISHED | ChainEntryKind.DRAINED if self._settings.latest and not self._reopens:
+                if self._settings.collects:
+                    raise UndeliveredResultsError(self._settings.job_name, self.job_id)
                 self.already_ended = entry
                 self.phase = StartPhase.DONE
                 return []
@@ -302,7 +315,8 @@ class JobStart:
         ignore = self._settings.ignore_unclaimed_state
         # A stop that was under way is completed, unless it was given up or the user has named that checkpoint itself.
         stopping = entry.savepoint if self._settings.latest and not self._resumes else None
-        stored = resumable(entry.snapshot) if stopping is None else entry.snapshot
+        known = entry.snapshot if self._commits is None else entry.snapshot.with_commits(self._commits)
+        stored = resumable(known) if stopping is None else known
         again = reopen(stored, self._graph, self._settings.reopened_sources if stopping is None else ())
         assignment = assign_state(
             again.snapshot, self._graph, path, ignore_unclaimed=ignore, stops=stopping is not None
@@ -311,7 +325,7 @@ class JobStart:
         remarks = (LogMessage(DRAINED.format(path), unexpected=True),) if drained else ()
         self.restored = RestoredCheckpoint(entry, path, assignment, stopping, (*remarks, *_remarks(assignment, again)))
         if self._settings.finds_itself:
-            return self._take_over()
+            return self._decide()
         self.phase = StartPhase.COMPARING
         return [FindLaterCheckpoint(path, entry, self._settings.job_name, self.job_id, self._settings.claim)]
 
@@ -319,6 +333,8 @@ class JobStart:
         """Warn of output that will be published twice, then take the job over."""
         restored, later = self.restored, found.checkpoint_id
         assert restored is not None
+        if found.commits is not None and self._commits is None:
+            restored = self.restored = restored.knowing(restored.assignment.snapshot.with_commits(found.commits))
         if found.others:
             text = _GO_ON_TOO.format(path=found.path, jobs=" and ".join(found.others))
             restored = self.restored = replace(restored, remarks=(LogMessage(text, unexpected=True), *restored.remarks))
@@ -333,10 +349,38 @@ class JobStart:
             )
             said = LogMessage(text, unexpected=True)
             self.restored = replace(restored, later=later, remarks=(said, *restored.remarks))
+        return self._decide()
+
+    def _decide(self) -> list[Instruction]:
+        """Do with committables what the user has decided; files of their records come before the takeover."""
+        restored = self.restored
+        assert restored is not None
+        snapshot = restored.assignment.snapshot
+        about = decided(snapshot, self._settings.commit_decisions, restored.path)
+        self.restored = restored.knowing(settled(snapshot, about, self._graph))
+        files = {
+            one.decision.records: replace(one.commit, committables=(one.committable,))
+            for one in about
+            if one.decision.records is not None
+        }
+        if not files:
+            return self._take_over()
+        self.phase = StartPhase.HANDING_OVER
+        runs = (*(() if self._newest is None else self._newest.runs), self._identity.run_id)
+        return [HandOverRecords(files, self.job_id, runs, restored.entry.checkpoint_id)]
+
+    def records_handed_over(self, _: RecordsHandedOver) -> list[Instruction]:
+        """Take the job over: what is given up is in its files."""
         return self._take_over()
 
     def _take_over(self) -> list[Instruction]:
-        """Put a takeover entry with the next id of the chain."""
+        """Put a takeover entry with the next id of the chain.
+
+        Raises:
+            NoCheckpointError: The user has decided about committables, and there is no checkpoint that has any.
+        """
+        if self.restored is None and self._settings.commit_decisions:
+            raise NoCheckpointError(self._settings.recovery_path or "", self._job, _NOTHING_TO_DECIDE)
         self.phase = StartPhase.TAKING_OVER
         self._takeovers.clear()
         next_id = self._ids[-1] + 1 if self._ids else 1
@@ -363,7 +407,8 @@ class JobStart:
 
     def _put_takeover(self, chain: ChainWriter) -> list[Instruction]:
         self._tries = 0
-        self._takeover = chain.make(ChainEntryKind.TAKEOVER, self._now_ms)
+        commits = None if self.restored is None else self.restored.assignment.snapshot.commits
+        self._takeover = chain.make(ChainEntryKind.TAKEOVER, self._now_ms, commits=commits)
         return [PutChainEntry(self._takeover)]
 
     def takeover_answered(self, event: ChainEntryStored | ChainEntryTaken | ChainEntryUncertain) -> list[Instruction]:

@@ -10,6 +10,7 @@ from penstock._engine.coordinator.phases import Phase
 from penstock._engine.protocol.control import TaskFailure
 from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock.common.job_status import JobStatus
+from penstock.common.user_values import told
 from penstock.errors import FencedError
 
 if TYPE_CHECKING:
@@ -88,11 +89,11 @@ class JobTermination:
             reason=reason,
             savepoint=savepoint,
             keeps_checkpoints=self._keeps_checkpoints,
+            commits=self._state.commits,
         )
         if self._kind in {ChainEntryKind.FINISHED, ChainEntryKind.DRAINED}:
             # A later start must not depend on its checkpoints, which may be deleted.
-            accumulators = self._state.snapshot.all_accumulators
-            entry = replace(entry, accumulators=accumulators, given_up=self._state.ledger.given_up)
+            entry = replace(entry, accumulators=self._state.snapshot.all_accumulators)
         self._context.put(entry)
 
     def closed(self, *, is_stored: bool = True) -> None:
@@ -141,4 +142,4 @@ class JobTermination:
 
 def text_of(cause: Cause | str) -> str:
     """Return the text of a failure for a chain entry or for the answer to a request."""
-    return cause.error if isinstance(cause, TaskFailure) else str(cause)
+    return cause.error if isinstance(cause, TaskFailure) else told(str(cause))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from penstock._engine.coordinator.checkpoints.operator_state import items_left, redistribute
 from penstock._engine.coordinator.checkpoints.snapshots import fresh_snapshot
 from penstock._engine.coordinator.checkpoints.splits import splits_of
+from penstock._engine.coordinator.restore.belonging import misfit
 from penstock._engine.coordinator.restore.finished import Extent, extents
 from penstock._engine.coordinator.restore.max_parallelism import take_over_max_parallelism
 from penstock._engine.coordinator.restore.places import differences
@@ -32,7 +33,7 @@ from penstock._engine.protocol.metadata import (
 )
 from penstock._engine.protocol.rows import MAX_WATERMARK
 from penstock._engine.protocol.state_handle import rescale
-from penstock.errors import MovedOperatorError, RestoreError, UnclaimedStateError
+from penstock.errors import MovedOperatorError, OtherOperatorError, RestoreError, UnclaimedStateError
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -71,6 +72,10 @@ class RestoredCheckpoint:
     #: The last checkpoint that its job has completed after it: output between the two is published again.
     later: int | None = None
 
+    def knowing(self, snapshot: JobSnapshot) -> RestoredCheckpoint:
+        """Return it with another state."""
+        return replace(self, assignment=replace(self.assignment, snapshot=snapshot))
+
     @property
     def resumes(self) -> bool:
         """Whether the job was to stop with this checkpoint, and continues from it instead."""
@@ -92,6 +97,7 @@ def assign_state(
         stops: Whether the job was stopping with this checkpoint, so that it only completes the stop.
 
     Raises:
+        OtherOperatorError: An operator is of another kind than the one whose state the checkpoint has.
         MovedOperatorError: An operator without a uid may not be the one whose state the checkpoint has.
         UnclaimedStateError: The checkpoint has state of an operator that the job lacks.
         RestoreError: The job has changed in a way that the state does not fit.
@@ -149,13 +155,23 @@ def _unclaimed(stored: JobSnapshot, graph: JobGraph) -> dict[str, str]:
             unclaimed[uid] = "no operator is at that place"
         elif uid in moved and (keeps or any(part.finished for part in operator.subtasks)):
             unclaimed[uid] = moved[uid]
+        elif keeps and (reason := _misfit(stored, graph, uid)) is not None:
+            unclaimed[uid] = reason
     return unclaimed
+
+
+def _misfit(stored: JobSnapshot, graph: JobGraph, uid: str) -> str | None:
+    """Return why the operator with a uid cannot have the state of the one that had it; None if it can."""
+    before, after = stored.places.get(uid), graph.places.get(uid)
+    return None if before is None or after is None else misfit(before, after)
 
 
 def _refusal(stored: JobSnapshot, graph: JobGraph, path: str, uid: str, reason: str) -> RestoreError:
     """Return the error about state that no operator may have."""
     nodes = graph.operators
     place = stored.places.get(uid)
+    if reason == _misfit(stored, graph, uid):
+        return OtherOperatorError(path, stored.operators[uid].name, uid, str(nodes[uid]), reason)
     if uid not in nodes and (place is None or place.has_own_uid):
         return UnclaimedStateError(path, uid, tuple(nodes))
     kind = place and place.kind

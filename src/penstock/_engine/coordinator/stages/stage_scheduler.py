@@ -30,6 +30,7 @@ from penstock._engine.plan.epoch_plan import EpochOutcome
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.job_events import NO_CHECKPOINT
 from penstock._engine.protocol.metadata import ChainEntryKind
+from penstock.common.user_values import error_line
 from penstock.errors import InternalError, PenstockError, UnsupportedOperationError
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ class StageScheduler(SourceScheduler):
             self._taken_up({})
 
     def _begin_anew(self, recovery: JobRecovery, error: Exception) -> None:
-        cause = InternalError(f"The recovery of the job failed, and it begins anew: {type(error).__name__}: {error}")
+        cause = InternalError(f"The recovery of the job failed, and it begins anew: {error_line(error)}")
         recovery.clear(str(cause))
         self._context.report_failure(cause, counted=False)
         self._context.emit(do.LogMessage("The job begins anew", cause))

@@ -34,7 +34,7 @@ from penstock._engine.protocol.paths import (
     run_of_file,
     shared_directory,
 )
-from penstock._engine.savepoints.chains import last_checkpoint, read_entry, readable_entry
+from penstock._engine.savepoints.chains import commits_at_the_end, last_checkpoint, read_entry, readable_entry
 from penstock._engine.savepoints.located import rebased
 from penstock._engine.storage.copying import copy_files
 from penstock._engine.storage.entries import document_of, entry_of, find_entry
@@ -184,13 +184,14 @@ class CheckpointStore:
         entry = instruction.entry
         if instruction.claims:
             check_claim(*self._locate(instruction.path), instruction.job_id, self._options)
-        path, others = instruction.path, tuple[str, ...]()
+        path, others, commits = instruction.path, tuple[str, ...](), None
         # A savepoint does not name the checkpoint directory of its job, so this job's own directory is searched.
         is_savepoint = entry.kind is ChainEntryKind.SAVEPOINT
         try:
             storage, inner = (self._storage, path) if is_savepoint else self._locate(path)
             path = path if is_savepoint else storage.full_path(inner)
             last = last_checkpoint(storage, entry.job_id, entry.checkpoint_id)
+            commits = commits_at_the_end(storage, entry.job_id, entry.checkpoint_id)
             others = self._going_on(instruction, storage)
         except (PenstockError, OSError) as error:
             _log.debug(
@@ -200,7 +201,7 @@ class CheckpointStore:
                 error,
             )
             last = None
-        return ev.LaterCheckpointFound(last, path, others)
+        return ev.LaterCheckpointFound(last, path, others, commits)
 
     def _going_on(self, start: do.FindLaterCheckpoint, storage: FileStorage) -> tuple[str, ...]:
         """Return live jobs: the job of a checkpoint, and jobs of the same name that have started from it."""

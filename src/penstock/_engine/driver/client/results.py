@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import sys
 import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ import msgspec
 from penstock._engine.coordinator import events as ev
 from penstock._engine.driver.client.signals import HEARS_S
 from penstock._engine.protocol.signing import check_digest
+from penstock.common.process import print_lines
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError, UnreadableOutputError
 
 if TYPE_CHECKING:
@@ -62,8 +62,7 @@ class Results:
         for uid, block in blocks[self._given :]:
             _, as_text = self._collectors[uid]
             if as_text:
-                sys.stdout.write("".join(f"{line}\n" for line in pickle.loads(block)))
-                sys.stdout.flush()
+                print_lines(pickle.loads(block))
             else:
                 self._keep(uid, block)
             self._given += 1

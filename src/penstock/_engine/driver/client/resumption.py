@@ -71,6 +71,7 @@ class Resumption:
             _log.info("Job %r (%s) resumes: an earlier process started it", job_name, before.job_id)
             configuration = Configuration(configuration)
             configuration.set(option_table.RECOVERY_PATH, LATEST).set(option_table.JOB_ID, before.job_id)
+            configuration.remove_config(option_table.COMMITTABLES.key)  # the process before has decided
         return configuration, ResumableJob(self, place, is_kept=is_kept)
 
     def _take(self, place: int, job_name: str) -> NotedJob | None:

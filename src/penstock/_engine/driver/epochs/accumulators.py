@@ -16,6 +16,7 @@ from penstock._engine.protocol.metadata import StoredAccumulator, check_accumula
 from penstock._engine.runtime.failures import describe_failure
 from penstock._engine.state.pickles import dump, load
 from penstock.common.redaction import hiding
+from penstock.common.user_values import error_line, told
 from penstock.errors import AccumulatorTypeError, StateClassError
 
 if TYPE_CHECKING:
@@ -59,11 +60,11 @@ class AccumulatorMerger:
                     _merged(
                         name, others
                     )  # accumulators that do not merge over operators fail now, not when they are read
-            except Exception as error:  # noqa: BLE001 - user code, which may raise anything
+            except BaseException as error:  # noqa: BLE001 - user code, which may raise anything
                 return ev.MergeFailed(self._failure(error, uid, name, added[-1][0]))
         return ev.AccumulatorsMerged({uid: accumulators[uid] for uid, _ in parts})
 
-    def _failure(self, error: Exception, uid: str, name: str, subtask: int) -> TaskFailure:
+    def _failure(self, error: BaseException, uid: str, name: str, subtask: int) -> TaskFailure:
         vertex, node = self._nodes[uid]
         failure = describe_failure(error, node, None, (vertex, subtask))
         return replace(failure, error=f"{failure.error} (in the merge of accumulator {name!r})")
@@ -78,7 +79,7 @@ def totals(operators: Iterable[Mapping[str, StoredAccumulator]]) -> dict[str, St
         by_name = [by_name[name] for by_name in known if name in by_name]
         try:
             result[name] = by_name[0] if len(by_name) == 1 else _merged(name, [stored.data for stored in by_name])
-        except Exception:  # noqa: BLE001 - user code, which may raise anything
+        except BaseException:  # noqa: BLE001 - user code, which may raise anything
             _log.warning("Accumulator %r cannot be added up over the job's operators", name, exc_info=True)
     return result
 
@@ -89,7 +90,7 @@ def values(by_name: Mapping[str, StoredAccumulator]) -> dict[str, Any]:
     for name, stored in by_name.items():
         try:
             result[name] = load(stored.data).get_local_value()
-        except Exception:  # noqa: BLE001 - user code, which may raise anything
+        except BaseException:  # noqa: BLE001 - user code, which may raise anything
             _log.warning("The value of accumulator %r (%s) cannot be read", name, stored.text, exc_info=True)
     return result
 
@@ -108,11 +109,11 @@ def _merged(name: str, pickles: Sequence[bytes]) -> StoredAccumulator:
         first.merge(other)
     text = str(first.get_local_value())
     shown = text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}…"
-    return StoredAccumulator(class_name(first), shown.encode(errors="backslashreplace").decode(), dump(first))
+    return StoredAccumulator(class_name(first), told(shown), dump(first))
 
 
 def _loaded(name: str, data: bytes) -> AnyAccumulator:
     try:
         return cast("AnyAccumulator", load(data))
-    except Exception as error:
-        raise StateClassError(name, f"{type(error).__name__}: {error}") from error
+    except BaseException as error:
+        raise StateClassError(name, error_line(error)) from error

@@ -10,19 +10,26 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock._api.connectors.committer import SupportsGlobalCommitter
 from penstock._api.connectors.sink import SupportsCommitter
 from penstock._engine.coordinator import events as ev
+from penstock._engine.driver.epochs.committables import commit_failed, contents_of, lines_of
 from penstock._engine.driver.epochs.staged import StagedFiles
 from penstock._engine.driver.failures import driver_code_error
+from penstock._engine.protocol.committables import committable_ids
 from penstock._engine.protocol.metadata import GivenUp
 from penstock._engine.protocol.versioned import pack, unpack
 from penstock._engine.runtime.epoch_context import figures
+from penstock._engine.savepoints.located import absolute
+from penstock._engine.storage.opening import open_storage
+from penstock.common import option_table
+from penstock.common.interrupts import is_interrupt
 from penstock.common.redaction import hiding, shown_text
-from penstock.common.short_repr import short_repr
+from penstock.common.user_values import short_repr
+from penstock.errors import CommitFailedError, ConfigurationError
 from penstock.metrics.in_memory import InMemoryMetricGroup
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock._api.connectors.committer import Committer, GlobalCommitter, HasCommittables
+    from penstock._api.connectors.committer import Committer, GlobalCommitter, HasCommittables, ReadsCommittables
     from penstock._engine.coordinator import instructions as do
     from penstock._engine.coordinator.checkpoints.chain import ChainWriter
     from penstock._engine.driver.background import BackgroundExecutor
@@ -129,6 +136,11 @@ class _Publishers:
         if isinstance(sink, SupportsGlobalCommitter):
             self._global = sink.create_global_committer(context)
 
+    @property
+    def readers(self) -> list[ReadsCommittables[Any]]:
+        """What may tell of a committable."""
+        return [one for one in (self._committer, self._global) if one is not None]
+
     def commit(self, requests: list[PendingCommitRequest]) -> None:
         """Publish one checkpoint: first by the committer, and then as a whole by the global one."""
         if self._committer is not None:
@@ -200,20 +212,65 @@ class Committers:
 
         def work() -> None:
             try:
-                answer = self._commit(commit, context, may_be_done=instruction.may_be_done)
+                answer = self._commit(instruction, context)
                 self._tidy(commit, is_done=not answer.retry)
-            except Exception as error:  # noqa: BLE001 - whatever the committer raises fails the job
+            except BaseException as error:  # whatever user code raises fails the job
+                if is_interrupt(error):
+                    raise
                 staged.forget_read()
-                name, _ = self._sinks[commit.uid]
-                where = f"the committer of {name!r} (uid {commit.uid!r}), checkpoint {commit.checkpoint_id}"
-                self._mailbox.post(ev.CommitFailed(commit.uid, driver_code_error(where, error)))
+                if not isinstance(error, CommitFailedError):
+                    error = driver_code_error(self._where(commit), error)
+                self._mailbox.post(ev.CommitFailed(commit.uid, error))
             else:
                 self._mailbox.post(answer)
 
         self._background.run(work)
 
-    def _commit(self, commit: OutstandingCommit, context: CommitterContext, *, may_be_done: bool) -> ev.Committed:
-        """Call the committers, and return what came of each committable."""
+    def _where(self, commit: OutstandingCommit) -> str:
+        name, _ = self._sinks[commit.uid]
+        return f"the committer of {name!r} (uid {commit.uid!r}), checkpoint {commit.checkpoint_id}"
+
+    def hand_over(self, instruction: do.HandOverRecords) -> ev.Event:
+        """Write the records of committables that are given up into files, before the job is taken over.
+
+        Raises:
+            DriverCodeError: Their committer cannot read them.
+            ConfigurationError: There is a file already, and it has something else.
+            CheckpointStorageError: A file cannot be written.
+        """
+        for path, commit in instruction.files.items():
+            _, sink = self._sinks[commit.uid]
+            *earlier, run_id = instruction.runs
+            staged = StagedFiles(self._storage, self._options, instruction.job_id, commit.uid, instruction.runs)
+            context = CommitterContext(
+                *(InMemoryMetricGroup(), instruction.job_id, commit.uid, instruction.restored_checkpoint_id),
+                *(run_id, tuple(earlier), staged),
+            )
+            publishers = _Publishers(sink, context)
+            try:
+                committable = publishers.serializer.deserialize(*unpack(commit.committables[0].payload))
+                lines = "".join(f"{line}\n" for line in lines_of(publishers.readers, committable, commit))
+            except Exception as error:
+                raise driver_code_error(self._where(commit), error) from error
+            finally:
+                publishers.close()
+            self._write(path, lines.encode())
+        return ev.RecordsHandedOver()
+
+    def _write(self, path: str, data: bytes) -> None:
+        directory, _, name = absolute(path).rpartition("/")
+        storage = open_storage(directory, self._options)
+        if not storage.put_if_absent(name, data) and storage.find(name) != data:
+            reason = "there is a file of that name, with something else in it"
+            raise ConfigurationError(option_table.COMMITTABLES.key, path, reason)
+
+    def _commit(self, instruction: do.Commit, context: CommitterContext) -> ev.Committed:
+        """Call the committers, and return what came of each committable.
+
+        Raises:
+            CommitFailedError: They raised, or gave a committable up for an unknown reason.
+        """
+        commit = instruction.commit
         name, sink = self._sinks[commit.uid]
         if commit.uid not in self._publishers:
             self._publishers[commit.uid] = _Publishers(sink, context)
@@ -225,18 +282,24 @@ class Committers:
                 item.subtask,
                 serializer.deserialize(*unpack(item.payload)),
                 item.retries,
-                may_be_committed=may_be_done,
+                may_be_committed=instruction.may_be_done and id_ not in instruction.anew,
             )
-            for item in commit.committables
+            for id_, item in zip(committable_ids(commit), commit.committables, strict=True)
         ]
-        publishers.commit(requests)
+        try:
+            publishers.commit(requests)
+        except BaseException as error:
+            if is_interrupt(error):
+                raise
+            raise self._failed(commit, requests, error) from error
         counted = publishers.count(requests)
+        failure = next(filter(None, (request.unknown_failure for request in requests)), None)
+        if failure is not None:
+            raise self._failed(commit, requests, failure) from failure
         put_off: list[Committable] = []
         committed: list[Committable] = []
         given_up: list[GivenUp] = []
         for item, request in zip(commit.committables, requests, strict=True):
-            if request.unknown_failure is not None:
-                raise request.unknown_failure
             if request.known_failure is not None:
                 number, reason = commit.checkpoint_id, shown_text(short_repr(request.known_failure))
                 given_up.append(GivenUp(commit.uid, name, number, number, 1, reason))
@@ -254,6 +317,16 @@ class Committers:
                 *(name, commit.uid, len(given_up), len(requests), commit.checkpoint_id, given_up[0].reason),
             )
         return ev.Committed(commit.uid, tuple(put_off), tuple(given_up), counted, tuple(committed))
+
+    def _failed(
+        self, commit: OutstandingCommit, requests: list[PendingCommitRequest], error: BaseException
+    ) -> Exception:
+        """Return the error about the committables that the committer has named, or else about all that are open."""
+        named = [place for place, request in enumerate(requests) if request.unknown_failure is not None]
+        places = named or [place for place, request in enumerate(requests) if not request.already]
+        readers = self._publishers[commit.uid].readers
+        contents = contents_of(readers, requests[places[0]].get_committable()) if places else "nothing"
+        return commit_failed(self._where(commit), error, commit, places, contents)
 
     def _tidy(self, commit: OutstandingCommit, *, is_done: bool) -> None:
         """Delete what was staged for a commit that is done; with the first one, also what void attempts have left."""

@@ -18,6 +18,7 @@ from penstock._engine.coordinator.epochs.sources import EnumeratorSnapshot
 from penstock._engine.driver.failures import driver_code_error
 from penstock._engine.protocol.events import AddSplitsEvent, NoMoreSplitsEvent, SourceEventWrapper, encode_event
 from penstock._engine.protocol.job_events import NO_CHECKPOINT
+from penstock.common.interrupts import is_interrupt
 from penstock.errors import DriverCodeError, JobRunError
 from penstock.metrics.in_memory import InMemoryMetricGroup
 
@@ -48,6 +49,7 @@ class EnumeratorContext:
         parallelism: Number of its subtasks.
         run_async: Runs a callable beside the loop and its handler on it.
         run_files: Says where this run writes the files of DataFrames, and which it has written.
+        is_batch: Whether the job runs in batch mode.
     """
 
     def __init__(
@@ -57,8 +59,10 @@ class EnumeratorContext:
         parallelism: int,
         run_async: Callable[[EnumeratorContext, Callable[[], Any], Callable[[Any, Any], None], int, int | None], None],
         run_files: Callable[[], RunFiles],
+        *,
+        is_batch: bool = False,
     ) -> None:
-        self.run_files = run_files
+        self.run_files, self.is_batch = run_files, is_batch
         self.metric_group = InMemoryMetricGroup()
         self.current_parallelism = parallelism
         self.registered_readers: dict[int, ReaderInfo] = {}
@@ -162,6 +166,7 @@ class Enumerators:
         mailbox: Takes handlers and their events.
         background: Runs their asynchronous calls.
         run_files: Says where this run writes the files of DataFrames; called once the job has its id.
+        is_batch: Whether the job runs in batch mode.
     """
 
     def __init__(
@@ -170,8 +175,10 @@ class Enumerators:
         mailbox: Mailbox,
         background: BackgroundExecutor,
         run_files: Callable[[], RunFiles],
+        *,
+        is_batch: bool = False,
     ) -> None:
-        self._run_files = run_files
+        self._run_files, self._is_batch = run_files, is_batch
         self._sources = sources
         self._mailbox = mailbox
         self._background = background
@@ -181,7 +188,9 @@ class Enumerators:
         """Make the enumerators at a start of the job, start them, and register the readers."""
         for uid, opening in instruction.sources.items():
             name, source = self._sources[uid]
-            context = EnumeratorContext(name, source, opening.parallelism, self._run_async, self._run_files)
+            context = EnumeratorContext(
+                name, source, opening.parallelism, self._run_async, self._run_files, is_batch=self._is_batch
+            )
             self._running[uid] = running = _RunningEnumerator(uid, name, source, context)
             self._guard(running, partial(_open, running, opening))
         return ev.EnumeratorsCalled(self._take_decided(), self._backlog)
@@ -237,7 +246,9 @@ class Enumerators:
         """Call user code; its errors name the source."""
         try:
             return work()
-        except Exception as error:
+        except BaseException as error:  # an exit, too, would end the thread that all wait for
+            if is_interrupt(error):
+                raise
             raise driver_code_error(f"the enumerator of {running.name!r} (uid {running.uid!r})", error) from error
 
     def _run_async(
@@ -253,7 +264,7 @@ class Enumerators:
                 return
             try:
                 result, error = callable_(), None
-            except Exception as raised:  # noqa: BLE001 - whatever the user's code raises goes to its own handler
+            except BaseException as raised:  # noqa: BLE001 - whatever the user's code raises goes to its own handler
                 result, error = None, raised
             self._mailbox.call(lambda: self._handle(context, lambda: handler(result, error), again))
 

@@ -22,6 +22,7 @@ from penstock._engine.protocol.metadata import LATE_RECORDS, ChainEntryKind, lat
 from penstock._engine.protocol.paths import checkpoint_path
 from penstock.common.job_status import JobStatus
 from penstock.common.redaction import shown_text
+from penstock.common.user_values import error_line
 from penstock.errors import JobExecutionError
 
 if TYPE_CHECKING:
@@ -336,7 +337,7 @@ class JobMonitor:
 
 
 def _headline(error: Exception) -> str:
-    return error.reason if isinstance(error, JobExecutionError) else f"{type(error).__name__}: {error}"
+    return error.reason if isinstance(error, JobExecutionError) else error_line(error)
 
 
 def _idle(subtask: SubtaskView) -> SubtaskView:

@@ -38,8 +38,7 @@ class ClockWindowOperator(KeyedWindowOperator):
                     if last < MAX_WATERMARK:
                         register(last, address[0], namespace, key)
                     dirty.add(address)
-                    if type(address[0]) is bytes:
-                        pane.originals[address] = key, None
+                    pane.remember(address, key)
             # A function may change the record that it folds, which the next window gets, too.
             is_shared = len(windows) > 1 and self.contents.folds
             given = [own(record) for record in records] if is_shared else records

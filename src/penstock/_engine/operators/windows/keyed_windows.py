@@ -29,7 +29,7 @@ from penstock._engine.operators.windows.windowed import WindowedOperator
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
 from penstock._engine.state.table import ABSENT, MISSING
 from penstock.common.copies import own
-from penstock.common.short_repr import short_repr
+from penstock.common.user_values import short_repr
 from penstock.errors import FunctionResultError, UnsupportedOperationError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.protocol.metadata import LATE_RECORDS
 from penstock.common.accumulators import IntCounter
-from penstock.common.short_repr import short_repr
+from penstock.common.user_values import short_repr
 
 if TYPE_CHECKING:
     from penstock._engine.operators.base import OperatorContext

@@ -114,8 +114,7 @@ class SessionWindowOperator(KeyedWindowOperator):
             if window != before:
                 self._hold(normal, (*held[:touched], (window, stands), *held[touched + 1 :]))
         written.add(address)
-        if type(normal) is bytes:
-            self.contents.pane.originals[address] = key, None
+        self.contents.pane.remember(address, key)
         return address
 
     def _hold(self, normal: NormalKey, pairs: Pairs) -> None:

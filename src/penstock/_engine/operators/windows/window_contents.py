@@ -10,7 +10,7 @@ from penstock._engine.operators.windows.fired_windows import CONTENTS
 from penstock._engine.state.rows import IN_ADDRESS
 from penstock._engine.state.table import ABSENT, MISSING
 from penstock.common.copies import own
-from penstock.common.short_repr import short_repr
+from penstock.common.user_values import short_repr
 from penstock.errors import FunctionResultError
 
 if TYPE_CHECKING:
@@ -51,8 +51,7 @@ class WindowContents:
     def add(self, address: Composite, key: Any, value: Any, stamp: int) -> None:
         """Add a record to a window."""
         self.strategy.add(self.pane, address, value)
-        if type(address[0]) is bytes:
-            self.pane.originals[address] = key, None
+        self.pane.remember(address, key)
 
     def add_all(self, addresses: list[Composite], records: Iterator[Any]) -> None:
         """Add records to windows that are noted as changed; takes as many from the iterator as there are windows."""
@@ -104,8 +103,7 @@ class EvictedContents(WindowContents):
         held: list[Any] = [] if before is ABSENT else before
         held.append((value, stamp))
         self.put(address, held)
-        if type(address[0]) is bytes:
-            self.pane.originals[address] = key, None
+        self.pane.remember(address, key)
 
     def merge(self, address: Composite, others: list[Composite]) -> None:
         for other in others:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from penstock._engine.rest.handlers.vertices import find_vertex
-from penstock._engine.rest.metrics import job_metrics, process_metrics, subtask_metrics, vertex_metrics
+from penstock._engine.rest.metrics import job_metrics, process_metrics, subtask_metrics, value_text, vertex_metrics
 from penstock._engine.rest.prometheus import exposition
 from penstock._engine.rest.routing import QueryParameter, Route
 
@@ -101,7 +101,7 @@ def chosen(request: HandlerRequest, known: Mapping[str, Value]) -> list[MetricVa
     wanted = request.names("get")
     if wanted is None:
         return [MetricValue(name) for name in known]
-    return [MetricValue(name, str(known[name])) for name in wanted if name in known]
+    return [MetricValue(name, value_text(known[name])) for name in wanted if name in known]
 
 
 def aggregated(request: HandlerRequest, rows: list[dict[str, Value]]) -> list[AggregatedMetric]:

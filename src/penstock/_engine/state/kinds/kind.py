@@ -30,8 +30,6 @@ class StateScope:
     operator: str
     #: The namespace of the pane; one other than () is valid for the running epoch only.
     namespace: Namespace = ()
-    #: Whether the keys of the state can be listed.
-    keep_keys: bool = False
 
     @property
     def expires(self) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from penstock._api.state.descriptors import MapStateDescriptor
 from penstock._api.state.kinds import MapState
-from penstock._engine.protocol.key_values import key_value
+from penstock._engine.protocol.key_values import gives_back, key_value
 from penstock._engine.protocol.keys import NormalKey, normal_key
 from penstock._engine.state.kinds.kind import StateKind, StateScope
 from penstock._engine.state.kinds.typed import typed_map
@@ -41,12 +41,11 @@ class StoredMapState(MapState[Any, Any]):
         scope: The table, the current key and the namespace.
     """
 
-    __slots__ = ("_dirty", "_discard", "_hot", "_keep_keys", "_key", "_load", "_originals", "_subs")
+    __slots__ = ("_dirty", "_discard", "_hot", "_key", "_load", "_originals", "_subs")
 
     def __init__(self, scope: StateScope) -> None:
         pane = scope.table.pane(scope.namespace)
         self._key = scope.key
-        self._keep_keys = scope.keep_keys
         # These stay the same objects for the life of the pane.
         self._hot = pane.hot
         self._dirty = pane.dirty
@@ -73,18 +72,22 @@ class StoredMapState(MapState[Any, Any]):
         return self._value(key) is not ABSENT
 
     def put(self, key: Any, value: Any) -> None:
-        normal = self._key.normal
-        if (type(key) is str or type(key) is int) and (type(normal) is str or type(normal) is int):
+        context = self._key
+        normal = context.normal
+        if context.key is normal and (type(key) is str or type(key) is int):  # a str or int is its own normal key
             self._write((normal, (), key), value)
         else:
             self._put_any(self._at(key), key, value)
 
     def _put_any(self, address: Composite, key: Any, value: Any) -> None:
         """Put an entry, with its keys where the normal keys do not tell them."""
+        if self._hot.get(address, ABSENT) is ABSENT:  # else its keys are kept already
+            self._originals.pop(address, None)
+            owner = self._key.key
+            kept = None if gives_back(owner) else owner, None if gives_back(key) else key
+            if kept[0] is not None or kept[1] is not None:
+                self._originals[address] = kept
         self._write(address, value)
-        is_kept = self._keep_keys and type(address[0]) is bytes
-        if is_kept or type(address[2]) is bytes:
-            self._originals[address] = self._key.key if is_kept else None, key
 
     def put_all(self, dict_value: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
         is_mapping = isinstance(dict_value, Mapping)
@@ -173,7 +176,5 @@ class ExpiringMapState(StoredMapState):
 
 def _sub_key(row: Any) -> Any:
     """Return the key of an entry as it was put."""
-    sub = row[0][2]
-    if type(sub) is not bytes:
-        return sub
-    return key_value(sub) if row[2] is None else row[2][1]
+    kept = None if row[2] is None else row[2][1]
+    return key_value(row[0][2]) if kept is None else kept

@@ -40,7 +40,7 @@ class StoredValueState(ValueState[Any]):
         namespace: The namespace of the pane; one other than () is valid for the running epoch only.
     """
 
-    __slots__ = ("_context", "_dirty", "_hot", "_load")
+    __slots__ = ("_context", "_dirty", "_hot", "_load", "_remember")
 
     def __init__(self, table: Table, context: KeyContext, namespace: Namespace = ()) -> None:
         pane = table.pane(namespace)
@@ -49,6 +49,7 @@ class StoredValueState(ValueState[Any]):
         self._hot = pane.hot
         self._dirty = pane.dirty
         self._load = pane.load
+        self._remember = pane.remember
 
     def value(self) -> Any:
         """Return the value, None when there is none."""
@@ -75,8 +76,12 @@ class StoredValueState(ValueState[Any]):
 
     def update(self, value: Any) -> None:
         """Set the value; None deletes it."""
-        normal = self._context.normal
+        context = self._context
+        normal = context.normal
         self._hot[normal] = ABSENT if value is None else value
+        # A key of type str or int is its own normal key; the key of a row is kept with its first write in an epoch.
+        if context.key is not normal and normal not in self._dirty:
+            self._remember(normal, context.key)
         self._dirty.add(normal)
 
     def clear(self) -> None:
@@ -86,21 +91,7 @@ class StoredValueState(ValueState[Any]):
         self._dirty.add(normal)
 
 
-class KeyKeepingValueState(StoredValueState):
-    """One value per key in a table that can list its keys."""
-
-    __slots__ = ("_remember",)
-
-    def __init__(self, table: Table, context: KeyContext, namespace: Namespace = ()) -> None:
-        super().__init__(table, context, namespace)
-        self._remember = table.pane(namespace).remember
-
-    def update(self, value: Any) -> None:
-        super().update(value)
-        self._remember(self._context.normal, self._context.key)
-
-
-class ExpiringValueState(KeyKeepingValueState):
+class ExpiringValueState(StoredValueState):
     """One value per key, with a time to live."""
 
     __slots__ = ("_lives",)
@@ -146,6 +137,4 @@ def value_in(scope: StateScope) -> StoredValueState:
 
 def lasting_value_in(scope: StateScope) -> StoredValueState:
     """Return the value state of a scope whose values do not expire, or whose kind handles expiry itself."""
-    if scope.keep_keys:
-        return KeyKeepingValueState(scope.table, scope.key)
     return StoredValueState(scope.table, scope.key, scope.namespace)

@@ -1,0 +1,56 @@
+"""Tells Ctrl-C from a KeyboardInterrupt that user code raises by itself: only the first one comes with a signal.
+
+An error of a user's function is a failure of its operator, whatever its class; Ctrl-C ends the process that it is for.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from types import FrameType
+
+
+class _Heard:
+    """Whether SIGINT has come since the process began to listen."""
+
+    came = False
+
+
+@contextmanager
+def hearing_interrupts() -> Generator[None]:
+    """Note each SIGINT until the block ends; its handler acts as before.
+
+    Signals reach Python on the main thread alone, so it does nothing on others.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if not _is_main() or not callable(before):
+        yield
+        return
+
+    def note(number: int, frame: FrameType | None) -> None:
+        _Heard.came = True
+        before(number, frame)
+
+    _Heard.came = False
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        _Heard.came = False
+        # A generator that nobody ends is ended by the collector, on any thread and at any time.
+        if signal.getsignal(signal.SIGINT) is note and _is_main():
+            signal.signal(signal.SIGINT, before)
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Return whether an error is Ctrl-C, which ends the process, and not one that user code has raised by itself."""
+    return isinstance(error, KeyboardInterrupt) and _Heard.came and _is_main()
+
+
+def _is_main() -> bool:
+    return threading.current_thread() is threading.main_thread()
