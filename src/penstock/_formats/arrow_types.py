@@ -120,18 +120,18 @@ def kind_of(arrow_type: Any) -> str:
     named: dict[str, Callable[[Any], Any]] = {
         "null": kinds.is_null,
         "integer": kinds.is_integer,
-        "truth value": kinds.is_boolean,
         "fraction": kinds.is_floating,
-        "decimal": kinds.is_decimal,
         "text": lambda one: kinds.is_string(one) or kinds.is_large_string(one),
+        "decimal": kinds.is_decimal,
+        "truth value": kinds.is_boolean,
         "bytes": lambda one: kinds.is_binary(one) or kinds.is_large_binary(one) or kinds.is_fixed_size_binary(one),
         "date": kinds.is_date,
         "time of day": kinds.is_time,
+        "list": lambda one: kinds.is_list(one) or kinds.is_large_list(one) or kinds.is_fixed_size_list(one),
         "point in time": kinds.is_timestamp,
         "duration": kinds.is_duration,
         "struct": kinds.is_struct,
         "map": kinds.is_map,
-        "list": lambda one: kinds.is_list(one) or kinds.is_large_list(one) or kinds.is_fixed_size_list(one),
     }
     return next((kind for kind, fits in named.items() if fits(arrow_type)), str(arrow_type))
 

@@ -141,7 +141,7 @@ def _sorted_out(values: Sequence[Any]) -> tuple[Sequence[Any], set[str]]:
 
 
 def _first_of(values: Sequence[Any], family: str) -> int:
-    return next(place for place, value in enumerate(values) if _family(type(value)) == family)
+    return next(place for place, value in enumerate(values) if _families((value,)) == {family})
 
 
 def _told(value: Any) -> str:
