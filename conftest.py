@@ -1,13 +1,47 @@
-"""For the examples in the docstrings: each runs in an empty directory, with ``tmp_path`` as a name."""
+"""What a run leaves to chance, and the place of the examples in docstrings.
+
+Each run draws other examples of properties, and another order of the tests of a file. Its first lines name the seed,
+and ``PENSTOCK_SEED`` set to it draws the same again.
+"""
 
 from __future__ import annotations
 
+import os
+import random
+import secrets
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+import hypothesis.core
 import pytest
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+#: The processes of a run inherit it.
+SEED = os.environ.setdefault("PENSTOCK_SEED", str(secrets.randbelow(1 << 32)))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure() -> None:
+    """Seed the examples, unless ``--hypothesis-seed`` does."""
+    if hypothesis.core.global_force_seed is None:
+        hypothesis.core.global_force_seed = int(SEED)
+
+
+def pytest_report_header() -> str:
+    """Name the seed."""
+    return f"seed of examples and of the order of tests: PENSTOCK_SEED={SEED}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Shuffle the tests of each file."""
+    shuffled: list[pytest.Item] = []
+    for file, group in groupby(items, lambda item: item.path):
+        tests = list(group)
+        random.Random(f"{SEED} {file.name}").shuffle(tests)  # noqa: S311 - no secret
+        shuffled += tests
+    items[:] = shuffled
 
 
 @pytest.fixture(autouse=True)

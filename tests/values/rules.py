@@ -167,3 +167,79 @@ def _nanos(one: Instant) -> str:
     while digits.endswith("000"):
         digits = digits[:-3]
     return f".{digits}Z" if digits else "Z"
+
+
+def from_text(record: dict[str, Any], value: Value) -> dict[str, Any]:
+    """A text is read as a value of the declared type."""
+    readers = {
+        Types.LONG(): int,
+        Types.DOUBLE(): float,
+        Types.BIG_DEC(): Decimal,
+        Types.BOOLEAN(): {"true": True}.__getitem__,
+        Types.SQL_DATE(): dt.date.fromisoformat,
+        Types.SQL_TIMESTAMP(): dt.datetime.fromisoformat,
+    }
+    read = next((one for declared, one in readers.items() if declared == value.declared), None)
+    if read is None or not isinstance(record[FIELD], str):
+        raise DoesNotApplyError
+    return {FIELD: read(record[FIELD])}
+
+
+def digits(record: dict[str, Any], value: Value) -> dict[str, Any]:
+    """A number is a Decimal with its digits, without an exponent and without a negative zero."""
+    number = record[FIELD]
+    exact = Decimal(number) if isinstance(number, int) else Decimal(str(number))
+    found = Decimal(format(exact, "f"))
+    return {
+        FIELD: (found.quantize(Decimal("0.01")) if "sql" in value.columns else found) if number else found.copy_abs()
+    }
+
+
+def whole(record: dict[str, Any], value: Value) -> dict[str, Any]:
+    """A member of an enumeration of numbers is its number."""
+    del value
+    return {FIELD: int(record[FIELD])}
+
+
+def double(record: dict[str, Any], value: Value) -> dict[str, Any]:
+    """A whole number is the float that equals it."""
+    del value
+    if float(record[FIELD]) != record[FIELD]:
+        raise DoesNotApplyError
+    return {FIELD: float(record[FIELD])}
+
+
+def shortest(record: dict[str, Any], value: Value) -> dict[str, Any]:
+    """A float has the fewest digits that single precision needs for it."""
+    del value
+    return {FIELD: float(str(np.float32(record[FIELD])))}
+
+
+def octets(record: dict[str, Any], value: Value) -> dict[str, Any]:
+    """What has bytes is bytes."""
+    del value
+    return {FIELD: bytes(record[FIELD])}
+
+
+def sql_moment(record: dict[str, Any], value: Value) -> dict[str, Any]:
+    """A moment is in UTC: without a zone in a column without one, else with it."""
+    moment = record[FIELD]
+    aware = moment.astimezone(dt.UTC) if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+    return {FIELD: aware if "sql" in value.columns else aware.replace(tzinfo=None)}
+
+
+def first_of_two(record: dict[str, Any], value: Value) -> dict[str, Any]:
+    """A moment without a zone has no fold."""
+    del value
+    return {FIELD: record[FIELD].replace(fold=0)}
+
+
+def as_jsonb(record: dict[str, Any], value: Value) -> dict[str, Any]:
+    """As ``plain``; fields are in the order of jsonb, and a Decimal is the float that is written alike."""
+    del value
+    found = plain_part(record).get(FIELD)
+    if isinstance(found, dict):
+        found = dict(sorted(found.items(), key=lambda item: (len(item[0]), item[0])))
+    if isinstance(found, Decimal):
+        found = float(found)
+    return {FIELD: found}

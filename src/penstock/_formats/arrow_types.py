@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.common.typeinfo import (
     BasicArrayTypeInfo,
@@ -18,11 +18,24 @@ from penstock.common.typeinfo import (
 from penstock.common.types import Row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     import pyarrow as pa
 
     from penstock.common.typeinfo import TypeInformation
+
+
+#: The kinds of values, with what Arrow calls the types for them.
+_KINDS: Final = {
+    **{kind: (kind,) for kind in ("null", "integer", "decimal", "date", "duration", "struct", "map")},
+    "truth value": ("boolean",),
+    "fraction": ("floating",),
+    "text": ("string", "large_string"),
+    "bytes": ("binary", "large_binary", "fixed_size_binary"),
+    "time of day": ("time",),
+    "point in time": ("timestamp",),
+    "list": ("list", "large_list", "fixed_size_list"),
+}
 
 
 def arrow_schema(row_type: RowTypeInfo) -> pa.Schema:
@@ -114,26 +127,11 @@ def kind_of(arrow_type: Any) -> str:
     """Return what values a type is for, without their widths."""
     import pyarrow as pa
 
-    kinds: Any = pa.types
-    if kinds.is_dictionary(arrow_type):
+    types: Any = pa.types
+    if types.is_dictionary(arrow_type):
         return kind_of(arrow_type.value_type)
-    named: dict[str, Callable[[Any], Any]] = {
-        "null": kinds.is_null,
-        "integer": kinds.is_integer,
-        "fraction": kinds.is_floating,
-        "text": lambda one: kinds.is_string(one) or kinds.is_large_string(one),
-        "decimal": kinds.is_decimal,
-        "truth value": kinds.is_boolean,
-        "bytes": lambda one: kinds.is_binary(one) or kinds.is_large_binary(one) or kinds.is_fixed_size_binary(one),
-        "date": kinds.is_date,
-        "time of day": kinds.is_time,
-        "list": lambda one: kinds.is_list(one) or kinds.is_large_list(one) or kinds.is_fixed_size_list(one),
-        "point in time": kinds.is_timestamp,
-        "duration": kinds.is_duration,
-        "struct": kinds.is_struct,
-        "map": kinds.is_map,
-    }
-    return next((kind for kind, fits in named.items() if fits(arrow_type)), str(arrow_type))
+    found = (kind for kind, names in _KINDS.items() if any(getattr(types, f"is_{name}")(arrow_type) for name in names))
+    return next(found, str(arrow_type))
 
 
 def unknown_field(value: Any, arrow_type: Any, path: str) -> str | None:

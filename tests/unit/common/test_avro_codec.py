@@ -217,6 +217,31 @@ def test_a_missing_field_has_its_default_and_may_else_only_be_null() -> None:
         a_field("int").encode({})
 
 
+def test_a_field_that_a_file_does_not_have_is_read_as_the_default_of_the_schema_anew_for_each_record() -> None:
+    kinds: dict[str, tuple[Any, Any, Any]] = {
+        "a": ("bytes", "\u00ff", b"\xff"),
+        "b": (logical("long", "timestamp-micros"), 5, datetime.datetime(1970, 1, 1, 0, 0, 0, 5)),
+        "c": ({"type": "array", "items": logical("int", "date")}, [1], [datetime.date(1970, 1, 2)]),
+        "d": ([logical("bytes", "decimal", precision=4, scale=2), "null"], "\u0001\u0000", Decimal("2.56")),
+        "e": ({"type": "record", "name": "I", "fields": [{"name": "x", "type": "int"}]}, {"x": 1}, {"x": 1}),
+        "f": (logical("int", "time-millis"), 1, datetime.time(0, 0, 0, 1000)),
+        "g": (logical("string", "uuid"), str(UUID(int=1)), UUID(int=1)),
+        "h": ("string", "x", "x"),
+    }
+    fields = [{"name": name, "type": kind, "default": raw} for name, (kind, raw, _) in kinds.items()]
+    wanted = AvroSchema({"type": "record", "name": "R", "fields": fields})
+    written: Any = AvroSchema({"type": "record", "name": "R", "fields": []}).parsed
+    read: Any = fastavro.schemaless_reader
+    ours: Any = AvroCodec(wanted).ours
+    one, other = (ours(read(io.BytesIO(b""), written, wanted.parsed)) for _ in range(2))
+    assert same(one, other)
+    assert same(one, {name: value for name, (_, _, value) in kinds.items()})
+    assert one["c"] is not other["c"]
+    assert one["e"] is not other["e"]
+    codec = AvroCodec(wanted)
+    assert same(codec.decode(codec.encode({})), one), "what is written for a missing field is the same"
+
+
 def test_records_may_be_within_themselves_and_in_unions() -> None:
     tree = {"type": "record", "name": "T", "namespace": "n", "fields": [{"name": "at", "type": SINGLE[11][0]}]}
     tree["fields"] += [{"name": "left", "type": ["null", "T"]}, {"name": "any", "type": ["null", "string", "n.T"]}]  # type: ignore[operator]

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.kit.clock import CLOCK, Threads
+from tests.kit.notes import NotedCounts
 from tests.unit.driver.test_batch_jobs import Killed, published
 
 from penstock._engine.coordinator import instructions as do
@@ -30,16 +31,8 @@ from penstock.errors import ChangedProgramError, FencedError, UndeliveredResults
 from penstock.testing.in_process import InProcessEpochRunner
 from penstock.testing.sources import ListSource
 
-
-class Calls(Counter[str]):
-    """Counts that are no part of the program, although its functions run in this process and change them."""
-
-    def __reduce__(self) -> str:  # type: ignore[override]
-        return "CALLS"
-
-
 #: How often each record was mapped, by the name of the function.
-CALLS = Calls()
+CALLS: NotedCounts[str] = NotedCounts()
 
 
 def counted(name: str, value: Any) -> Any:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.kit.notes import NotedList
 from tests.unit.driver import test_batch_recovery as batch
 from tests.unit.driver.test_batch_jobs import Killed, published
 from tests.unit.driver.test_batch_recovery import SUMS, driver_of, flush, run
@@ -19,16 +19,7 @@ if TYPE_CHECKING:
 
 RECOVERY = "execution.batch.job-recovery"
 #: By call: all that an enumerator has heard of its readers so far.
-
-
-class Heard(deque[list[int]]):
-    """What enumerators of this process have heard; it is no part of the program, although they change it."""
-
-    def __reduce__(self) -> str:  # type: ignore[override]
-        return "HEARD"
-
-
-HEARD = Heard()
+HEARD: NotedList[list[int]] = NotedList()
 
 
 class Uneven(ListSource):

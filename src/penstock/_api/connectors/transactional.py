@@ -183,4 +183,4 @@ class _TransactionCommitter(GlobalCommitter[StagedRecords]):
             yield from staged_records(data)
 
 
-show("penstock.datastream.connectors.base", CheckpointTransaction, StagedRecords, TransactionalSink)
+show("penstock.datastream.connectors.base", CheckpointTransaction, TransactionalSink)

@@ -9,6 +9,7 @@ from penstock._connectors.postgres.changes import PostgresChange
 from penstock._connectors.postgres.unfit import UnfitError
 from penstock._formats.fields import check_insert
 from penstock.common.types import Row, RowKind
+from penstock.common.user_values import short_repr
 from penstock.errors import RecordFieldError, RecordValueError
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from penstock._connectors.postgres.values import Codec
 
 UPSERT, DELETE = "u", "d"
+#: Whole numbers from here on have no text in Python.
+_LONGEST: Final = 10**4300
 _WAY_OUT: Final = "Map the records to the table's columns, or add a column"
 _FITTING: Final = "Map the value to one that fits, or give the column another type"
 _KINDS: Final = {
@@ -87,11 +90,11 @@ class RowMaker:
         if isinstance(fields, dict):
             unknown = next((str(name) for name in fields if name not in self._known), None)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
             if unknown is not None:
-                raise RecordFieldError(unknown, f"{record!r:.200}", self._names, _WAY_OUT)
+                raise RecordFieldError(unknown, short_repr(record), self._names, _WAY_OUT)
             return tuple(fields.get(name) for name in self._names)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType, reportUnknownArgumentType]
         if not isinstance(fields, tuple | list) or len(fields) != len(self._names):  # pyright: ignore[reportUnknownArgumentType]
             reason = "it is no dict, no Row, and no tuple with a value for each column"
-            raise RecordValueError("*", f"{record!r:.200}", ", ".join(self._names), reason, _WAY_OUT)
+            raise RecordValueError("*", short_repr(record), ", ".join(self._names), reason, _WAY_OUT)
         return tuple(fields)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
 
     def _written(self, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
@@ -112,13 +115,15 @@ class RowMaker:
                     codec.column((value,))
                 except UnfitError as error:
                     record = dict(zip(self._names, row, strict=True))
-                    return RecordValueError(name, f"{record!r:.200}", codec.name, f"{value!r:.100}: {error}", _FITTING)
+                    return RecordValueError(
+                        name, short_repr(record), codec.name, f"{short_repr(value)}: {error}", _FITTING
+                    )
         raise AssertionError
 
 
 def unwritable(names: Sequence[str], row: Sequence[Any], table: str, error: Exception) -> RecordValueError:
     """Return the error for a row that the client library does not write."""
-    record = f"{dict(zip(names, row, strict=False))!r:.200}"
+    record = short_repr(dict(zip(names, row, strict=False)))
     for name, value in zip(names, row, strict=False):
         if isinstance(value, str) and "\0" in value:
             reason = "PostgreSQL has no character NUL in texts"
@@ -126,6 +131,9 @@ def unwritable(names: Sequence[str], row: Sequence[Any], table: str, error: Exce
         if isinstance(value, str) and any("\ud800" <= sign <= "\udfff" for sign in value):
             reason = "it has one half of a surrogate pair, which no encoding has"
             return RecordValueError(name, record, table, reason, "Replace it in a map() before the sink")
+        if isinstance(value, int) and abs(value) >= _LONGEST:
+            reason = "it has more digits than Python writes"
+            return RecordValueError(name, record, table, reason, "Map it to a Decimal")
     return RecordValueError("*", record, table, str(error).removesuffix("."), "Map it to a value of another type")
 
 

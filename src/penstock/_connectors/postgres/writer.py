@@ -224,7 +224,7 @@ def copy_rows(copy: psycopg.Copy, rows: Sequence[tuple[Any, ...]], target: Targe
     try:
         for row in rows:
             write_row(row)
-    except (psycopg.ProgrammingError, psycopg.DataError, UnicodeEncodeError) as error:
+    except (psycopg.ProgrammingError, psycopg.DataError, ValueError, OverflowError) as error:
         if isinstance(error, psycopg.Error) and error.sqlstate is not None:  # the server's
             raise
         raise unwritable(target.names, row, str(target.table), error) from error

@@ -18,7 +18,7 @@ from penstock.errors import PenstockError, UnknownStateError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from penstock._engine.protocol.metadata import JobSnapshot
+    from penstock._engine.protocol.metadata import ChainEntry
     from penstock._engine.savepoints.chains import JobChain
 
 #: The reason for a job with a damaged entry.
@@ -95,10 +95,10 @@ class StagedLeftovers:
         if chain.unreadable:
             self.unclear.append(UnclearLeftover(chain.unreadable[0], UNREADABLE))
         for entry in chain.living:
-            self._needed += _opaque(entry.snapshot)
+            self._needed += _opaque(entry)
         for place in chain.start():
             try:
-                self._needed += _opaque(locate(place, self._options).entry.snapshot)
+                self._needed += _opaque(locate(place, self._options).entry)
             except PenstockError as error:
                 self.unclear.append(
                     UnclearLeftover(place, f"job {chain.job_id} continues from it, and it cannot be read: {error}")
@@ -116,7 +116,7 @@ class StagedLeftovers:
                 UnclearLeftover(path, f"it cannot be read, so no staged file is known to be dead ({error})")
             )
             return
-        self._needed += _opaque(entry.snapshot)
+        self._needed += _opaque(entry)
 
 
 def _unknown(job_id: str, run_id: str) -> str:
@@ -127,10 +127,12 @@ def _unknown(job_id: str, run_id: str) -> str:
     )
 
 
-def _opaque(snapshot: JobSnapshot | None) -> list[bytes]:
-    """Return the opaque bytes of operators and sinks in a checkpoint."""
-    if snapshot is None:
-        return []
-    states = [part.state for operator in snapshot.operators.values() for part in operator.subtasks]
-    pending = [committable.payload for commit in snapshot.outstanding for committable in commit.committables]
+def _opaque(entry: ChainEntry) -> list[bytes]:
+    """Return the opaque bytes of operators and sinks in a checkpoint, or of sinks in another entry."""
+    snapshot = entry.snapshot
+    operators = () if snapshot is None else tuple(snapshot.operators.values())
+    states = [part.state for operator in operators for part in operator.subtasks]
+    commits = entry.commits if snapshot is None else snapshot.commits
+    outstanding = () if commits is None else commits.outstanding
+    pending = [committable.payload for commit in outstanding for committable in commit.committables]
     return [state for state in states if state is not None] + pending

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime
+from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
+from uuid import UUID
 
 from penstock.common._codecs.avro_schema import kind_of, logical_of, without_null
 from penstock.common._codecs.row_values import row_maker
@@ -39,6 +41,17 @@ _LOGICAL: Final[dict[str, Callable[[], TypeInformation]]] = {
     "local-timestamp-micros": Types.SQL_TIMESTAMP,
     "decimal": Types.BIG_DEC,
     "uuid": Types.PICKLED_BYTE_ARRAY,
+}
+_EPOCH: Final = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - as all times here, without a zone
+_MICROSECOND: Final = datetime.timedelta(microseconds=1)
+#: What the numbers and texts of defaults are.
+_DEFAULTS: Final[dict[str, Converter]] = {
+    "date": lambda days: (_EPOCH + datetime.timedelta(days)).date(),
+    "time-millis": lambda count: (_EPOCH + count * 1000 * _MICROSECOND).time(),
+    "time-micros": lambda count: (_EPOCH + count * _MICROSECOND).time(),
+    "uuid": UUID,
+    **dict.fromkeys(("timestamp-millis", "local-timestamp-millis"), lambda count: _EPOCH + count * 1000 * _MICROSECOND),
+    **dict.fromkeys(("timestamp-micros", "local-timestamp-micros"), lambda count: _EPOCH + count * _MICROSECOND),
 }
 _IN_UTC: Final = ("timestamp-millis", "timestamp-micros")
 
@@ -115,11 +128,43 @@ class _Reading:
 
         row_of = row_maker(names, lambda record: in_place(record).values())
         self._records[node["name"]] = row_of if self._rows else in_place
-        found = [(name, self.of(one["type"])) for name, one in zip(names, node["fields"], strict=True)]
+        found = [(name, self._field(one)) for name, one in zip(names, node["fields"], strict=True)]
         fixes += [(name, fix) for name, fix in found if fix is not None]
         if not self._rows and not fixes:
             self._records[node["name"]] = None
         return self._records[node["name"]]
+
+    def _field(self, field: dict[str, Any]) -> Converter | None:
+        """Return the converter of a field; the decoder puts in a default as the schema has it, the same for all."""
+        convert, raw = self.of(field["type"]), field.get("default")
+        if raw is None or self._default(field["type"], raw) is raw:
+            return convert
+
+        def of_field(value: Any) -> Any:
+            is_default = value.__class__ is raw.__class__ and value == raw
+            value = self._default(field["type"], raw) if is_default else value
+            return value if convert is None or is_default else convert(value)
+
+        return of_field
+
+    def _default(self, node: Any, raw: Any) -> Any:
+        """Return what a default, which a schema has as JSON, is as a value."""
+        node, kind = kind_of(node, self._named)
+        if kind == "union":
+            return self._default(node[0], raw)
+        if kind == "record":
+            given = {one["name"]: one.get("default") for one in node["fields"]} | raw
+            values = [self._default(one["type"], given[one["name"]]) for one in node["fields"]]
+            return dict(zip(given, values, strict=True))
+        if kind == "array":
+            return [self._default(node["items"], one) for one in raw]
+        if kind == "map":
+            return {key: self._default(node["values"], one) for key, one in raw.items()}
+        data = raw.encode("latin-1") if kind in ("bytes", "fixed") else raw
+        logical = logical_of(node, kind)
+        if logical == "decimal":
+            return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-int(node.get("scale", 0)))
+        return _DEFAULTS[logical](data) if logical else data
 
 
 def _list(convert: Converter, value: list[Any]) -> list[Any]:

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import json
+import pickle
+import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.kit.cells import cells
 from tests.kit.world import TARGETS, TargetCommitter, TargetSink, World, numbers_job, published
 
+from penstock._api.connectors.transactional import StagedRecords
 from penstock._engine.cli.exit_codes import ExitCode, exit_code_of
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
+from penstock._engine.gateway.given_up import take_given_up
 from penstock._engine.protocol.committables import committable_ids
 from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock._engine.protocol.non_recoverable import is_non_recoverable
+from penstock._engine.protocol.versioned import pack
+from penstock._engine.rest.handlers.jobs import _progress
 from penstock._engine.savepoints.chains import read_chains
+from penstock._engine.savepoints.pending import _contents, pending_committables
 from penstock._engine.storage.opening import open_storage
 from penstock.common.job_status import JobStatus
 from penstock.errors import (
@@ -109,8 +118,6 @@ def entries(name: str) -> list[ChainEntry]:
 
 def pending(name: str) -> dict[str, tuple[int, ...]]:
     """Return the committables that the newest entry of a job lists, by id, with their numbers."""
-    import pickle
-
     commits = entries(name)[-1].commits
     assert commits is not None
     return {
@@ -171,6 +178,9 @@ def test_a_corrected_program_goes_on_without_the_poison_and_loses_nothing_else(
         assert set(lines) == lost
     else:
         assert [(line["committable"], line["sink"]) for line in lines] == [(id_, "target")]
+    [shown] = _progress(driver.view).given_up_committables
+    assert (shown.uid, shown.count) == ("target", 1)  # in REST, and below by the exit code and in the result
+    assert [line for line in take_given_up() if id_ in line]
     [told] = driver.result.result(0).get_given_up_committables()
     assert (told.operator_uid, told.count) == ("target", 1)
     assert id_ in told.reason
@@ -259,3 +269,42 @@ def test_what_is_known_as_committed_when_a_job_is_cancelled_is_not_committed_aga
     driver = run(name, ForgetfulSink(name), recover=path)
     assert driver.status is JobStatus.FINISHED
     assert published(name) == dict.fromkeys(range(LIMIT), 1)
+
+
+def test_an_entry_tells_what_is_still_to_be_committed_as_far_as_plain_values_go(name: str) -> None:
+    id_ = poisoned(name)
+    *before, end = entries(name)
+    [checkpoint] = [entry for entry in before if end.parent and entry.checkpoint_id == end.parent.checkpoint_id]
+    for entry in (end, checkpoint):
+        [one] = [one for one in pending_committables(entry) if one.id == id_]
+        assert (one.uid, f"{one.checkpoint_id}-{one.subtask}") == ("target", id_.rpartition("-")[0])
+        assert str(POISON) in one.contents
+        assert "(" in one.contents
+
+
+class Own:
+    """A class of the program, which is not called to tell of it."""
+
+    def __reduce__(self) -> Any:
+        return sys.exit, ("its code was run",)
+
+
+@dataclass(frozen=True)
+class Pickled:
+    """A committable and what is told of its contents."""
+
+    payload: bytes
+    told: str
+
+
+@cells(
+    "case",
+    {
+        "plain": Pickled(pickle.dumps((7, "a")), "(7, 'a')"),
+        "built-in": Pickled(pickle.dumps(StagedRecords("1", ("a",))), "StagedRecords(attempt='1', names=('a',))"),
+        "own": Pickled(pickle.dumps(Own()), "a sys.exit"),
+        "no pickle": Pickled(b"\xff\x00", "bytes of version 1 of its serializer"),
+    },
+)
+def test_contents_are_told_without_running_any_code(case: Pickled) -> None:
+    assert _contents(pack(1, case.payload)) == case.told
