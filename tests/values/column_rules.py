@@ -63,10 +63,10 @@ def with_all_fields(record: dict[str, Any], value: Value) -> dict[str, Any]:
     inner = [one[FIELD] for one in value.records if isinstance(one[FIELD], dict)]
     if inner:
         whole[FIELD] = dict.fromkeys(name for one in inner for name in one) | whole[FIELD]
-    lists = [one for one in whole.values() if isinstance(one, list)]
-    for one in lists:
-        names = dict.fromkeys(name for part in one for name in part)
-        one[:] = [dict.fromkeys(names) | part for part in one]
+    for name, part in whole.items():
+        if isinstance(part, list):
+            names = dict.fromkeys(key for one in part for key in one)
+            whole[name] = [dict.fromkeys(names) | one for one in part]
     return whole
 
 
