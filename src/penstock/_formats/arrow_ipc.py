@@ -106,11 +106,7 @@ class ArrowFormat(BulkFormat):
                     f"it is no Arrow file, or is damaged ({error}); restore it, or take it out of the source's paths"
                 )
                 raise SourceFileError(file.path, reason) from error
-            check_names(file, reader.schema.names)
-            missing = [name for name in self._columns or () if name not in reader.schema.names]
-            if missing:
-                reason = f"it has no column {', '.join(missing)}; its columns are {', '.join(reader.schema.names)}"
-                raise SourceFileError(file.path, reason)
+            check_names(file, reader.schema.names, self._columns)
             yield reader, is_file
 
 

@@ -34,16 +34,20 @@ def records_in(
         raise SourceFileError(file.path, error.reason) from error
 
 
-def check_names(file: InputFile, names: Sequence[str]) -> None:
-    """Check that the columns of a file have names of their own.
+def check_names(file: InputFile, names: Sequence[str], wanted: Sequence[str] | None) -> None:
+    """Check that the columns of a file have names of their own, and are all that a source reads.
 
     Raises:
-        SourceFileError: Two have one name.
+        SourceFileError: Two have one name, or one is missing.
     """
     twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:
         reason = f"it has several columns of the name {twice!r}, and records have each field once"
         raise SourceFileError(file.path, f"{reason}; write it anew with other names")
+    missing = [name for name in wanted or () if name not in names]
+    if missing:
+        reason = f"it has no column {', '.join(missing)}; its columns are {', '.join(names)}"
+        raise SourceFileError(file.path, reason)
 
 
 def as_schema(batch: pa.RecordBatch, schema: pa.Schema | None, *, lenient: bool) -> Any:

@@ -97,11 +97,7 @@ class _ParquetInput(BulkFormat):
         except (pa.ArrowException, OSError) as error:
             reason = f"it is no Parquet file, or is damaged ({error}); restore it, or take it out of the source's paths"
             raise SourceFileError(file.path, reason) from error
-        check_names(file, parquet.schema_arrow.names)
-        missing = [name for name in self._columns or () if name not in parquet.schema_arrow.names]
-        if missing:
-            reason = f"it has no column {', '.join(missing)}; its columns are {', '.join(parquet.schema_arrow.names)}"
-            raise SourceFileError(file.path, reason)
+        check_names(file, parquet.schema_arrow.names, self._columns)
         self.check_types(file, parquet.schema_arrow)
         return parquet
 
