@@ -19,6 +19,7 @@ from penstock._engine.spark import directories, shipping
 from penstock._engine.storage.local import LocalStorage
 from penstock._engine.storage.local_state import LocalStateDirectory, private_directory
 from penstock._engine.storage.opening import open_storage
+from penstock._engine.storage.ownership import first_not_trusted
 from penstock._engine.storage.scratch import ScratchDirectory
 from penstock.common.file_modes import others_can_write
 from penstock.errors import (
@@ -256,6 +257,67 @@ def test_latest_leads_to_no_savepoint_that_others_can_change(
         go_on(tmp_path, "latest")
     if done is not planted:  # who names the place trusts it
         go_on(tmp_path, str(savepoint))
+
+
+def test_latest_leads_to_no_savepoint_that_others_can_exchange_in_its_directory(tmp_path: Path) -> None:
+    savepoint = Path(savepoint_of(tmp_path, inline="0 b"))
+    savepoint.parent.chmod(0o777)
+    with pytest.raises(ExposedCheckpointError, match=r"others can exchange what is in it \(no sticky bit\)"):
+        go_on(tmp_path, "latest")
+    savepoint.parent.chmod(0o1777)
+    go_on(tmp_path, "latest")
+
+
+@needs_root
+def test_what_is_checked_is_what_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory that is exchanged after the check of its path, and back again, has another owner all the same."""
+    storage, place, strange = LocalStorage(tmp_path), tmp_path / "job/chk-1", tmp_path / "strange"
+    for folder, text in ((place, "own"), (strange, "strange")):
+        folder.mkdir(parents=True)
+        (folder / "_metadata").write_text(text)
+        (folder / "_metadata").chmod(0o600)
+    os.chown(strange, STRANGER, STRANGER)
+    look, opened = LocalStorage._place, os.open
+
+    def exchanged(self: LocalStorage, path: str, *, may_be_link: bool = False) -> Path:
+        found = look(self, path, may_be_link=may_be_link)
+        place.rename(tmp_path / "away")
+        strange.rename(place)
+        return found
+
+    def and_back(path: str, flags: int, *rest: int, dir_fd: int | None = None) -> int:
+        descriptor = opened(path, flags, *rest, dir_fd=dir_fd)
+        if path == "_metadata":
+            place.rename(strange)
+            (tmp_path / "away").rename(place)
+        return descriptor
+
+    monkeypatch.setattr(LocalStorage, "_place", exchanged)
+    monkeypatch.setattr(os, "open", and_back)
+    monkeypatch.setattr(os, "supports_dir_fd", {*os.supports_dir_fd, and_back})
+    seen: dict[str, os.stat_result] = {}
+    assert storage.find("job/chk-1/_metadata", seen=seen) == b"strange"
+    monkeypatch.undo()
+    assert first_not_trusted(seen) == ("job/chk-1", f"it belongs to user {STRANGER}")
+    assert storage.find("job/chk-1/_metadata", seen=seen) == b"own"
+    assert first_not_trusted(seen) is None
+
+
+def test_a_link_that_is_put_behind_the_check_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("job/chk-1", "others"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "_metadata").write_text(folder)
+    look = LocalStorage._place
+
+    def linked(self: LocalStorage, path: str, *, may_be_link: bool = False) -> Path:
+        found = look(self, path, may_be_link=may_be_link)
+        (tmp_path / "job/chk-1").rename(tmp_path / "away")
+        (tmp_path / "job/chk-1").symlink_to(tmp_path / "others")
+        return found
+
+    monkeypatch.setattr(LocalStorage, "_place", linked)
+    with pytest.raises(CheckpointStorageError):
+        LocalStorage(tmp_path).find("job/chk-1/_metadata")
 
 
 @pytest.mark.parametrize("below", [False, True])

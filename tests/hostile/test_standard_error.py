@@ -41,7 +41,7 @@ settings = {{
     "penstock.log.format": "text",
     "penstock.log.level": "DEBUG",
     "penstock.progress.enabled": "true",
-    "penstock.no-such-key": "is warned of",
+    "pipeline.no-such-key": "is warned of",
     "restart-strategy.type": "fixed-delay",
     "restart-strategy.fixed-delay.delay": "1 ms",
 }}

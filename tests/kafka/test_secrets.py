@@ -91,10 +91,10 @@ def test_a_wrong_password_fails_the_job_and_is_not_told(
         counting(made, tmp_path, restart="none").to_end()
     assert wrong not in str(refused.value) + repr(refused.value.__cause__) + caplog.text
     run = SinkRun(sink_into(made.bootstrap, made.counts, made.properties))
-    checkpoint = run.epoch(["a"])
-    with pytest.raises(KafkaConnectorError, match=r"(?i)authentication") as refused_commit:
-        run.commit(checkpoint)
-    assert wrong not in str(refused_commit.value) + caplog.text
+    with pytest.raises(KafkaConnectorError, match=r"(?i)authentication") as refused_write:
+        run.epoch(["a"])
+    run.close()
+    assert wrong not in str(refused_write.value) + caplog.text
 
 
 @pytest.mark.skipif(shutil.which("keytool") is None, reason="needs a JDK, whose keytool makes the store")

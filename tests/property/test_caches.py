@@ -24,7 +24,9 @@ from penstock.errors import JobExecutionError
 from penstock.testing.in_process import Chaos
 from penstock.testing.sources import ListSource
 
-STEPS = st.sampled_from(["read", "read twice", "stream", "fail", "invalidate", "lose a file", "lose all"])
+STEPS = st.sampled_from(
+    ["read", "read twice", "stream", "fail", "invalidate", "lose a file", "damage a file", "lose all"]
+)
 
 
 def fail(record: Any) -> Any:
@@ -46,6 +48,10 @@ def step(name: str, env: StreamExecutionEnvironment, cached: Any, records: list[
                 assert list(found) == []
         case "invalidate":
             cached.invalidate()
+        case "damage a file":
+            for path in [path for path in sorted(place.glob(".kept/*/*/*")) if path.is_file()][:1]:
+                data = path.read_bytes()
+                path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
         case _:
             files = sorted(path for path in place.glob(".kept/*/*/*") if path.is_file())
             for path in files if name == "lose all" else files[:1]:

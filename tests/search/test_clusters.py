@@ -165,3 +165,16 @@ def test_aliases_and_data_streams_take_documents_without_ids(cluster: Cluster, i
     for name in names[1:]:
         cluster.ask("DELETE", f"/_data_stream/{name}")
     cluster.delete([index])
+
+
+def test_a_commit_that_is_repeated_behind_a_rollover_has_no_document_twice(cluster: Cluster, index: str) -> None:
+    first, second, alias = f"{index}-1", f"{index}-2", f"{index}-alias"
+    cluster.ask("PUT", f"/{first}", {"aliases": {alias: {"is_write_index": True}}})
+    run = SinkRun(sink_into(cluster.url, alias))
+    checkpoint = run.epoch(list(numbered(20)))
+    run.commit(checkpoint)
+    cluster.ask("POST", f"/{alias}/_rollover/{second}")
+    run.commit(checkpoint, may_be_committed=True)
+    run.close()
+    assert values(cluster.documents(alias)) == sorted(numbered(20), key=repr)
+    cluster.delete([first, second])

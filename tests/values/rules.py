@@ -59,6 +59,16 @@ def typed(record: dict[str, Any], value: Value) -> dict[str, Any]:
     return {FIELD: in_utc(found) if value.declared is None else typed_part(found, value.declared)}
 
 
+def csv(record: dict[str, Any], value: Value) -> dict[str, Any]:
+    """As ``typed``; None in a column of text, bytes or arrays is an empty value."""
+    found, declared = typed(record, value)[FIELD], value.declared
+    if found is not None or declared is None:
+        return {FIELD: found}
+    if isinstance(declared, (ListTypeInfo, ObjectArrayTypeInfo)):
+        return {FIELD: []}
+    return {FIELD: {Types.STRING(): "", Types.CHAR(): "", Types.PRIMITIVE_ARRAY(Types.BYTE()): b""}.get(declared)}
+
+
 def typed_as_dicts(record: dict[str, Any], value: Value) -> dict[str, Any]:
     """As ``typed``, with dicts in place of rows."""
     return plain_part(typed(record, value))

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 from penstock._engine.graph.job_graph import JobType, OperatorKind
 from penstock._engine.graph.pickling import dumps_members
-from penstock._engine.kept.files import take_noted
+from penstock._engine.kept.files import check_kept, take_noted
 from penstock._engine.kept.place import kept_place
 from penstock._engine.kept.streams import CacheSource, StreamSink
 from penstock._engine.storage.opening import checkpoint_directory, storage_options
 from penstock.common import option_table
 from penstock.common.batch_options import JOB_RECOVERY
 from penstock.common.watermark_strategy import WatermarkStrategy
-from penstock.errors import CheckpointStorageError
+from penstock.errors import CheckpointStorageError, KeptStreamError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -91,24 +91,19 @@ class CachedStream:
         place.delete(writing)
 
     def _found(self) -> tuple[KeptPlace, str, tuple[KeptFile, ...]] | None:
-        """Return what is kept if all of it is there."""
+        """Return what is kept if all of it is there and as it was written; a damaged file would fail the job."""
         with self._lock:
             kept = self._kept
         if kept is None:
             return None
-        place, writing, files = kept
+        place, _, files = kept
         try:
-            there = {file.path: file.size for file in place.storage.files(writing)}
-        except CheckpointStorageError as error:
-            _log.warning("%s", error)
-            there = {}
-        if all(there.get(file.name) == file.size for file in files):
-            return kept
-        _log.warning(
-            "What was kept of the cached stream of %s is not complete any more: it is computed anew", self.node
-        )
-        self.invalidate()
-        return None
+            check_kept(place.storage, files)
+        except (CheckpointStorageError, KeptStreamError) as error:
+            _log.warning("The cached stream of %s is computed anew: %s", self.node, error)
+            self.invalidate()
+            return None
+        return kept
 
 
 class Caches:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from penstock.common import option_table
@@ -77,6 +78,10 @@ def _check_unknown(key: str, setting: Setting) -> None:
         _say_once(key, f"{key} is not a key that Penstock reads; it has no effect.")
         return
     meant = nearest_key(key)
+    if meant is None and key.startswith(_OURS):
+        like = get_close_matches(key, [known for known in option_table.KNOWN_KEYS if known.startswith(_OURS)], 1)
+        reason = f"Penstock has no such key{f'; {like[0]} is the most like it' if like else ''}"
+        raise UnknownKeyError(key, shown_value(key, setting.value), reason, setting.origin)
     if meant is None:
         if key.partition(".")[0] in _NAMESPACES:
             _say_once(key, f"{key} is not a key that Penstock knows; it has no effect.")
@@ -160,6 +165,9 @@ def _distance(a: str, b: str) -> int:
             before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (letter != other))
     return row[-1]
 
+
+#: Below this all keys are ours.
+_OURS = "penstock."
 
 # Below these only Flink and Penstock have keys; any other unknown key is the program's own.
 _NAMESPACES = frozenset(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 import yaml
 
@@ -197,13 +197,43 @@ def choice(*values: str, refused: dict[str, str] | None = None, same: dict[str, 
     return ValueType(" or ".join(values), parse, str)
 
 
+#: The longest YAML in characters, and its deepest list or map: a short text of a hostile program could take hours.
+_MOST_YAML: Final = 1 << 20
+_DEEPEST_YAML: Final = 50
+_TOO_MUCH: Final = "it is too long or too deep, or has an alias"
+
+
+class _PlainLoader(yaml.BaseLoader):
+    """Loads YAML without aliases, by which a few letters could stand for millions of items."""
+
+    _depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """Take in one node, and what is in it."""
+        if self.check_event(yaml.AliasEvent) or self._depth == _DEEPEST_YAML:
+            raise yaml.YAMLError(_TOO_MUCH)
+        self._depth += 1
+        node: Any = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+
 def load_yaml(text: str) -> object:
     """Read YAML with every scalar as text.
 
     Python's YAML reads ``off``, ``010`` and ``10:30`` as a truth value and numbers (YAML 1.1), where Flink's reads
     what stands there (YAML 1.2); the kinds above read the scalars instead. BaseLoader makes only str, list and dict.
+
+    Raises:
+        yaml.YAMLError: It is no YAML, has an alias, or is too long or too deep.
+
+    Example:
+        >>> load_yaml("{a: [1, on]}")
+        {'a': ['1', 'on']}
     """
-    return yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506 - as safe as SafeLoader: text, lists and dicts only
+    if len(text) > _MOST_YAML:
+        raise yaml.YAMLError(_TOO_MUCH)
+    return yaml.load(text, Loader=_PlainLoader)  # noqa: S506 - as safe as SafeLoader: text, lists and dicts only
 
 
 def _parse_list(text: str) -> tuple[str, ...]:

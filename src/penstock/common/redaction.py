@@ -30,8 +30,11 @@ WORDS_KEY: Final = "penstock.sensitive-words"
 _WORDS: Final = (
     *("password", "passwd", "passphrase", "pwd", "secret", "token", "credential", "api key", "service key"),
     *("private key", "signing key", "encryption key", "account key", "auth params", "basic auth", "authorization"),
-    *("jaas config", "http headers"),
+    *("jaas config", "http headers", "access key", "storage key", "shared key", "customer key", "master key"),
 )
+#: A word of secret keys that counts only where it stands alone, as in ``db_pw``: its letters are in others, too.
+_ALONE: Final = "pw"
+_STANDS_ALONE: Final = rf"(?<![^\W_]){_ALONE}(?![^\W_])"
 #: Keys that look secret, but name files.
 _NO_SECRETS: Final = frozenset({"penstock.rest.private-key", WORDS_KEY})
 
@@ -111,7 +114,7 @@ class Redaction:
         self._words = tuple(dict.fromkeys((*self._words, *filter(None, map(_letters, words)))))
         # Nothing of a name is given back (?>): a text of nothing but such words would take a time of its square.
         # Between the letters of a word there may be what keys have between words.
-        name = "|".join("[-_. ]?".join(map(re.escape, word)) for word in self._words)
+        name = "|".join([*("[-_. ]?".join(map(re.escape, word)) for word in self._words), _STANDS_ALONE])
         self._assigned: re.Pattern[str] = re.compile(
             rf"""(?i)(?<![\w.-])(?P<dashes>--?(?=\w))?(?P<name>(?>[\w.-]*?(?:{name})[\w.-]*))(?P<quote>["']?)"""
             rf"""(?P<sign>\s?[=:]\s?|(?(dashes)\s+|(?!)))(?P<value>{_VALUE})"""
@@ -119,7 +122,8 @@ class Redaction:
 
     def _is_secret(self, key: str) -> bool:
         letters = _letters(key)
-        return key not in _NO_SECRETS and any(word in letters for word in self._words)
+        is_alone = _ALONE in letters and re.search(_STANDS_ALONE, key.lower()) is not None
+        return key not in _NO_SECRETS and (is_alone or any(word in letters for word in self._words))
 
     def _nested(self, value: str) -> object:
         """Return the maps and lists that a value is made of; None where it is a plain text."""

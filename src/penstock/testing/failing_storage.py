@@ -12,6 +12,7 @@ from penstock._engine.storage.opening import open_storage
 from penstock.errors import CheckpointStorageError
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterable
 
     from penstock._engine.protocol.signing import SigningKeys
@@ -114,9 +115,11 @@ class FailingStorage(FileStorage):
         """Return a path as a person would give it."""
         return self._storage.full_path(path)
 
-    def find(self, path: str, *, at_most: int | None = None) -> bytes | None:
+    def find(
+        self, path: str, *, at_most: int | None = None, seen: dict[str, os.stat_result] | None = None
+    ) -> bytes | None:
         """Return the bytes of a file, None when there is none; a file of more bytes than `at_most` is not read."""
-        return self._call("find", [path], lambda: self._storage.find(path, at_most=at_most))
+        return self._call("find", [path], lambda: self._storage.find(path, at_most=at_most, seen=seen))
 
     def read_sized(self, path: str, size: int) -> bytes:
         """Return the bytes of a file that has to be there with a certain size; it fails where ``find`` does."""

@@ -199,6 +199,13 @@ def test_a_misspelt_key_is_refused_with_the_likely_one_and_where_it_was_set(
         _effective(script_dir=tmp_path)
 
 
+def test_a_key_below_ours_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"Penstock has no such key; penstock\."):
+        _effective({"penstock.exchnge": "9"})
+    with pytest.raises(ConfigurationError, match=r"There is no key penstock.of.another.kind"):
+        _effective({"penstock.of.another.kind": "9"})
+
+
 def test_a_misspelt_variable_of_the_environment_is_refused_too() -> None:
     for name in ("PENSTOCK_JOBID", "PENSTOCK_EXECUTION__CHECKPOINTING__DIRR"):
         with pytest.raises(ConfigurationError, match=rf"\(set in the environment variable {name}\)"):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.common.config_values import BOOL, DURATION, FLOAT, INT, LIST, MAP, MEMORY, POSITIVE, choice, duration
+from penstock.common.redaction import shown_name
 from penstock.common.time import Duration
 
 
@@ -97,3 +98,17 @@ def test_what_cannot_be_read_says_why(parse: object, text: str, reason: str) -> 
     assert callable(parse)
     with pytest.raises(ValueError, match=reason):
         parse(text)
+
+
+BOMB = "[" + ", ".join(
+    f"&{name} [{', '.join([f'*{before}'] * 9)}]" for before, name in zip("abcdefg", "bcdefgh", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    "text", [f"{BOMB}, &a x]", "[&a x, *a]", "[" * 5_000, "{a: " * 51 + "1" + "}" * 51, "[" + "a, " * 400_000]
+)
+def test_yaml_with_aliases_or_without_measure_is_no_list(text: str) -> None:
+    with pytest.raises(ValueError, match="it starts like a list" if text.startswith("[") else "it is not a map"):
+        (LIST if text.startswith("[") else MAP).parse(text)
+    assert shown_name(text, "a label")

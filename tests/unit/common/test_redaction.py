@@ -19,6 +19,7 @@ from penstock.errors import ConfigurationError, PathError
         *("db.password", "DB_PASSWD", "keyPassphrase", "x.pwd", "s3.secret-key", "oauthToken", "aws.credentials"),
         *("api_key", "apiKey", "tls.private-key", "privateKey", "penstock.state.signing-key", "basic-auth"),
         *("http-headers", "proxy.Authorization", "fs.azure.account.key.x.blob", "sasl.jaas.config"),
+        *("pw", "db.pw", "DB_PW", "s3.access-key", "azure_storage_account_key", "sse-customer-key"),
     ],
 )
 def test_value_of_a_key_that_names_a_secret_is_hidden(key: str) -> None:
@@ -27,7 +28,7 @@ def test_value_of_a_key_that_names_a_secret_is_hidden(key: str) -> None:
     assert redaction.value("parameters", f"{{a: 1, {key}: 'x, y'}}").count("x") == key.count("x")
 
 
-@pytest.mark.parametrize("key", ["s3.access-key", "key.fields", "state.checkpoints.dir", "penstock.rest.private-key"])
+@pytest.mark.parametrize("key", ["upwards", "key.fields", "state.checkpoints.dir", "penstock.rest.private-key"])
 def test_value_of_another_key_stays(key: str) -> None:
     assert Redaction().value(key, "/etc/key.pem") == "/etc/key.pem"
 

@@ -90,7 +90,6 @@ def test_staged_data_is_committed_once_and_nothing_of_it_stays(
     cluster.patch(monkeypatch)
     configuration = Configuration()
     configuration.set_string("execution.checkpointing.dir", str(tmp_path / "checkpoints"))
-    configuration.set_string("penstock.epoch.max-records", "20")
     configuration.set_string("restart-strategy.type", "fixed-delay")
     configuration.set_string("restart-strategy.fixed-delay.attempts", "100")
     configuration.set_string("restart-strategy.fixed-delay.delay", "1 ms")

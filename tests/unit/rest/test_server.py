@@ -141,6 +141,16 @@ def test_a_get_with_a_body_leaves_the_connection_in_step(server: RestServer) -> 
         assert received(connection).count(b"HTTP/1.1 200") == 2
 
 
+def test_a_request_with_two_ends_is_refused_and_its_connection_closed(server: RestServer) -> None:
+    with raw(server) as connection:
+        head = b"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"
+        connection.sendall(head + b"0\r\n\r\nGET /v1/jobs HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        answer = received(connection)
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert b"not both" in answer
+    assert answer.count(b"HTTP/1.1") == 1
+
+
 def test_a_client_that_does_not_finish_its_request_is_cut_off(
     server: RestServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     Run = Callable[[list[dict[str, Any]]], list[Any]]
 
 
-def _messages(write: SerializationSchema, read: DeserializationSchema) -> Run:
+def messages(write: SerializationSchema, read: DeserializationSchema) -> Run:
     return lambda records: read.deserialize_all(write.serialize_all(records))
 
 
-def _row_type(value: Value) -> RowTypeInfo:
+def declared_row(value: Value) -> RowTypeInfo:
     if value.row_type is None:
         raise NotAskedError
     return value.row_type
@@ -49,8 +49,8 @@ def _json_writer(row_type: RowTypeInfo) -> JsonRowSerializationSchema:
 
 
 def _json_rows(value: Value) -> Run:
-    row_type = _row_type(value)
-    return _messages(_json_writer(row_type), JsonRowDeserializationSchema.builder().type_info(row_type).build())
+    row_type = declared_row(value)
+    return messages(_json_writer(row_type), JsonRowDeserializationSchema.builder().type_info(row_type).build())
 
 
 def _lines(write: SerializationSchema, lines: JsonLinesFormat) -> Run:
@@ -63,7 +63,7 @@ def _lines(write: SerializationSchema, lines: JsonLinesFormat) -> Run:
 
 
 def _json_lines(value: Value) -> Run:
-    row_type = _row_type(value)
+    row_type = declared_row(value)
     return _lines(_json_writer(row_type), JsonLinesFormat(type_info=row_type))
 
 
@@ -115,7 +115,7 @@ def _schema(value: Value) -> AvroSchema:
 def _avro_rows(value: Value) -> Run:
     text = str(_schema(value))
     write = AvroRowSerializationSchema(avro_schema_string=text)
-    return _messages(write, AvroRowDeserializationSchema(avro_schema_string=text))
+    return messages(write, AvroRowDeserializationSchema(avro_schema_string=text))
 
 
 def _avro(value: Value) -> Run:

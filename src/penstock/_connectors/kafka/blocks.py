@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -51,7 +51,7 @@ class KafkaBlock:
     digest: bytes
     topics: tuple[tuple[str, str], ...]
     name: str | None
-    data: bytes | None
+    data: bytes | None = field(repr=False)
 
 
 def encoded(records: Sequence[OutRecord]) -> bytes:

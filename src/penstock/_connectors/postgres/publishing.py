@@ -31,7 +31,7 @@ _UNDO: Final = "Undo the change until the job has committed the checkpoint"
 
 
 @dataclass(frozen=True, slots=True)
-class _Field:
+class _StagedColumn:
     """A staged column, and the column of the table for which it is."""
 
     staged: str
@@ -75,7 +75,7 @@ class Publisher:
         key = [one for name in note["key"] for one in fields if one.staged == name]
         insert_rows(self._connection, self._table, there.sql, fields, key)
 
-    def _field(self, there: SourceTable, staged: Column, number: int, since: str) -> _Field:
+    def _field(self, there: SourceTable, staged: Column, number: int, since: str) -> _StagedColumn:
         """Return where the values of a staged column go.
 
         Raises:
@@ -92,7 +92,7 @@ class Publisher:
             reason = f"its column {column.name!r} is computed by the server {since}"
             raise TableError(str(self._table), reason, _UNDO)
         if column.type == staged.type:
-            return _Field(staged.name, column, quoted(staged.name))
+            return _StagedColumn(staged.name, column, quoted(staged.name))
         value, new, old = quoted(staged.name), *(one.type.replace("%", "%%") for one in (column, staged))
         look = f"SELECT 1 FROM {there.sql} WHERE {value}::{new}::{old}::text IS DISTINCT FROM {value}::text LIMIT 1"
         try:
@@ -102,20 +102,20 @@ class Publisher:
         if is_other:
             reason = f"its column {column.name!r} is of type {column.type}, and was of type {staged.type} {since}"
             raise TableError(str(self._table), f"{reason}: it does not hold all values of them", _UNDO)
-        return _Field(staged.name, column, f"{value}::{new}")
+        return _StagedColumn(staged.name, column, f"{value}::{new}")
 
 
-def own_fields(columns: Sequence[Column]) -> list[_Field]:
+def own_fields(columns: Sequence[Column]) -> list[_StagedColumn]:
     """Return the fields of a staged table that was made of these columns in the same transaction."""
-    return [_Field(column.name, column, quoted(column.name)) for column in columns]
+    return [_StagedColumn(column.name, column, quoted(column.name)) for column in columns]
 
 
 def insert_rows(
     connection: psycopg.Connection[tuple[Any, ...]],
     table: SourceTable,
     staged: str,
-    fields: Sequence[_Field],
-    key: Sequence[_Field],
+    fields: Sequence[_StagedColumn],
+    key: Sequence[_StagedColumn],
 ) -> None:
     """Bring staged rows into a table.
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 import hashlib
 import threading
 from abc import abstractmethod
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock._api.connectors.committer import Committer
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
     from penstock._api.connectors.committer import CommitRequest, CommitterInitContext
     from penstock._api.connectors.sink import SinkWriterContext, WriterInitContext
     from penstock._engine.storage.checkpoint_storage import FileStorage
+
+
+#: So many files are checked at the same time.
+_THREADS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +160,22 @@ def take_noted(writing: str) -> tuple[KeptFile, ...] | None:
     with _lock:
         noted = _noted.pop(writing, None)
     return None if noted is None else tuple(file for _, file in sorted(noted.items()))
+
+
+def check_kept(storage: FileStorage, files: Collection[KeptFile]) -> None:
+    """Read files, several at a time, and compare them with what was written.
+
+    Raises:
+        KeptStreamError: One of them is gone, or has changed.
+        CheckpointStorageError: They cannot be read.
+    """
+    with ThreadPoolExecutor(_THREADS) as threads:
+        for _ in threads.map(partial(_check, storage), files):
+            pass
+
+
+def _check(storage: FileStorage, file: KeptFile) -> None:
+    read_kept(storage, file)
 
 
 def read_kept(storage: FileStorage, file: KeptFile) -> bytes:

@@ -115,6 +115,8 @@ class Guard:
     @staticmethod
     async def _body(headers: Headers, receive: Receive) -> bytes:
         length = headers.get("content-length", "0")
+        if "content-length" in headers and "transfer-encoding" in headers:  # a proxy may read another end than we do
+            raise HttpError(400, "A request has a Content-Length or a Transfer-Encoding, not both.")
         if length.isdecimal() and (len(length) > _MOST_DIGITS or int(length) > MAX_BODY):
             raise _too_large()
         body = bytearray()

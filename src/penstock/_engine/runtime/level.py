@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import secrets
 import socket
 from dataclasses import replace
@@ -51,6 +52,7 @@ class LevelTask:
     """
 
     def __init__(self, dispatch: TaskDispatch, cache: WorkerCache, attempt: int = 0) -> None:
+        self._process = os.getpid()
         self._attempt = attempt or UNSET
         self._task = dispatch
         self._dispatch = dispatch.level
@@ -74,7 +76,10 @@ class LevelTask:
         rows = rows_of(batches) if self._dispatch.level > 0 else iter(())
         with self._log.listening():
             try:
-                yield from self._run_guarded(rows)
+                for batch in self._run_guarded(rows):
+                    self._leave_if_forked()
+                    yield batch
+                self._leave_if_forked()
             finally:
                 self._close_subtasks()
         if self._failed:
@@ -89,9 +94,15 @@ class LevelTask:
             if not self._failed:
                 yield from self._end()
         except BaseException as error:  # Spark must not run user functions again because of our bug either
+            self._leave_if_forked()
             if ends_task(error):
                 raise
             self._fail(error)
+
+    def _leave_if_forked(self) -> None:
+        """End a process that a user's function has forked and that came back: it would answer beside the task."""
+        if os.getpid() != self._process:
+            os._exit(1)
 
     # ------------------------------------------------------------------------------------------------------ the epoch
 

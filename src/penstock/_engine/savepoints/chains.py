@@ -14,6 +14,7 @@ from penstock.common.paths import real_path
 from penstock.errors import CorruptCheckpointError
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable
 
     from penstock._engine.protocol.metadata import StoredCommits
@@ -134,17 +135,20 @@ def read_chains(storage: FileStorage) -> list[JobChain]:
     return [read_chain(storage, name) for name in storage.names("") if is_job_directory(name)]
 
 
-def read_entry(storage: FileStorage, checkpoint: str) -> ChainEntry | None:
+def read_entry(
+    storage: FileStorage, checkpoint: str, seen: dict[str, os.stat_result] | None = None
+) -> ChainEntry | None:
     """Read the chain entry of a checkpoint; None if there is none.
 
     Args:
         storage: The checkpoint directory.
         checkpoint: The checkpoint's directory, below that one.
+        seen: As for `FileStorage.find`.
 
     Raises:
         CorruptCheckpointError: The entry is damaged.
     """
-    return find_entry(storage, f"{checkpoint}/{METADATA}")
+    return find_entry(storage, f"{checkpoint}/{METADATA}", seen)
 
 
 def readable_entry(storage: FileStorage, checkpoint: str) -> ChainEntry | None:

@@ -15,6 +15,7 @@ from penstock._engine.protocol.signing import UNSIGNED, SigningKeys
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable
 
 
@@ -37,8 +38,16 @@ class FileStorage(ABC):
     keys: SigningKeys = UNSIGNED
 
     @abstractmethod
-    def find(self, path: str, *, at_most: int | None = None) -> bytes | None:
+    def find(
+        self, path: str, *, at_most: int | None = None, seen: dict[str, os.stat_result] | None = None
+    ) -> bytes | None:
         """Return the bytes of a file, None when there is none; a file of more bytes than `at_most` is not read.
+
+        Args:
+            path: The file.
+            at_most: The limit of its size in bytes.
+            seen: Gets, on a local disk, the status of the file and of each directory above it by its path ("" for the
+                root), of the very files whose bytes are returned: none can be exchanged between a check and the read.
 
         Raises:
             CheckpointStorageError: It cannot be read, or is larger.

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 from penstock._engine.protocol.metadata import decode_chain_entry, encode_chain_entry
 
 if TYPE_CHECKING:
+    import os
+
     from penstock._engine.protocol.metadata import ChainEntry
     from penstock._engine.storage.checkpoint_storage import FileStorage
 
@@ -14,19 +16,19 @@ if TYPE_CHECKING:
 _MOST_BYTES: Final = 1 << 30
 
 
-def find_document(storage: FileStorage, path: str) -> bytes | None:
+def find_document(storage: FileStorage, path: str, seen: dict[str, os.stat_result] | None = None) -> bytes | None:
     """Return the bytes of an entry, None when there is none."""
-    return storage.find(path, at_most=_MOST_BYTES)
+    return storage.find(path, at_most=_MOST_BYTES, seen=seen)
 
 
-def find_entry(storage: FileStorage, path: str) -> ChainEntry | None:
+def find_entry(storage: FileStorage, path: str, seen: dict[str, os.stat_result] | None = None) -> ChainEntry | None:
     """Return an entry, None when there is none.
 
     Raises:
         CorruptCheckpointError: It is damaged.
         SignatureError: The storage has keys, and none of them has signed the entry.
     """
-    data = find_document(storage, path)
+    data = find_document(storage, path, seen)
     return None if data is None else entry_of(storage, path, data)
 
 

@@ -46,6 +46,8 @@ _REASONS: Final = {
 
 #: Flags for opening: they neither wait for the writer of a pipe nor follow a link.
 _READ_FLAGS: Final = sum(getattr(os, name, 0) for name in ("O_RDONLY", "O_NONBLOCK", "O_NOFOLLOW", "O_BINARY"))
+#: The same for the directories on the way to a file, which need not be readable.
+_DIRECTORY_FLAGS: Final = sum(getattr(os, name, 0) for name in ("O_PATH", "O_DIRECTORY", "O_NOFOLLOW"))
 
 
 class LocalStorage(FileStorage):
@@ -76,11 +78,13 @@ class LocalStorage(FileStorage):
         """Return a path in full, for display."""
         return str(self._root / path)
 
-    def find(self, path: str, *, at_most: int | None = None) -> bytes | None:
+    def find(
+        self, path: str, *, at_most: int | None = None, seen: dict[str, os.stat_result] | None = None
+    ) -> bytes | None:
         """Return the bytes of a file, None when there is none; a file of more bytes than `at_most` is not read."""
         with self._naming(path):
             try:
-                file, size = self._open(path)
+                file, size = self._open(path, seen)
             except FileNotFoundError:
                 return None
             with file:
@@ -237,15 +241,31 @@ class LocalStorage(FileStorage):
                 _make_directories(file.parent, 0o700 if self._private else 0o777)
         return os.open(file, flags, mode)
 
-    def _open(self, path: str) -> tuple[BinaryIO, int]:
+    def _open(self, path: str, seen: dict[str, os.stat_result] | None = None) -> tuple[BinaryIO, int]:
         """Open a file for reading, and return it with its size."""
-        descriptor = os.open(self._place(path), _READ_FLAGS)
+        descriptor = self._descend(self._place(path), {} if seen is None else seen)
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             os.close(descriptor)
             number = errno.EISDIR if stat.S_ISDIR(status.st_mode) else errno.ENXIO
             raise OSError(number, "it is a device or a pipe, not a file")
         return os.fdopen(descriptor, "rb"), status.st_size
+
+    def _descend(self, place: Path, seen: dict[str, os.stat_result]) -> int:
+        """Open a file level by level, each in the directory that the last one was, whatever has its name by now."""
+        names = place.relative_to(self._root).parts
+        if os.open not in os.supports_dir_fd or not names:
+            return os.open(place, _READ_FLAGS)
+        descriptor = os.open(self._root, _DIRECTORY_FLAGS & ~os.O_NOFOLLOW)
+        for depth, name in enumerate(names, 1):
+            try:
+                seen["/".join(names[: depth - 1])] = os.fstat(descriptor)
+                inner = os.open(name, _READ_FLAGS if depth == len(names) else _DIRECTORY_FLAGS, dir_fd=descriptor)
+            finally:
+                os.close(descriptor)
+            descriptor = inner
+        seen["/".join(names)] = os.fstat(descriptor)
+        return descriptor
 
     def _place(self, path: str, *, may_be_link: bool = False) -> Path:
         """Return the local path of a path below the root.

@@ -27,6 +27,7 @@ from penstock.common.s3 import SCHEMES, S3Access, is_s3_setting, s3_access
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Generator, Iterable
 
     from obstore.store import ObjectStore, RetryConfig
@@ -81,8 +82,11 @@ class ObjectStorage(FileStorage):
         self._has_answered = access is None
         self._bucket_store: ObjectStore | None = None
 
-    def find(self, path: str, *, at_most: int | None = None) -> bytes | None:
+    def find(
+        self, path: str, *, at_most: int | None = None, seen: dict[str, os.stat_result] | None = None
+    ) -> bytes | None:
         """Return the bytes of a file, None when there is none; a file of more bytes than `at_most` is not read."""
+        del seen  # who can write to a bucket is not told by its files
         with self._naming(path):
             try:
                 found = obstore.get(self._store, path)

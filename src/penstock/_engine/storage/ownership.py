@@ -12,9 +12,12 @@ import stat
 import sys
 import tempfile
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from penstock.common.file_modes import others_can_write
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _ROOT: Final = 0
 #: The directory of a user below a temporary one; see `levels_of_user`.
@@ -53,7 +56,11 @@ def why_not_trusted(path: Path) -> str | None:
     Raises:
         OSError: It cannot be looked at.
     """
-    status = path.lstat()
+    return why_not_trusted_by(path.lstat())
+
+
+def why_not_trusted_by(status: os.stat_result) -> str | None:
+    """Return why others can change what has a status, as a clause; None if only this user and root can."""
     if stat.S_ISLNK(status.st_mode):
         return "it is a link"
     if sys.platform == "win32":  # pragma: no cover - rights are not told by modes there
@@ -61,6 +68,30 @@ def why_not_trusted(path: Path) -> str | None:
     if status.st_uid not in {os.geteuid(), _ROOT}:
         return f"it belongs to user {status.st_uid}"
     return "other users can write to it" if others_can_write(status) else None
+
+
+def first_not_trusted(seen: Mapping[str, os.stat_result], above: str = "") -> tuple[str, str] | None:
+    """Return the first level that others can change, and why; None where there is none.
+
+    Args:
+        seen: What `FileStorage.find` has seen of a file.
+        above: Levels up to this one do not count.
+    """
+    begin = f"{above}/" if above else ""
+    levels = (
+        (level, why_not_trusted_by(status)) for level, status in seen.items() if level and level.startswith(begin)
+    )
+    return next(((level, reason) for level, reason in levels if reason is not None), None)
+
+
+def why_exchangeable(status: os.stat_result) -> str | None:
+    """Return why others can exchange what is in a directory of a status, as a clause; None where they cannot."""
+    if sys.platform == "win32":  # pragma: no cover - rights are not told by modes there
+        return None
+    if status.st_uid not in {os.geteuid(), _ROOT}:
+        return f"it belongs to user {status.st_uid}, who can exchange what is in it"
+    is_kept = status.st_mode & stat.S_ISVTX
+    return None if is_kept or not others_can_write(status) else "others can exchange what is in it (no sticky bit)"
 
 
 def why_exposed(directory: Path) -> str | None:

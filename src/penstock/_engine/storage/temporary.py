@@ -8,6 +8,7 @@ from penstock._engine.storage.local import LocalStorage
 from penstock.errors import TemporaryCheckpointsError
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable
     from pathlib import Path
 
@@ -25,9 +26,11 @@ class TemporaryStorage(LocalStorage):
         super().__init__(scratch.path)
         self._scratch = scratch
 
-    def find(self, path: str, *, at_most: int | None = None) -> bytes | None:
+    def find(
+        self, path: str, *, at_most: int | None = None, seen: dict[str, os.stat_result] | None = None
+    ) -> bytes | None:
         """Return the bytes of a file, None when there is none; a file of more bytes than `at_most` is not read."""
-        data = super().find(path, at_most=at_most)
+        data = super().find(path, at_most=at_most, seen=seen)
         if data is None:
             self._require()
         return data

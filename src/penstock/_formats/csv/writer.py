@@ -10,6 +10,7 @@ from penstock._formats.fields import LEFT_OUT, Columns
 from penstock._shelf import show
 from penstock.common._codecs.csv_encoding import CsvComposer, UnfitFieldError
 from penstock.common.serialization import BulkWriter, BulkWriterFactory, Encoder
+from penstock.common.user_values import short_repr
 from penstock.errors import RecordValueError
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class CsvEncoder(Encoder):
         try:
             lines = self._composer.lines(rows)
         except UnfitFieldError as error:
-            column, record = error.column, f"{elements[error.index]!r:.200}"
+            column, record = error.column, short_repr(elements[error.index])
             raise RecordValueError(column.name, record, str(column.type_info), error.reason, _WAY_OUT) from error
         stream.write(lines)
 
@@ -80,7 +81,7 @@ class CsvEncoder(Encoder):
         values = self._columns.values(record)
         if isinstance(values, (str, bytes)) or len(values) != len(self._names):
             wanted = f"{self._schema} has {len(self._names)} columns"
-            msg = f"The record {record!r:.200} has {len(values)} values, and {wanted}."
+            msg = f"The record {short_repr(record)} has {len(values)} values, and {wanted}."
             raise ValueError(msg)
         return values
 

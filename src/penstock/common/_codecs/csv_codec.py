@@ -9,6 +9,7 @@ from penstock.common._codecs.csv_decoding import CsvDecoder
 from penstock.common._codecs.csv_encoding import CsvComposer, UnfitFieldError
 from penstock.common._codecs.csv_values import UNFIT, CsvColumn
 from penstock.common._codecs.row_values import values_of
+from penstock.common.user_values import short_repr
 from penstock.errors import MessageFormatError
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class CsvCodec:
             reason = f"field {error.column.name!r}: {error.reason}"
         except UNFIT as error:
             reason = reason_of(error)
-        raise MessageFormatError("CSV", f"{value!r:.200}", str(self.type_info), reason)
+        raise MessageFormatError("CSV", short_repr(value), str(self.type_info), reason)
 
     def encode_block(self, values: Iterable[Any]) -> list[bytes]:
         """Return rows as lines.

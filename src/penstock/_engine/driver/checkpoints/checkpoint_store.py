@@ -39,7 +39,7 @@ from penstock._engine.savepoints.located import rebased
 from penstock._engine.storage.copying import copy_files
 from penstock._engine.storage.entries import document_of, entry_of, find_entry
 from penstock._engine.storage.opening import above, open_storage, without_links
-from penstock._engine.storage.ownership import foreign_link
+from penstock._engine.storage.ownership import first_not_trusted, foreign_link, why_exchangeable
 from penstock.errors import (
     CheckpointStorageError,
     CorruptCheckpointError,
@@ -50,7 +50,8 @@ from penstock.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    import os
+    from collections.abc import Callable, Mapping, Sequence
 
     from penstock._engine.coordinator import instructions as do
     from penstock._engine.coordinator.checkpoints.retention import Garbage
@@ -159,8 +160,9 @@ class CheckpointStore:
         path = instruction.path.rstrip("/").removesuffix(f"/{METADATA}")
         storage, inner = self._locate(path)
         shown = inner if storage is self._storage else storage.full_path(inner)
+        seen: dict[str, os.stat_result] = {}
         try:
-            entry = read_entry(storage, inner)
+            entry = read_entry(storage, inner, seen)
         except (SignatureError, UnsupportedFormatError):
             raise
         except CorruptCheckpointError as error:
@@ -172,7 +174,7 @@ class CheckpointStore:
         if entry is not None and instruction.is_followed and not storage.keys:
             if (reason := foreign_link(path)) is not None:
                 raise ExposedCheckpointError(path, reason)
-            _check_own(storage, inner, entry)
+            _check_own(storage, inner, entry, seen)
         return ev.ChainEntryRead(entry, shown if entry is not None else storage.full_path(inner))
 
     def find_later(self, instruction: do.FindLaterCheckpoint) -> ev.Event:
@@ -384,16 +386,29 @@ class CheckpointStore:
         self._background.run(run)
 
 
-def _check_own(storage: FileStorage, checkpoint: str, entry: ChainEntry) -> None:
+def _check_own(storage: FileStorage, checkpoint: str, entry: ChainEntry, seen: Mapping[str, os.stat_result]) -> None:
     """Make sure that only this user can have written an unsigned entry and the files that it names.
 
-    The directories above a savepoint, and the directory of all checkpoints, are the user's choice and are not checked.
+    The directories above a savepoint, and the directory of all checkpoints, are the user's choice; but nobody else may
+    exchange a savepoint in the one that it lies in. Files of state are known by their digests, which the entry has.
+
+    Args:
+        storage: The storage.
+        checkpoint: The checkpoint's directory.
+        entry: The entry that was read.
+        seen: The status of its file, and of the directories on the way to it.
 
     Raises:
         ExposedCheckpointError: Others can change it.
     """
     above_savepoint = checkpoint.rpartition("/")[0] if entry.kind is ChainEntryKind.SAVEPOINT else ""
-    files = {f"{checkpoint}/{METADATA}", *(state_files(entry.snapshot) if entry.snapshot is not None else ())}
+    exposed = first_not_trusted(seen, above_savepoint)
+    if above_savepoint in seen and entry.kind is ChainEntryKind.SAVEPOINT:
+        reason = why_exchangeable(seen[above_savepoint])
+        exposed = exposed if reason is None else (above_savepoint, reason)
+    if exposed is not None:
+        raise ExposedCheckpointError(storage.full_path(exposed[0]), exposed[1])
+    files = state_files(entry.snapshot) if entry.snapshot is not None else ()
     levels = {
         "/".join(names[:end]) for names in (file.split("/") for file in files) for end in range(1, len(names) + 1)
     }

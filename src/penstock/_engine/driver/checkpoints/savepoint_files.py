@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import events as ev
+from penstock._engine.protocol.metadata import handles_of
 from penstock._engine.protocol.paths import METADATA, STAGED_METADATA
+from penstock._engine.state.integrity import check_intact
 from penstock._engine.storage.copying import copy_files
 from penstock._engine.storage.entries import document_of, entry_of, find_entry
 from penstock._engine.storage.new_directory import check_no_links, first_missing, remove_empty
@@ -23,7 +27,11 @@ if TYPE_CHECKING:
     from penstock._engine.driver.background import BackgroundExecutor
     from penstock._engine.driver.mailbox import Mailbox
     from penstock._engine.protocol.metadata import ChainEntry, JobSnapshot
+    from penstock._engine.protocol.state_handle import StateHandle
     from penstock._engine.storage.checkpoint_storage import FileStorage
+
+#: So many copies, each of them as a whole in memory, are checked at the same time.
+_THREADS: Final = 2
 
 
 class SavepointFiles:
@@ -108,7 +116,7 @@ class SavepointFiles:
 
     def _fill(self, instruction: do.WriteSavepoint) -> None:
         target = open_storage(instruction.path, self._options)
-        copy_files(self._storage, target, instruction.files)
+        self._copy(target, instruction)
         if instruction.is_staged:
             target.put(STAGED_METADATA, document_of(target, instruction.entry))
         else:
@@ -124,8 +132,21 @@ class SavepointFiles:
             target.move(STAGED_METADATA, METADATA)
             self._check_same(target, entry)
         except PenstockError:
-            copy_files(self._storage, target, instruction.files)
+            self._copy(target, instruction)
             self._put(target, entry)
+
+    def _copy(self, target: FileStorage, instruction: do.WriteSavepoint | do.CompleteSavepoint) -> None:
+        """Copy the files of a savepoint, and compare the copies with what was written at first.
+
+        Raises:
+            CorruptCheckpointError: A file was damaged before, or on its way.
+        """
+        copy_files(self._storage, target, instruction.files)
+        snapshot = instruction.entry.snapshot
+        handles = {handle.path: handle for handle in handles_of(snapshot) if handle.path} if snapshot else {}
+        with ThreadPoolExecutor(_THREADS) as threads:
+            for _ in threads.map(partial(_check_copy, target), handles.values()):
+                pass
 
     def _put(self, target: FileStorage, entry: ChainEntry) -> None:
         if not target.put_if_absent(METADATA, document_of(target, entry)):
@@ -171,3 +192,9 @@ def _state(snapshot: JobSnapshot) -> JobSnapshot:
     """Return a state without commits and display names, which may differ between tries."""
     operators = {uid: replace(operator, name="") for uid, operator in snapshot.operators.items()}
     return replace(snapshot, operators=operators, outstanding=(), committed=())
+
+
+def _check_copy(target: FileStorage, handle: StateHandle) -> None:
+    path = handle.path
+    assert path is not None
+    check_intact(target.read_sized(path, handle.size), handle, target.full_path(path))

@@ -23,9 +23,12 @@ from penstock._engine.protocol.job_events import (
     read_log,
 )
 from penstock._engine.protocol.paths import events_directory, segment_path
+from penstock._engine.storage.ownership import first_not_trusted
 from penstock.errors import CheckpointStorageError, ExposedCheckpointError, FencedError, InternalError
 
 if TYPE_CHECKING:
+    import os
+
     from penstock._engine.driver.background import BackgroundExecutor
     from penstock._engine.driver.mailbox import Mailbox
     from penstock._engine.protocol.job_events import Segment
@@ -210,11 +213,12 @@ class JobEventStore:
 
     def _read(self, job_id: str, number: int) -> Segment | None:
         path = segment_path(job_id, number)
-        data = self._storage.find(path)
+        seen: dict[str, os.stat_result] = {}
+        data = self._storage.find(path, seen=seen)
         if data is None:
             return None
-        if not self._storage.keys and (exposed := self._storage.why_exposed(path)) is not None:
-            raise ExposedCheckpointError(*exposed)
+        if not self._storage.keys and (exposed := first_not_trusted(seen)) is not None:
+            raise ExposedCheckpointError(self._storage.full_path(exposed[0]), exposed[1])
         return decode_segment(data, self._storage.full_path(path), self._storage.keys.keys)
 
     def _check_claim(self) -> None:
