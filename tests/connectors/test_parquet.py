@@ -244,10 +244,29 @@ def _without_none(value: Any) -> Any:
     return {key: inner for key, inner in value.items() if inner is not None} if isinstance(value, dict) else value
 
 
-@pytest.mark.parametrize("values", [[1, "text"], [2**53 + 1, 1.5], [True, 1]])
+MOMENT_IN_UTC = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+#: Values that no column holds beside each other without changing one, in either order and at any depth.
+UNLIKE = [
+    [1, "text"],
+    [2**53 + 1, 1.5],
+    [True, 1],
+    ["text", b"bytes"],
+    [1.5, Decimal("1.1")],
+    [datetime.date(2026, 1, 1), MOMENT_IN_UTC.replace(tzinfo=None)],
+    [MOMENT_IN_UTC.replace(tzinfo=None), MOMENT_IN_UTC],
+    [-1, 2**63],
+]
+UNLIKE += [values[::-1] for values in UNLIKE] + [[[one], [other]] for one, other in UNLIKE]
+UNLIKE += [[{"x": [one]}, {"x": [other]}] for one, other in UNLIKE]
+
+
+@cells("values", UNLIKE)
 def test_values_that_no_type_holds_are_told(values: list[Any]) -> None:
-    with pytest.raises(ValueError, match=r"do not fit.*for_schema\(\)"):
+    told = r"^The field 'a' of the record \{'a': .*\} does not fit.* (beside|here and|time zone, and) .*for_schema\(\)"
+    with pytest.raises(RecordValueError, match=told):
         written(INFERRED, *([{"a": value}] for value in values))
+    with pytest.raises(RecordValueError, match=told):
+        written(INFERRED, [{"a": value} for value in values])
 
 
 def test_a_field_that_comes_after_the_columns_stand_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.docs.supervised import Unit, blocks, container_environment, manifests, pod
 
-from penstock._engine.cli.exit_codes import SIGNALLED, ExitCode
+from penstock._engine.cli.exit_codes import MEANINGS, SIGNALLED, ExitCode
 from penstock._engine.cli.main import cli
 from penstock._engine.cli.supervisor import is_final
 from penstock.common import option_table
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from penstock.common.configuration import Configuration
 
 #: After these another start does not help; the supervisor of `penstock run --supervise` decides alike.
-FOR_GOOD = {ExitCode.FAILED, ExitCode.USAGE, ExitCode.CANCELED, ExitCode.FENCED, ExitCode.GIVEN_UP}
+FOR_GOOD = {ExitCode.USAGE} | {code for code, text in MEANINGS.items() if code and "`run`" in text and is_final(code)}
 SIGTERM = 15
 
 

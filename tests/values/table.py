@@ -14,11 +14,12 @@ from functools import cache
 from pathlib import Path as File
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tests.values import rules
+from tests.values import column_rules, rules
 from tests.values.same import same
 from tests.values.values import FIELD, VALUES, Value
 
 from penstock.common import Row
+from penstock.common.user_values import short_repr
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ class Conversion:
 
     def expects(self, value: Value) -> list[dict[str, Any]] | None:
         """Return the records that come back by the rule; None where it does not apply to the value."""
-        rule = getattr(rules, self.rule)
+        rule = getattr(rules, self.rule, None) or getattr(column_rules, self.rule)
         try:
             return [rule(record, value) for record in value.records]
         except rules.DoesNotApplyError:
@@ -181,7 +182,7 @@ def judged(path: Path, value: Value, outcome: Outcome) -> Verdict:
     for line in conversions():
         if line.covers(path, value) and same(back, line.expects(value)):
             return Verdict(Sign.CONVERTED, line.name)
-    return Verdict(Sign.FAULT, f"{value.records!r:.200} came back as {back!r:.200}")
+    return Verdict(Sign.FAULT, f"{short_repr(value.records)} came back as {short_repr(back)}")
 
 
 def lacking(path: Path, value: Value, error: Exception) -> str:
@@ -189,7 +190,7 @@ def lacking(path: Path, value: Value, error: Exception) -> str:
     text = str(error)
     if not isinstance(error, PenstockError):
         return "not our error"
-    if FIELD not in text and "extra" not in text:
+    if FIELD in value.records[0] and FIELD not in text and "extra" not in text:
         return "names no field"
     if path.names_operator and "operator" not in text.lower():
         return "names no operator"
@@ -202,7 +203,7 @@ def leaves(value: Any) -> Iterable[str]:
     try:
         yield from {repr(value)[:40], str(value)[:40], ascii(value)[:40]}
     except ValueError:  # an int with more digits than Python shows
-        yield "whose repr raises"
+        yield short_repr(value)[:40]
     if isinstance(value, Row):
         value = value.as_dict()
     if isinstance(value, dict):

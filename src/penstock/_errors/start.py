@@ -290,12 +290,20 @@ class UnclaimedStateError(RestoreError):
     path: str  #: the checkpoint or savepoint
     uid: str  #: the uid whose state no operator has
     known_uids: tuple[str, ...]  #: the uids that the job has
+    commits: int = 0  #: how many of its committables are still to be committed
 
     def __str__(self) -> str:
+        lost = (
+            f" Its {self.commits} committables that are still to be committed would be lost: start the job once with "
+            "the sink as it was, which commits them."
+            if self.commits
+            else ""
+        )
         return (
             f"{self.path} holds state of operator uid {self.uid!r}, but this job only has "
             f"{', '.join(self.known_uids) or 'operators without uid'}. Give that uid to the operator that continues "
             "the state, or set execution.state-recovery.ignore-unclaimed-state to true (penstock run -n) to drop it."
+            f"{lost}"
         )
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias
 
 from penstock._formats.arrow_types import arrow_schema
+from penstock._formats.batches import check_names, records_in
 from penstock._formats.file_format import BulkFormat
 from penstock._formats.parts import FilePart
 from penstock._formats.record_tables import RecordTables, TableWriter, checked_schema
 from penstock._shelf import show
-from penstock.common.columns import records_of
 from penstock.common.serialization import BulkWriter, BulkWriterFactory
 from penstock.errors import SourceFileError
 
@@ -63,7 +63,7 @@ class ArrowFormat(BulkFormat):
     def read(self, file: InputFile, part: FilePart) -> Iterator[tuple[list[Any], int]]:
         """Read record batches as dicts; the position counts the rows of the part."""
         for batch, position in self._read(file, part, _READ_ROWS):
-            yield records_of(batch), position
+            yield records_in(file, batch), position
 
     def read_batches(self, file: InputFile, part: FilePart) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Read record batches as columns."""
@@ -106,10 +106,7 @@ class ArrowFormat(BulkFormat):
                     f"it is no Arrow file, or is damaged ({error}); restore it, or take it out of the source's paths"
                 )
                 raise SourceFileError(file.path, reason) from error
-            missing = [name for name in self._columns or () if name not in reader.schema.names]
-            if missing:
-                reason = f"it has no column {', '.join(missing)}; its columns are {', '.join(reader.schema.names)}"
-                raise SourceFileError(file.path, reason)
+            check_names(file, reader.schema.names, self._columns)
             yield reader, is_file
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
-import math
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.common.typeinfo import (
     BasicArrayTypeInfo,
@@ -20,11 +18,24 @@ from penstock.common.typeinfo import (
 from penstock.common.types import Row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable
 
     import pyarrow as pa
 
     from penstock.common.typeinfo import TypeInformation
+
+
+#: The kinds of values, with what Arrow calls the types for them.
+_KINDS: Final = {
+    **{kind: (kind,) for kind in ("null", "integer", "decimal", "date", "duration", "struct", "map")},
+    "truth value": ("boolean",),
+    "fraction": ("floating",),
+    "text": ("string", "large_string"),
+    "bytes": ("binary", "large_binary", "fixed_size_binary"),
+    "time of day": ("time",),
+    "point in time": ("timestamp",),
+    "list": ("list", "large_list", "fixed_size_list"),
+}
 
 
 def arrow_schema(row_type: RowTypeInfo) -> pa.Schema:
@@ -78,6 +89,7 @@ def _single_type(type_info: TypeInformation, name: str) -> Any:
         BasicType.FLOAT: pa.float32(),
         BasicType.DOUBLE: pa.float64(),
         BasicType.BIG_DEC: pa.decimal128(38, 18),
+        BasicType.INSTANT: pa.timestamp("us", "UTC"),
     }
     times: dict[TypeInformation, Any] = {
         Types.SQL_DATE(): pa.date32(),
@@ -106,165 +118,20 @@ def is_of_type(found: Any, type_info: TypeInformation) -> bool:
         wanted = arrow_type(type_info, "")
     except ValueError:
         return True
-    kinds = (_kind(found), _kind(wanted))
-    return kinds[0] == kinds[1] or kinds[0] == "null" or kinds == ("integer", "fraction")
+    kinds = (kind_of(found), kind_of(wanted))
+    numbers = ({"integer", "fraction", "decimal"}, {"fraction", "decimal"})
+    return kinds[0] == kinds[1] or kinds[0] == "null" or (kinds[0] in numbers[0] and kinds[1] in numbers[1])
 
 
-def _kind(arrow_type: Any) -> str:
-    import pyarrow as pa
-
-    kinds: Any = pa.types
-    if kinds.is_dictionary(arrow_type):
-        return _kind(arrow_type.value_type)
-    named: dict[str, Callable[[Any], Any]] = {
-        "null": kinds.is_null,
-        "integer": kinds.is_integer,
-        "truth value": kinds.is_boolean,
-        "fraction": lambda one: kinds.is_floating(one) or kinds.is_decimal(one),
-        "text": lambda one: kinds.is_string(one) or kinds.is_large_string(one),
-        "bytes": lambda one: kinds.is_binary(one) or kinds.is_large_binary(one) or kinds.is_fixed_size_binary(one),
-        "date": kinds.is_date,
-        "time of day": kinds.is_time,
-        "point in time": kinds.is_timestamp,
-        "struct": kinds.is_struct,
-        "map": kinds.is_map,
-        "list": lambda one: kinds.is_list(one) or kinds.is_large_list(one) or kinds.is_fixed_size_list(one),
-    }
-    return next((kind for kind, fits in named.items() if fits(arrow_type)), str(arrow_type))
-
-
-def arrow_array(values: Sequence[Any], arrow_type: Any) -> Any:
-    """Return values as an array of a type, without changing any.
-
-    Raises:
-        ArrowException: A value does not fit or would be changed, also inside lists, maps and structs: such as 1.5 in a
-            column of integers, a time in a column of dates, or a time without a zone in a column with one.
-    """
+def kind_of(arrow_type: Any) -> str:
+    """Return what values a type is for, without their widths."""
     import pyarrow as pa
 
     types: Any = pa.types
-    if types.is_nested(arrow_type):
-        _check_items(values, arrow_type)
-        return cast("Any", pa.array(values, arrow_type))
-    if types.is_integer(arrow_type) or types.is_temporal(arrow_type):
-        return _exact_array(values, arrow_type)
-    made = cast("Any", pa.array(values, arrow_type))
-    if types.is_float32(arrow_type) or types.is_float16(arrow_type):
-        _check_finite(values, made)
-    return made
-
-
-def _exact_array(values: Sequence[Any], arrow_type: Any) -> Any:
-    """Return values as integers, dates or times; a direct conversion to the type would truncate them silently."""
-    import pyarrow as pa
-
-    types: Any = pa.types
-    if types.is_timestamp(arrow_type) or types.is_time(arrow_type):
-        _check_zones(values, has_zone=types.is_timestamp(arrow_type) and arrow_type.tz is not None)
-    found = _inferred(values)
-    if found.type == arrow_type:
-        return found
-    numbers = types.is_integer(found.type) or types.is_floating(found.type) or types.is_decimal(found.type)
-    is_of_kind = numbers if types.is_integer(arrow_type) else types.is_temporal(found.type)
-    if types.is_null(found.type):
-        return found.cast(arrow_type)
-    if not is_of_kind:
-        raise pa.ArrowInvalid(f"it is {found.type}, which is not read as {arrow_type}")
-    made: Any = found.cast(arrow_type)
-    if types.is_date(arrow_type) and not made.cast(found.type).equals(found):  # the only cast that truncates silently
-        raise pa.ArrowInvalid("a time of day in a column of dates would be lost")
-    return made
-
-
-def array_of(values: Sequence[Any]) -> Any:
-    """Return values as an array of the type that they have, without changing any.
-
-    Raises:
-        ArrowException: They have no type in common, or some of them are times with a zone and others are not.
-    """
-    import pyarrow as pa
-
-    types: Any = pa.types
-    made = _inferred(values)
-    if types.is_timestamp(made.type) or types.is_time(made.type):
-        _check_zones(values, has_zone=types.is_timestamp(made.type) and made.type.tz is not None)
-    return made
-
-
-def _inferred(values: Sequence[Any]) -> Any:
-    """Return values as an array of the type that they have; times may have lost or got a zone."""
-    import pyarrow as pa
-
-    try:
-        made: Any = pa.array(values)
-    except OverflowError:  # Arrow takes whole numbers for int64
-        if not set[type[Any]](map(type, values)) <= {int, type(None)}:
-            raise
-        return cast("Any", pa.array(values, pa.uint64()))
-    types: Any = pa.types
-    if types.is_timestamp(made.type) and _have_nanoseconds(values, "nanosecond"):
-        return cast("Any", pa.array(values, pa.timestamp("ns", made.type.tz)))
-    if types.is_duration(made.type) and _have_nanoseconds(values, "nanoseconds"):
-        return cast("Any", pa.array(values, pa.duration("ns")))
-    return made
-
-
-def _have_nanoseconds(values: Sequence[Any], member: str) -> bool:
-    """Tell whether one of them is of pandas, and has what Arrow, which takes all for microseconds, would drop."""
-    kinds: set[type[Any]] = set(map(type, values))
-    return any(hasattr(kind, member) for kind in kinds) and any(getattr(value, member, 0) for value in values)
-
-
-def _check_zones(values: Sequence[Any], *, has_zone: bool) -> None:
-    """Refuse times with a zone for columns without one, and the reverse, because Arrow takes all for UTC."""
-    import pyarrow as pa
-
-    for value in values:
-        if has_zone is (getattr(value, "tzinfo", None) is None) and isinstance(
-            value, (datetime.datetime, datetime.time)
-        ):
-            told = "has no time zone, and its column has" if has_zone else "has a time zone, and its column has none"
-            raise pa.ArrowInvalid(f"the time {told}")
-
-
-def _check_finite(values: Sequence[Any], made: Any) -> None:
-    import pyarrow as pa
-
-    for value, single in zip(values, made.to_pylist(), strict=True):
-        if single is not None and math.isinf(single) and not math.isinf(value):
-            raise pa.ArrowInvalid(f"{value} is more than a number of this size can be")
-
-
-def _check_items(values: Sequence[Any], arrow_type: Any) -> None:
-    """Refuse values with a part that would be changed."""
-    import pyarrow as pa
-
-    kind: Any = pa.types
-    there: list[Any] = [value for value in values if value is not None]
-    if kind.is_struct(arrow_type):
-        for field in arrow_type:
-            arrow_array([_of_dict(value, field.name) for value in there], field.type)
-    elif kind.is_map(arrow_type):
-        pairs: list[tuple[Any, Any]] = [pair for value in there for pair in dict[Any, Any](value).items()]
-        arrow_array([key for key, _ in pairs], arrow_type.key_type)
-        arrow_array([item for _, item in pairs], arrow_type.item_type)
-    elif not kind.is_union(arrow_type):
-        arrow_array([item for value in there for item in value], arrow_type.value_type)
-
-
-def _of_dict(value: Any, name: str) -> Any:
-    return cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
-
-
-def plain(value: Any) -> Any:
-    """Return a value with its inner rows replaced by dicts, because Arrow does not know rows."""
-    if isinstance(value, Row):
-        value = value.as_dict()
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in cast("dict[Any, Any]", value).items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in cast("list[Any]", value)]
-    return value
+    if types.is_dictionary(arrow_type):
+        return kind_of(arrow_type.value_type)
+    found = (kind for kind, names in _KINDS.items() if any(getattr(types, f"is_{name}")(arrow_type) for name in names))
+    return next(found, str(arrow_type))
 
 
 def unknown_field(value: Any, arrow_type: Any, path: str) -> str | None:

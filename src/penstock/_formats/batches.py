@@ -1,11 +1,53 @@
-"""Converts batches of columns to tables of a schema, if that needs no look at single records."""
+"""Batches of columns: as the records of a file, and as tables of a schema, if that needs no look at single records."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, cast
 
+from penstock.common.columns import RecordLayout, records_of
+from penstock.errors import BatchColumnsError, SourceFileError
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
+
+    from penstock._formats.parts import InputFile
+    from penstock.common.typeinfo import TypeInformation
+
+
+def records_in(
+    file: InputFile,
+    batch: pa.RecordBatch,
+    layout: RecordLayout = RecordLayout.DICTS,
+    types: Sequence[TypeInformation] | None = None,
+) -> list[Any]:
+    """Return the records of a batch that was read from a file; see ``records_of``.
+
+    Raises:
+        SourceFileError: A value has no counterpart in Python.
+    """
+    try:
+        return records_of(batch, layout, types)
+    except BatchColumnsError as error:
+        raise SourceFileError(file.path, error.reason) from error
+
+
+def check_names(file: InputFile, names: Sequence[str], wanted: Sequence[str] | None) -> None:
+    """Check that the columns of a file have names of their own, and are all that a source reads.
+
+    Raises:
+        SourceFileError: Two have one name, or one is missing.
+    """
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        reason = f"it has several columns of the name {twice!r}, and records have each field once"
+        raise SourceFileError(file.path, f"{reason}; write it anew with other names")
+    missing = [name for name in wanted or () if name not in names]
+    if missing:
+        reason = f"it has no column {', '.join(missing)}; its columns are {', '.join(names)}"
+        raise SourceFileError(file.path, reason)
 
 
 def as_schema(batch: pa.RecordBatch, schema: pa.Schema | None, *, lenient: bool) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 from penstock.common.types import Row, RowKind, field_names
+from penstock.common.user_values import begin_of
 from penstock.errors import RecordFieldError, RecordValueError
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def check_insert(row: Row, why: str, way_out: str) -> None:
     kind = row.get_row_kind()
     if kind is not RowKind.INSERT:
         reason = f"it is of kind {kind.name}, and {why}"
-        raise RecordValueError("*", f"{row!r:.200}", "rows of kind INSERT", reason, way_out)
+        raise RecordValueError("*", begin_of(row), "rows of kind INSERT", reason, way_out)
 
 
 class Columns:
@@ -79,4 +80,4 @@ class Columns:
     def refuse(self, record: Any, fields: Iterable[str]) -> NoReturn:
         """Raise for the first field that is no column."""
         field = next(name for name in fields if name not in self._known)
-        raise RecordFieldError(str(field), f"{record!r:.200}", tuple(self.names), self.way_out)
+        raise RecordFieldError(str(field), begin_of(record), tuple(self.names), self.way_out)

@@ -44,7 +44,7 @@ class FileFormat(ABC):
     """
 
     emits_new_records: ClassVar[bool] = False
-    gives_batches: ClassVar[bool] = False
+    gives_batches: bool = False
     leaves_out: ClassVar[bool] = False
 
     def cut(self, file: InputFile, part_size: int) -> list[FilePart]:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
+from penstock._formats import parts
 from penstock._formats.arrow_types import arrow_schema, is_of_type
+from penstock._formats.batches import check_names, records_in
 from penstock._formats.file_format import BulkFormat
 from penstock._formats.parts import FilePart
 from penstock._formats.record_tables import RecordTables, TableWriter, checked_schema
 from penstock._shelf import show
-from penstock.common.columns import layout_of, records_of
+from penstock.common.columns import layout_of, needs_conversion
 from penstock.common.serialization import BulkWriter, BulkWriterFactory
-from penstock.errors import SourceFileError
+from penstock.common.typeinfo import RowTypeInfo
+from penstock.errors import RecordValueError, SourceFileError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,7 +23,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from penstock._formats.parts import InputFile
-    from penstock.common.typeinfo import RowTypeInfo
 
 __all__ = ["ParquetBulkWriters", "ParquetColumnarRowInputFormat", "ParquetFormat"]
 
@@ -45,20 +47,21 @@ class _ParquetInput(BulkFormat):
         """Return runs of row groups; the file's footer must be readable."""
         with file.open() as stream:
             metadata = self._opened(file, stream).metadata
-        parts: list[FilePart] = []
+        runs: list[FilePart] = []
         start = size = 0
         for group in range(metadata.num_row_groups):
             size += metadata.row_group(group).total_byte_size
             if size >= part_size or group == metadata.num_row_groups - 1:
-                parts.append(FilePart(start, group + 1, size))
+                runs.append(FilePart(start, group + 1, size))
                 start, size = group + 1, 0
-        return parts
+        return runs
 
     def read(self, file: InputFile, part: FilePart) -> Iterator[tuple[list[Any], int]]:
         """Read row groups batch by batch; the position counts the rows of the part."""
-        layout = layout_of(self.get_produced_type())
+        produced = self.get_produced_type()
+        layout, types = layout_of(produced), produced.get_field_types() if isinstance(produced, RowTypeInfo) else None
         for batch, position in self._read(file, part, self._batch_size):
-            yield records_of(batch, layout), position
+            yield records_in(file, batch, layout, types), position
 
     def read_batches(self, file: InputFile, part: FilePart) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Read row groups in batches of columns."""
@@ -72,10 +75,12 @@ class _ParquetInput(BulkFormat):
             names = self._columns or list(parquet.schema_arrow.names)
             position, done = 0, part.position or 0
             for group in range(part.start, part.end):
-                rows = parquet.metadata.row_group(group).num_rows
+                found = parquet.metadata.row_group(group)
+                rows = found.num_rows
                 if position + rows <= done:
                     position += rows
                     continue
+                parts.check_length(file, f"its row group {group}", found.total_byte_size, parts.LARGEST_GROUP)
                 try:
                     for batch in parquet.iter_batches(batch_size, [group], names, use_threads=False):
                         begin = min(max(0, done - position), batch.num_rows)
@@ -95,10 +100,7 @@ class _ParquetInput(BulkFormat):
         except (pa.ArrowException, OSError) as error:
             reason = f"it is no Parquet file, or is damaged ({error}); restore it, or take it out of the source's paths"
             raise SourceFileError(file.path, reason) from error
-        missing = [name for name in self._columns or () if name not in parquet.schema_arrow.names]
-        if missing:
-            reason = f"it has no column {', '.join(missing)}; its columns are {', '.join(parquet.schema_arrow.names)}"
-            raise SourceFileError(file.path, reason)
+        check_names(file, parquet.schema_arrow.names, self._columns)
         self.check_types(file, parquet.schema_arrow)
         return parquet
 
@@ -149,6 +151,8 @@ class ParquetColumnarRowInputFormat(_ParquetInput):
         del hadoop_config, is_utc_timestamp, is_case_sensitive
         super().__init__(row_type.get_field_names(), batch_size)
         self._row_type = row_type
+        #: Columns do not tell rows and instants from other structs and moments.
+        self.gives_batches = not any(map(needs_conversion, row_type.get_field_types()))
 
     def check_types(self, file: InputFile, schema: pa.Schema) -> None:
         """Check that each column is of the kind that the row type says.
@@ -236,10 +240,22 @@ class _ParquetWriter(TableWriter):
     def open_file(self, stream: BinaryIO, schema: pa.Schema) -> Any:
         import pyarrow.parquet as pq
 
+        for field in cast("list[Any]", list(schema)):
+            if _has_empty_struct(field.type):
+                way_out = "Leave the field out, or give a schema in which it is a map"
+                raise RecordValueError(field.name, "{}", str(field.type), "Parquet has no dict without fields", way_out)
         return pq.ParquetWriter(stream, schema)
 
     def write_group(self, writer: Any, table: Any) -> None:
         writer.write_table(table, row_group_size=table.num_rows)
+
+
+def _has_empty_struct(kind: Any) -> bool:
+    """Tell whether a type has a struct without fields in it."""
+    import pyarrow as pa
+
+    parts = [kind.field(place).type for place in range(kind.num_fields)]
+    return (pa.types.is_struct(kind) and not parts) or any(map(_has_empty_struct, parts))
 
 
 show("penstock.datastream.formats.parquet", ParquetBulkWriters, ParquetColumnarRowInputFormat, ParquetFormat)

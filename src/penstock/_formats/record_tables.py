@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import Counter
 from itertools import chain
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from penstock._formats.arrow_types import arrow_array, plain, unknown_field
+from penstock._formats.arrow_types import unknown_field
+from penstock._formats.arrow_values import MisfitError, array_of, arrow_array, made, plain
+from penstock._formats.arrow_widening import joined
 from penstock._formats.batches import as_schema
 from penstock._formats.fields import LEFT_OUT, Columns
 from penstock.common.arguments import instance
 from penstock.common.serialization import BulkWriter
 from penstock.common.types import Row
+from penstock.common.user_values import begin_of
 from penstock.errors import RecordValueError
 
 if TYPE_CHECKING:
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
 _ROWS = 8192
 
 _BY_SCHEMA = "Give a schema that has all fields to for_schema() of the writers, or change the records"
+_BY_TYPE = "Make the values of one type, or give a schema to for_schema() of the writers"
 _BY_CASTING = "Make the value one that fits, give the column another type"
 _BY_FIRST = (
     "Without a schema, a file has the columns of the records in its first row group: give one that has all fields to "
@@ -37,10 +42,16 @@ def needed_schema(schema: Any) -> pa.Schema:
 
     Raises:
         TypeError: It is no schema of Arrow.
+        ValueError: Two columns have one name.
     """
     import pyarrow as pa
 
-    return instance("schema", schema, pa.Schema, 'pa.schema([("id", pa.int64())]) makes one')
+    columns = instance("schema", schema, pa.Schema, 'pa.schema([("id", pa.int64())]) makes one')
+    twice = [name for name, count in Counter(columns.names).items() if count > 1]
+    if twice:
+        msg = f"The schema has several columns of the name {twice[0]!r}; records have each field once."
+        raise ValueError(msg)
+    return columns
 
 
 def checked_schema(schema: Any) -> pa.Schema | None:
@@ -91,17 +102,16 @@ class RecordTables:
         """Return all records since the last call as one table; None if there are none.
 
         Raises:
-            ValueError: Records do not fit together. Others as of ``convert``.
+            RecordValueError: Records do not fit together. Others as of ``convert``.
         """
-        import pyarrow as pa
-
         self.convert()
         if not self._batches:
             return None
         try:
-            table = pa.concat_tables(self._batches, promote_options="permissive")
-        except pa.ArrowException as error:
-            raise self._misfit("The records of one file", error) from error
+            table = joined(self._batches)
+        except MisfitError as error:
+            first = self._batches[error.place].slice(0, 1).to_pylist()[0]
+            raise RecordValueError(error.column, begin_of(first), "not declared", error.reason, _BY_TYPE) from error
         if self._schema is None:
             self._schema, self._columns = table.schema, Columns(table.schema.names, _BY_FIRST)
         self._batches, self.nbytes = [], 0
@@ -121,7 +131,7 @@ class RecordTables:
         if not records:
             return
         try:
-            batch = _inferred(records) if self._columns is None else self._by_columns(self._columns, records)
+            batch = self._inferred(records) if self._columns is None else self._by_columns(self._columns, records)
         except RecordValueError:
             raise
         except (pa.ArrowException, TypeError, ValueError, KeyError) as error:
@@ -151,26 +161,46 @@ class RecordTables:
         """
         import pyarrow as pa
 
-        if pa.types.is_nested(field.type):
-            if not self._lenient:
-                _check_inside(records, columns, field.name, values, field.type)
-            values = [plain(value) for value in values]
+        if pa.types.is_nested(field.type) and not self._lenient:
+            _check_inside(records, columns, field.name, values, field.type)
         missing = None if field.nullable else next((place for place, one in enumerate(values) if one is None), None)
         if missing is not None:
             raise self._unfit(records[missing], field, "it is null or left out, and the column takes no nulls")
-        make: Callable[[Sequence[Any], Any], Any] = pa.array if self._lenient else arrow_array
         try:
-            return make(values, field.type)
-        except _misfits() as error:
-            record, told = _first_misfit(records, values, make, field.type) or (records[0], str(error))
-            raise self._unfit(record, field, told) from error
+            if self._lenient:
+                return made(list(map(plain, values)), lambda given: cast("Any", pa).array(given, field.type))
+            return arrow_array(values, field.type)
+        except MisfitError as error:
+            raise self._unfit(records[error.place], field, error.reason) from error
+
+    def _inferred(self, records: list[Any]) -> Any:
+        """Return a table of all fields that records have, with types that hold all of their values.
+
+        Raises:
+            RecordValueError: A field has values that have no type in common.
+        """
+        import pyarrow as pa
+
+        dicts = list(map(_as_dict, records))
+        names = dict.fromkeys(chain.from_iterable(dicts))
+        if not names:
+            way_out = "Filter such records out, or give a schema to for_schema() of the writers"
+            raise RecordValueError("*", begin_of(records[0]), "not declared", "the record has no fields", way_out)
+        columns: dict[str, Any] = {}
+        for name in names:
+            try:
+                columns[name] = array_of([one.get(name) for one in dicts])
+            except MisfitError as error:
+                record = begin_of(records[error.place])
+                raise RecordValueError(name, record, "not declared", error.reason, _BY_TYPE) from error
+        return cast("Any", pa.table(columns))
 
     def _unfit(self, record: Any, field: Any, reason: str) -> RecordValueError:
         may_be_lenient = not self._lenient and self._way_out is None
         way_out = (
             f"{_BY_CASTING}, or set lenient=True to let what does not fit be cut" if may_be_lenient else _BY_CASTING
         )
-        return RecordValueError(field.name, f"{record!r:.200}", str(field.type), reason.rstrip("."), way_out)
+        return RecordValueError(field.name, begin_of(record), str(field.type), reason.rstrip("."), way_out)
 
     def _misfit(self, what: str, error: Exception) -> ValueError:
         names = "not known yet"
@@ -238,16 +268,6 @@ class TableWriter(BulkWriter):
         self.write_group(self._writer, table)
 
 
-def _inferred(records: list[Any]) -> Any:
-    """Return a table of all fields that records have, with types that hold all of their values."""
-    import pyarrow as pa
-
-    dicts = list(map(_as_dict, records))
-    names = dict.fromkeys(chain.from_iterable(dicts))
-    columns: dict[str, Any] = {name: pa.array([one.get(name) for one in dicts]) for name in names}
-    return pa.table(columns)
-
-
 def _check_inside(records: list[Any], columns: Columns, name: str, values: Sequence[Any], arrow_type: Any) -> None:
     """Raise for a record with a field inside of one column that the column's structs do not have."""
     for record, value in zip(records, values, strict=True):
@@ -257,23 +277,4 @@ def _check_inside(records: list[Any], columns: Columns, name: str, values: Seque
 
 
 def _as_dict(record: Any) -> dict[str, Any]:
-    return record.as_dict(recursive=True) if isinstance(record, Row) else dict(record)
-
-
-def _misfits() -> tuple[type[Exception], ...]:
-    """Return Arrow's exceptions for values that do not fit a type; Arrow is loaded at the first use."""
-    import pyarrow as pa
-
-    return pa.ArrowException, TypeError, ValueError, AttributeError, OverflowError
-
-
-def _first_misfit(
-    records: list[Any], values: Sequence[Any], make: Callable[[Sequence[Any], Any], Any], arrow_type: Any
-) -> tuple[Any, str] | None:
-    """Return the first record whose value does not fit a type, and the reason; None if each value fits by itself."""
-    for record, value in zip(records, values, strict=True):
-        try:
-            make([value], arrow_type)
-        except _misfits() as error:
-            return record, str(error)
-    return None
+    return record.as_dict() if isinstance(record, Row) else dict(record)

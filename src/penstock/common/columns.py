@@ -7,11 +7,16 @@ dict; for rows a Row; for tuples a tuple; and for any other type the value of th
 from __future__ import annotations
 
 from array import array
+from datetime import UTC, datetime
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
+from penstock.common._typeinfo.basic import InstantTypeInfo
+from penstock.common.time import Instant
 from penstock.common.typeinfo import (
+    ListTypeInfo,
     MapTypeInfo,
+    ObjectArrayTypeInfo,
     PickledBytesTypeInfo,
     RowTypeInfo,
     TupleTypeInfo,
@@ -23,6 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from penstock.common.typeinfo import TypeInformation
+
+
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
 class RecordLayout(IntEnum):
@@ -67,8 +75,18 @@ def check_columns(batch: Any, layout: RecordLayout) -> None:
         raise BatchColumnsError(tuple(names), "two columns have one name, and records have each field once")
 
 
-def records_of(batch: Any, layout: RecordLayout = RecordLayout.DICTS) -> list[Any]:
+def records_of(
+    batch: Any, layout: RecordLayout = RecordLayout.DICTS, types: Sequence[TypeInformation] | None = None
+) -> list[Any]:
     """Return a new record for each row of an Arrow batch.
+
+    Args:
+        batch: The batch.
+        layout: The Python type of the records.
+        types: The declared types of the columns.
+
+    Raises:
+        BatchColumnsError: A value has no counterpart in Python.
 
     Example:
         >>> import pyarrow as pa
@@ -78,13 +96,21 @@ def records_of(batch: Any, layout: RecordLayout = RecordLayout.DICTS) -> list[An
         >>> records_of(batch, RecordLayout.TUPLES)
         [(1, 'to'), (2, None)]
     """
-    columns = [python_values(column) for column in batch.columns]
+    declared = types or [None] * batch.num_columns
+    columns = [_values(*column) for column in zip(batch.schema.names, batch.columns, declared, strict=True)]
     if layout is RecordLayout.VALUES:
         return columns[0]
     values: Any = zip(*columns, strict=True) if columns else [()] * batch.num_rows
     if layout is RecordLayout.TUPLES:
         return list(values)
     return list(map(record_maker(batch.schema.names, layout), values))
+
+
+def _values(name: str, column: Any, type_info: TypeInformation | None) -> list[Any]:
+    try:
+        return python_values(column, type_info)
+    except ValueError as error:
+        raise BatchColumnsError((name,), f"in its column {name!r} {str(error).rstrip('.')}; cast the column") from error
 
 
 def record_maker(names: list[str], layout: RecordLayout) -> Callable[[tuple[Any, ...]], Any]:
@@ -94,14 +120,89 @@ def record_maker(names: list[str], layout: RecordLayout) -> Callable[[tuple[Any,
     return lambda values: dict(zip(names, values, strict=True))
 
 
-def python_values(column: Any) -> list[Any]:
-    """Return the values of a column, with dicts for maps, of which Arrow gives lists of pairs."""
+def python_values(column: Any, type_info: TypeInformation | None = None) -> list[Any]:
+    """Return the values of a column, with dicts for maps, of which Arrow gives lists of pairs.
+
+    Args:
+        column: The column.
+        type_info: Its declared type, by which structs are rows and moments instants; without one structs are dicts.
+
+    Raises:
+        ValueError: A value has no counterpart in Python, such as a year beyond 9999, or a map has a key twice.
+    """
+    try:
+        values: list[Any] = column.to_pylist()
+    except OverflowError as error:
+        msg = f"a value of type {column.type} has no counterpart in Python ({error})"
+        raise ValueError(msg) from error
+    convert = _conversion(column.type, type_info)
+    return values if convert is None else [None if value is None else convert(value) for value in values]
+
+
+def needs_conversion(type_info: TypeInformation) -> bool:
+    """Tell whether values of a type are more than Arrow's: rows, instants, and what has them."""
+    match type_info:
+        case RowTypeInfo() | InstantTypeInfo():
+            return True
+        case ListTypeInfo() | ObjectArrayTypeInfo():
+            return needs_conversion(type_info.elem_type)
+        case MapTypeInfo():
+            return needs_conversion(type_info.value_type)
+        case _:
+            return False
+
+
+def _conversion(kind: Any, type_info: TypeInformation | None) -> Callable[[Any], Any] | None:
+    """Return what makes a value of what Arrow gives for one of a type; None if that is the value."""
     import pyarrow as pa
 
-    values: list[Any] = column.to_pylist()
-    if pa.types.is_map(column.type):
-        return [None if value is None else dict(value) for value in values]
-    return values
+    types: Any = pa.types
+    if types.is_struct(kind):
+        return _struct_conversion(kind, type_info)
+    if types.is_map(kind):
+        return _map_conversion(
+            _conversion(kind.item_type, type_info.value_type if isinstance(type_info, MapTypeInfo) else None)
+        )
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        inner = type_info.elem_type if isinstance(type_info, (ListTypeInfo, ObjectArrayTypeInfo)) else None
+        item = _conversion(kind.value_type, inner)
+        return None if item is None else lambda values: [None if value is None else item(value) for value in values]
+    if types.is_timestamp(kind) and isinstance(type_info, InstantTypeInfo):
+        return lambda moment: Instant(*_since_epoch(moment))
+    return None
+
+
+def _since_epoch(moment: datetime) -> tuple[int, int]:
+    since = moment - _EPOCH
+    return since.days * 86_400 + since.seconds, since.microseconds * 1000
+
+
+def _struct_conversion(kind: Any, type_info: TypeInformation | None) -> Callable[[Any], Any] | None:
+    is_row = isinstance(type_info, RowTypeInfo)
+    declared = dict(zip(type_info.get_field_names(), type_info.get_field_types(), strict=True)) if is_row else {}
+    found = {field.name: _conversion(field.type, declared.get(field.name)) for field in kind}
+    convert = {name: one for name, one in found.items() if one is not None}
+    if not (convert or is_row):
+        return None
+
+    def struct(fields: dict[str, Any]) -> Any:
+        for name, one in convert.items():
+            if fields[name] is not None:
+                fields[name] = one(fields[name])
+        return make_row(list(fields), tuple(fields.values()), RowKind.INSERT) if is_row else fields
+
+    return struct
+
+
+def _map_conversion(item: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
+    def as_dict(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+        made = dict(pairs)
+        if len(made) < len(pairs):
+            msg = f"the map {pairs!r:.200} has a key twice, and a dict has each once"
+            raise ValueError(msg)
+        return made if item is None else {key: None if one is None else item(one) for key, one in made.items()}
+
+    return as_dict
 
 
 def int64_column(values: Sequence[int]) -> Any:

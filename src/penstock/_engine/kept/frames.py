@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 from penstock._engine.kept.files import KeptSink, KeptWriter
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.record_columns import DeclaredColumns, with_columns
+from penstock._formats.arrow_values import MisfitError
+from penstock._formats.arrow_widening import joined
 from penstock._formats.frame_types import of_frames
 from penstock.errors import BatchColumnsError
 
@@ -87,8 +89,8 @@ def one_table(tables: Sequence[Any]) -> Any:
         BatchColumnsError: A column has values of several types.
     """
     try:
-        return pa.concat_tables(tables, promote_options="permissive")
-    except pa.ArrowException as error:
+        return joined(tables)
+    except MisfitError as error:
         reason = f"its records do not fit others of the stream ({error}); declare the type of the records"
         raise BatchColumnsError(tuple(tables[-1].schema.names), reason) from error
 

@@ -11,7 +11,8 @@ import math
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._api.functions.basic import AggregateFunction
-from penstock._formats.arrow_types import array_of, arrow_array
+from penstock._formats.arrow_values import MisfitError, array_of, arrow_array
+from penstock.common.user_values import short_repr
 from penstock.errors import BatchColumnsError
 
 if TYPE_CHECKING:
@@ -191,12 +192,27 @@ class ColumnAggregates(AggregateFunction["tuple[Any, ...]", "tuple[Any, ...]", "
 
     def merge(self, acc_a: tuple[Any, ...], acc_b: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the partial results of both."""
-        return tuple(
-            [
-                more if held is None else held if more is None else merge(held, more)
-                for merge, held, more in zip(self._merge, acc_a, acc_b, strict=True)
-            ]
-        )
+        try:
+            return tuple(
+                [
+                    more if held is None else held if more is None else merge(held, more)
+                    for merge, held, more in zip(self._merge, acc_a, acc_b, strict=True)
+                ]
+            )
+        except (TypeError, decimal.InvalidOperation) as error:
+            raise self._unlike(acc_a, acc_b) from error
+
+    def _unlike(self, acc_a: tuple[Any, ...], acc_b: tuple[Any, ...]) -> BatchColumnsError:
+        """Return the error that names the first column whose values of two batches have no type in common."""
+        names = [f"{function} of {column!r}" for column, function in self.parts]
+        for name, merge, held, more in zip(names, self._merge, acc_a, acc_b, strict=True):
+            try:
+                _ = held is None or more is None or merge(held, more)
+            except (TypeError, decimal.InvalidOperation):
+                told = f"{short_repr(held)} ({type(held).__name__}) and {short_repr(more)} ({type(more).__name__})"
+                reason = f"the {name} brings {told} together, which have no type in common; cast the column to one"
+                return BatchColumnsError((self.key,), reason)
+        return BatchColumnsError((self.key,), f"its partial results {acc_a!r:.200} and {acc_b!r:.200} are unlike")
 
     def get_result(self, accumulator: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the aggregates."""
@@ -246,13 +262,16 @@ def _column(name: str, values: list[Any], kind: Any) -> Any:
 
     try:
         try:
-            return arrow_array(values, kind)
-        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            made = arrow_array(values, kind)
+            if not (pa.types.is_float32(kind) or pa.types.is_float16(kind)) or made.to_pylist() == values:
+                return made
+            return array_of(values)  # earlier values, or NaN: a wider type holds both
+        except MisfitError:
             found = array_of(values)
             if kind == pa.int64() and found.type == pa.uint64():  # a sum gets no other type by being great
                 raise
             return found
-    except (OverflowError, pa.ArrowInvalid, pa.ArrowTypeError) as error:
+    except MisfitError as error:
         reason = (
             f"the values of {name!r} have no place in a column of {kind} ({error}); declare the type of the records, "
             "or cast what is summed to a decimal or to floating point"

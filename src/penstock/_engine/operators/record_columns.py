@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._engine.operators.columns import ColumnBatch
-from penstock._formats.arrow_types import array_of, arrow_array, arrow_type, plain
+from penstock._formats.arrow_types import arrow_type
+from penstock._formats.arrow_values import MisfitError, array_of, arrow_array
 from penstock._formats.batches import as_schema
 from penstock.common.columns import RecordLayout, check_columns, int64_column
-from penstock.common.typeinfo import MapTypeInfo, PickledBytesTypeInfo, RowTypeInfo, TupleTypeInfo
+from penstock.common.typeinfo import MapTypeInfo, PickledBytesTypeInfo, RowTypeInfo, TupleTypeInfo, Types
 from penstock.common.types import Row, RowKind, field_names
+from penstock.common.user_values import short_repr
 from penstock.errors import BatchColumnsError
 
 if TYPE_CHECKING:
@@ -163,18 +165,16 @@ def _check_kinds(records: list[Any]) -> None:
 
 
 def _array(name: str, kind: Any, values: Sequence[Any], records: list[Any]) -> Any:
-    import pyarrow as pa
-
     try:
-        given = [plain(value) for value in values] if kind is None or pa.types.is_nested(kind) else values
-        return array_of(given) if kind is None else arrow_array(given, kind)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        reason = f"the values of {name!r} are no column: {str(error).rstrip('.')}; declare the type of the records"
-        raise _misfit((name,), records, reason) from error
+        return array_of(values) if kind is None else arrow_array(values, kind)
+    except MisfitError as error:
+        reason = f"the values of {name!r} are no column: {error}; declare the type of the records"
+        raise _misfit((name,), records[error.place :], reason) from error
 
 
 def _misfit(names: Sequence[str], records: list[Any], reason: str) -> BatchColumnsError:
-    return BatchColumnsError(tuple(names), f"it is to be made of records such as {records[0]!r:.200}, but {reason}")
+    told = f"it is to be made of records such as {short_repr(records[0])}, but {reason}"
+    return BatchColumnsError(tuple(names), told)
 
 
 def _numbered(count: int) -> tuple[str, ...]:
@@ -185,7 +185,7 @@ def _arrow_types(types: Sequence[TypeInformation]) -> tuple[Any, ...]:
     found: list[Any] = []
     for type_info in types:
         try:
-            found.append(arrow_type(type_info, ""))
+            found.append(None if type_info == Types.INSTANT() else arrow_type(type_info, ""))
         except ValueError:
             found.append(None)
     return tuple(found)

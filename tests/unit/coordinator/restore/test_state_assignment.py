@@ -185,7 +185,7 @@ def test_operator_state_is_claimed_shared_out_and_copied_like_keyed_state() -> N
 def test_state_of_an_operator_that_is_gone_is_dropped_when_told_so() -> None:
     found = assignment(stored(2), graph(2, uid="other"), ignore=True)
     snapshot = found.snapshot
-    assert found.dropped == ("'Count' (uid 'counts')",)
+    assert found.dropped == {"counts": "Count"}
     assert snapshot.operators.keys() == {"orders", "other"}
     assert snapshot.operators["orders"].subtasks == stored(2).operators["orders"].subtasks
 

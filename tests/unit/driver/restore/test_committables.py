@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,11 +26,13 @@ from penstock._engine.savepoints.chains import read_chains
 from penstock._engine.savepoints.pending import _contents, pending_committables
 from penstock._engine.storage.opening import open_storage
 from penstock.common.job_status import JobStatus
+from penstock.datastream.connectors.base import Sink
 from penstock.errors import (
     CommitOutcomeUnknownError,
     ConfigurationError,
     JobExecutionError,
     NoCheckpointError,
+    UnclaimedStateError,
     UnknownStateError,
 )
 
@@ -280,6 +282,78 @@ def test_an_entry_tells_what_is_still_to_be_committed_as_far_as_plain_values_go(
         assert (one.uid, f"{one.checkpoint_id}-{one.subtask}") == ("target", id_.rpartition("-")[0])
         assert str(POISON) in one.contents
         assert "(" in one.contents
+
+
+def changed(name: str, sink: Any, uid: str, **settings: str) -> JobDriver:
+    """Run a job, poisoned before, with another sink or another uid."""
+    graph = numbers_job(name, limit=LIMIT, split_size=10, sink=sink)
+    reader, writer = graph.vertices
+    target, *others = writer.operators
+    writer = replace(writer, operators=(replace(target, uid=uid), *others))
+    driver, loop = World(replace(graph, vertices=(reader, writer)), patience=3).driver(
+        f"memory://{name}", **{"interval": "1 s", "recover": "latest", "restart": "fixed-delay", **settings}
+    )
+    driver.run(loop)
+    return driver
+
+
+@pytest.mark.parametrize("by_path", [False, True], ids=["latest", "by its path"])
+def test_what_a_dropped_sink_had_to_commit_is_told_before_and_after_it_is_lost(name: str, by_path: bool) -> None:
+    poisoned(name)
+    count = len(pending(name))
+    [*_, end] = entries(name)
+    assert end.parent is not None
+    given = {"recover": f"memory://{name}/{end.parent.path}"} if by_path else {}
+    refused = changed(name, None, "other", **given).result.exception()
+    assert isinstance(refused, UnclaimedStateError)
+    assert f"{count} committables" in str(refused)
+    driver = changed(name, None, "other", **given, **{"execution.state-recovery.ignore-unclaimed-state": "true"})
+    assert driver.status is JobStatus.FINISHED
+    told = driver.result.result(0).get_given_up_committables()
+    assert [one.operator_uid for one in told] == ["target", "target"]
+    assert sum(one.count for one in told) == count
+    assert take_given_up()
+
+
+class PlainSink(Sink):
+    """A sink that commits nothing."""
+
+    def create_writer(self, context: Any) -> Any:
+        raise AssertionError("the world writes itself")
+
+
+def test_a_uid_that_is_no_sink_with_a_committer_now_is_told_with_the_ways_out(name: str, tmp_path: Path) -> None:
+    poisoned(name)
+    left = list(pending(name))
+    error = changed(name, PlainSink(), "target").result.exception()
+    assert isinstance(error, JobExecutionError)
+    assert "sink that commits" in str(error)
+    assert left[0] in str(error)
+    decisions = ";".join(f"{id_}=give-up:{tmp_path / id_}" for id_ in left)
+    driver = run(name, PlainSink(), cancel_after=1, **{COMMITTABLES: decisions})
+    assert driver.result.result(0).get_given_up_committables()
+    assert [json.loads((tmp_path / id_).read_text())["committable"] for id_ in left] == left
+
+
+class HalfCommitter(PoisonCommitter):
+    def commit(self, requests: Any) -> None:
+        for request in requests:
+            if POISON in request.get_committable()[1]:
+                raise ValueError("refused")
+            TargetCommitter.commit(self, [request])
+
+
+class HalfSink(PoisonSink):
+    """A sink that commits one after the other, and does not say which one was refused."""
+
+    def create_committer(self, context: Any) -> PoisonCommitter:
+        return HalfCommitter(self)
+
+
+def test_an_error_about_several_advises_to_look_which_of_them_the_target_has(name: str) -> None:
+    error = run(name, HalfSink(name)).result.exception()
+    assert "some may be in the target already" in str(error)
+    assert "some may be in the target already" not in str(run(name, PoisonSink(name)).result.exception())
 
 
 class Own:

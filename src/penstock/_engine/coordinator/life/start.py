@@ -41,7 +41,7 @@ from penstock._engine.coordinator.instructions import (
 )
 from penstock._engine.coordinator.phases import StartPhase
 from penstock._engine.coordinator.reactions import START, bound, table_of
-from penstock._engine.coordinator.restore.commit_decisions import decided, settled
+from penstock._engine.coordinator.restore.commit_decisions import decided, settled, without_commits_of
 from penstock._engine.coordinator.restore.origin import ownership
 from penstock._engine.coordinator.restore.reopening import ReopenedSources, reopen
 from penstock._engine.coordinator.restore.state_assignment import RestoredCheckpoint, StateAssignment, assign_state
@@ -355,7 +355,7 @@ class JobStart:
         """Do with committables what the user has decided; files of their records come before the takeover."""
         restored = self.restored
         assert restored is not None
-        snapshot = restored.assignment.snapshot
+        snapshot = without_commits_of(restored.assignment.snapshot, restored.assignment.dropped)
         about = decided(snapshot, self._settings.commit_decisions, restored.path)
         self.restored = restored.knowing(settled(snapshot, about, self._graph))
         files = {
@@ -474,7 +474,10 @@ class JobStart:
 
 def _remarks(assignment: StateAssignment, again: ReopenedSources) -> tuple[LogMessage, ...]:
     return (
-        *(LogMessage(f"The state of operator {name} is dropped") for name in assignment.dropped),
+        *(
+            LogMessage(f"The state of operator {name!r} (uid {uid!r}) is dropped")
+            for uid, name in assignment.dropped.items()
+        ),
         *(
             LogMessage(f"Finished subtasks of operator {name} have left {count:,} list items, which nobody gets")
             for name, count in assignment.left

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.metadata import Committable, JobSnapshot
 
 
+#: Why committables of an operator that the job does not have are lost.
+_DROPPED = "the job was started without this operator (execution.state-recovery.ignore-unclaimed-state)"
+
+
 def published(decisions: Iterable[CommitDecision]) -> frozenset[str]:
     """Return the ids of the committables that are published although they may have been before."""
     return frozenset(one.committable for one in decisions if one.action is CommitAction.PUBLISH)
@@ -88,6 +92,33 @@ def settled(snapshot: JobSnapshot, decisions: Iterable[DecidedCommit], graph: Jo
         outstanding=tuple(commit for commit in outstanding if commit.committables),
         committed=tuple(committed),
         given_up=tuple(given_up),
+    )
+
+
+def without_commits_of(snapshot: JobSnapshot, dropped: Mapping[str, str]) -> JobSnapshot:
+    """Return a state in which what dropped operators had to commit is given up, so that the loss is told.
+
+    Args:
+        snapshot: The state that the job starts from.
+        dropped: The operators whose state is dropped: by uid, the name.
+    """
+    lost = (
+        GivenUp(
+            commit.uid,
+            dropped[commit.uid],
+            commit.checkpoint_id,
+            commit.checkpoint_id,
+            len(commit.committables),
+            _DROPPED,
+        )
+        for commit in snapshot.outstanding
+        if commit.uid in dropped
+    )
+    return replace(
+        snapshot,
+        given_up=(*snapshot.given_up, *lost),
+        outstanding=tuple(commit for commit in snapshot.outstanding if commit.uid not in dropped),
+        committed=tuple(commit for commit in snapshot.committed if commit.uid not in dropped),
     )
 
 

@@ -8,7 +8,7 @@ had not: what a finished subtask has left in a list is counted and not assigned 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from penstock._engine.coordinator.checkpoints.operator_state import items_left, redistribute
@@ -36,7 +36,7 @@ from penstock._engine.protocol.state_handle import rescale
 from penstock.errors import MovedOperatorError, OtherOperatorError, RestoreError, UnclaimedStateError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from penstock._engine.coordinator.instructions import LogMessage
     from penstock._engine.graph.job_graph import JobGraph, OperatorNode
@@ -50,8 +50,8 @@ class StateAssignment:
     snapshot: JobSnapshot
     #: The job graph, with the max parallelism of the state where the program sets none.
     graph: JobGraph
-    #: The operators whose state was dropped, by name and uid.
-    dropped: tuple[str, ...] = ()
+    #: The operators whose state was dropped: by uid, the name. What they had to commit is still in the snapshot.
+    dropped: Mapping[str, str] = field(default_factory=dict[str, str])
     #: List items that finished subtasks have left and nobody gets: the operator by name and uid, and how many.
     left: tuple[tuple[str, int], ...] = ()
 
@@ -106,7 +106,7 @@ def assign_state(
     unclaimed = _unclaimed(stored, graph)
     if unclaimed and not ignore_unclaimed:
         raise _refusal(stored, graph, path, *next(iter(unclaimed.items())))
-    dropped = tuple(f"{stored.operators[uid].name!r} (uid {uid!r})" for uid in unclaimed)
+    dropped = {uid: stored.operators[uid].name for uid in unclaimed}
     stored = _without(stored, unclaimed)
     graph = take_over_max_parallelism(stored, graph, path)
     fresh = fresh_snapshot(graph)
@@ -173,7 +173,8 @@ def _refusal(stored: JobSnapshot, graph: JobGraph, path: str, uid: str, reason: 
     if reason == _misfit(stored, graph, uid):
         return OtherOperatorError(path, stored.operators[uid].name, uid, str(nodes[uid]), reason)
     if uid not in nodes and (place is None or place.has_own_uid):
-        return UnclaimedStateError(path, uid, tuple(nodes))
+        commits = sum(len(commit.committables) for commit in stored.outstanding if commit.uid == uid)
+        return UnclaimedStateError(path, uid, tuple(nodes), commits)
     kind = place and place.kind
     alike = (node for node in nodes.values() if node.kind == kind and not node.explicit_uid)
     now = (nodes[uid],) if uid in nodes else tuple(node for node in alike if node.uid not in stored.operators)
@@ -182,9 +183,7 @@ def _refusal(stored: JobSnapshot, graph: JobGraph, path: str, uid: str, reason: 
 
 def _without(stored: JobSnapshot, uids: Collection[str]) -> JobSnapshot:
     operators = {uid: operator for uid, operator in stored.operators.items() if uid not in uids}
-    outstanding = tuple(commit for commit in stored.outstanding if commit.uid in operators)
-    committed = tuple(commit for commit in stored.committed if commit.uid in operators)
-    return replace(stored, operators=operators, outstanding=outstanding, committed=committed)
+    return replace(stored, operators=operators)
 
 
 def _has_state(operator: OperatorMetadata) -> bool:

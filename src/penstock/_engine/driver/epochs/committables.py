@@ -14,7 +14,7 @@ from penstock._engine.protocol.versioned import unpack
 from penstock.common.interrupts import is_interrupt
 from penstock.common.redaction import shown_text
 from penstock.common.user_values import error_line, short_repr
-from penstock.errors import CommitFailedError, CommitOutcomeUnknownError
+from penstock.errors import CommitFailedError, CommitOutcomeUnknownError, JobGraphError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -24,18 +24,23 @@ if TYPE_CHECKING:
 
 #: So many committables are named in an error.
 _NAMED: Final = 8
-_UNKNOWN: Final = (
-    "Look into the target, and start the job once with --committable ID=skip for each of them where it has the "
-    "records, or ID=publish where it does not (penstock.committables; penstock savepoint inspect lists all)."
-)
+_UNKNOWN: Final = "Each of these committables needs a decision; penstock savepoint inspect lists all."
 _FAILED: Final = (
     "Nothing is lost: each start tries again. If the target is never going to take it, start the job once with "
     "--committable ID=give-up, or ID=give-up:FILE to have its records in a file (penstock.committables)."
 )
+_ONE_OF_THEM: Final = (
+    " The committer does not say which of them it is: some may be in the target already, so look there before one is "
+    "given up."
+)
+_NO_COMMITTER: Final = (
+    "Nothing is lost: a program in which this uid is the sink's commits them. Else start the job once with "
+    "--committable ID=give-up for each of them, or ID=give-up:FILE (penstock.committables)."
+)
 
 
 def commit_failed(
-    where: str, error: BaseException, commit: OutstandingCommit, places: Sequence[int], contents: str
+    where: str, error: BaseException, commit: OutstandingCommit, places: Sequence[int], contents: str, *, named: bool
 ) -> CommitFailedError:
     """Return the error of a commit that failed.
 
@@ -45,15 +50,31 @@ def commit_failed(
         commit: The commit.
         places: Which of its committables the error is about.
         contents: What the first of them holds.
+        named: Whether the committer has said that it is about these.
     """
     ids = committable_ids(commit)
-    names = [ids[place] for place in places[:_NAMED]]
-    if len(places) > _NAMED:
-        names.append(f"{len(places) - _NAMED} more")
-    way_out = _UNKNOWN if isinstance(error, CommitOutcomeUnknownError) else _FAILED
-    failed = CommitFailedError(where, error_line(error), tuple(names), contents, way_out)
+    names = _named([ids[place] for place in places])
+    way_out = _FAILED if named or len(places) == 1 else _FAILED + _ONE_OF_THEM
+    if isinstance(error, CommitOutcomeUnknownError):
+        way_out = _UNKNOWN
+    failed = CommitFailedError(where, error_line(error), names, contents, way_out)
     failed.__cause__ = error
     return failed
+
+
+def not_committing(commit: OutstandingCommit) -> CommitFailedError:
+    """Return the error of a commit whose operator has no committer any more."""
+    error = JobGraphError("this operator is not, or no longer, a sink that commits")
+    where = f"uid {commit.uid!r}, checkpoint {commit.checkpoint_id}"
+    names = _named(committable_ids(commit))
+    failed = CommitFailedError(where, str(error), names, "what only such a sink can tell", _NO_COMMITTER)
+    failed.__cause__ = error
+    return failed
+
+
+def _named(ids: Sequence[str]) -> tuple[str, ...]:
+    more = () if len(ids) <= _NAMED else (f"{len(ids) - _NAMED} more",)
+    return (*ids[:_NAMED], *more)
 
 
 def contents_of(readers: Iterable[ReadsCommittables[Any]], committable: Any) -> str:

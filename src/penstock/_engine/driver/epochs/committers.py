@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock._api.connectors.committer import SupportsGlobalCommitter
 from penstock._api.connectors.sink import SupportsCommitter
 from penstock._engine.coordinator import events as ev
-from penstock._engine.driver.epochs.committables import commit_failed, contents_of, lines_of
+from penstock._engine.driver.epochs.committables import commit_failed, contents_of, lines_of, not_committing
 from penstock._engine.driver.epochs.staged import StagedFiles
 from penstock._engine.driver.failures import driver_code_error
 from penstock._engine.protocol.committables import committable_ids
@@ -27,7 +27,7 @@ from penstock.errors import CommitFailedError, ConfigurationError
 from penstock.metrics.in_memory import InMemoryMetricGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from penstock._api.connectors.committer import Committer, GlobalCommitter, HasCommittables, ReadsCommittables
     from penstock._engine.coordinator import instructions as do
@@ -204,6 +204,9 @@ class Committers:
     def commit(self, instruction: do.Commit, chain: ChainWriter, restored_checkpoint_id: int | None) -> None:
         """Publish one checkpoint of one sink in the background."""
         commit, metrics, uid = instruction.commit, InMemoryMetricGroup(), instruction.commit.uid
+        if uid not in self._sinks:
+            self._mailbox.post(ev.CommitFailed(uid, not_committing(commit)))
+            return
         *earlier, run_id = chain.runs
         if uid not in self._staged:
             self._staged[uid] = StagedFiles(self._storage, self._options, chain.job_id, uid, chain.runs)
@@ -239,6 +242,9 @@ class Committers:
             CheckpointStorageError: A file cannot be written.
         """
         for path, commit in instruction.files.items():
+            if commit.uid not in self._sinks:
+                self._write(path, lines_of((), None, commit))
+                continue
             _, sink = self._sinks[commit.uid]
             *earlier, run_id = instruction.runs
             staged = StagedFiles(self._storage, self._options, instruction.job_id, commit.uid, instruction.runs)
@@ -249,15 +255,16 @@ class Committers:
             publishers = _Publishers(sink, context)
             try:
                 committable = publishers.serializer.deserialize(*unpack(commit.committables[0].payload))
-                lines = "".join(f"{line}\n" for line in lines_of(publishers.readers, committable, commit))
+                lines = [*lines_of(publishers.readers, committable, commit)]
             except Exception as error:
                 raise driver_code_error(self._where(commit), error) from error
             finally:
                 publishers.close()
-            self._write(path, lines.encode())
+            self._write(path, lines)
         return ev.RecordsHandedOver()
 
-    def _write(self, path: str, data: bytes) -> None:
+    def _write(self, path: str, lines: Iterable[str]) -> None:
+        data = "".join(f"{line}\n" for line in lines).encode()
         directory, _, name = absolute(path).rpartition("/")
         storage = open_storage(directory, self._options)
         if not storage.put_if_absent(name, data) and storage.find(name) != data:
@@ -326,7 +333,7 @@ class Committers:
         places = named or [place for place, request in enumerate(requests) if not request.already]
         readers = self._publishers[commit.uid].readers
         contents = contents_of(readers, requests[places[0]].get_committable()) if places else "nothing"
-        return commit_failed(self._where(commit), error, commit, places, contents)
+        return commit_failed(self._where(commit), error, commit, places, contents, named=bool(named))
 
     def _tidy(self, commit: OutstandingCommit, *, is_done: bool) -> None:
         """Delete what was staged for a commit that is done; with the first one, also what void attempts have left."""
