@@ -35,7 +35,7 @@ def values_of(row: Any, names: Sequence[str]) -> list[Any]:
         if unknown is not None:
             raise ValueError(f"it has a field {unknown!r}, and the type has {', '.join(names)}")
         return [given.get(name) for name in names]
-    if not isinstance(row, (Row, tuple, list)) and not is_array(row):
+    if not isinstance(row, Row) and not is_array(row):
         raise ValueError(f"{short_repr(row):.80} is no row")
     own = field_names(row) if isinstance(row, Row) else None
     if own is not None and len(own) == len(names) and own != list(names) and set(own) == set(names):
@@ -83,4 +83,6 @@ def elements_of(array: Any) -> Iterable[Any]:
 
 def is_array(value: Any) -> bool:
     """Tell whether a value has elements in an order: a list, a tuple, or an array of NumPy, Arrow or pandas."""
+    if value.__class__ in (list, tuple):  # the most common ones
+        return True
     return (isinstance(value, Sequence) or hasattr(value, "__array__")) and not isinstance(value, _NO_ARRAYS)
