@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from penstock._formats import parts
 from penstock._formats.avro_arrow import arrow_schema_of
 from penstock._formats.fields import check_insert
 from penstock._formats.file_format import BulkFormat
@@ -56,11 +57,12 @@ class AvroFormat(BulkFormat):
         import fastavro
 
         position = part.position or 0
-        with file.open() as stream:
+        with file.open() as opened:
+            stream: Any = _Bounded(file, opened)
             try:
                 records: Any = fastavro.reader(stream, None if self._schema is None else self._schema.parsed)
                 written = AvroSchema(records.writer_schema)
-            except OSError:
+            except (OSError, SourceFileError):
                 raise
             except Exception as error:  # invalid bytes may raise any exception in the decoder
                 raise SourceFileError(file.path, _damaged(error)) from error
@@ -76,7 +78,7 @@ class AvroFormat(BulkFormat):
                         break
                     position += len(block)
                     yield block if ours is None else list(map(ours, block)), position
-            except OSError:
+            except (OSError, SourceFileError):
                 raise
             except Exception as error:
                 behind = f"behind its record {position} {_damaged(error)}"
@@ -90,6 +92,17 @@ class AvroFormat(BulkFormat):
     def holds_produced_type(self) -> bool:
         """True: the file is read by that schema."""
         return True
+
+
+class _Bounded:
+    """The bytes of a file; what its blocks say of their length is checked before they are in memory."""
+
+    def __init__(self, file: InputFile, stream: BinaryIO) -> None:
+        self._file, self._stream = file, stream
+
+    def read(self, size: int) -> bytes:
+        parts.check_length(self._file, "one of its blocks", size, parts.LONGEST_RECORD)
+        return self._stream.read(size)
 
 
 class AvroInputFormat(InputFormat):

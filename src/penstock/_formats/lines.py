@@ -10,6 +10,7 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Protocol
 
+from penstock._formats import parts
 from penstock._formats.charsets import decoded, skip_mark
 from penstock._formats.unpacking import is_compressed, open_unpacked
 from penstock.errors import SourceFileError
@@ -55,7 +56,7 @@ def read_lines(file: InputFile, part: FilePart, charset: str, bounds: RecordBoun
         bounds: Finds the ends of records, if a record may have several lines.
 
     Raises:
-        SourceFileError: The file is gone, changed, cannot be unpacked, or ends within a record.
+        SourceFileError: The file is gone, changed, cannot be unpacked, ends within a record, or has too long a one.
     """
     end = None if is_compressed(file.path) else part.end
     with open_unpacked(file) as stream:
@@ -95,18 +96,21 @@ def read_text(file: InputFile, charset: str, errors: str = "strict") -> Iterator
         errors: What decoders do about other bytes.
 
     Raises:
-        SourceFileError: The file is gone, changed, cannot be unpacked, or is in another charset.
+        SourceFileError: The file is gone, changed, cannot be unpacked, is in another charset, or has too long a line.
     """
     begun: list[str] = []
+    length = 0
     with open_unpacked(file) as stream:
         chunks = iter(partial(stream.read, max(4, CHUNK_BYTES)), b"")
         for text in decoded(file, charset, chunks, errors):
             *lines, rest = text.split("\n")
             if lines:
                 lines[0] = "".join([*begun, lines[0]])
-                begun = []
+                begun, length = [], 0
                 yield lines
             begun.append(rest)
+            length += len(rest)
+            parts.check_length(file, "a line", length, parts.LONGEST_RECORD)
     if last := "".join(begun):
         yield [last]
 
@@ -123,7 +127,7 @@ def end_of_lines(file: InputFile, start: int) -> int:
         while end > start:
             begin = max(start, end - CHUNK_BYTES)
             stream.seek(begin)
-            ahead = _Ahead(stream, begin)
+            ahead = _Ahead(file, stream, begin)
             # One byte more, which shows whether a carriage return at the end is followed by a line feed.
             ahead.fill(min(file.size, end + 1) - begin)
             if size := ahead.whole_lines():
@@ -136,12 +140,13 @@ class _Ahead:
     """A stream with bytes that were read ahead.
 
     Args:
-        stream: The stream.
+        file: The file.
+        stream: Its bytes, unpacked.
         position: Its position, in bytes from the beginning.
     """
 
-    def __init__(self, stream: BinaryIO, position: int) -> None:
-        self._stream = stream
+    def __init__(self, file: InputFile, stream: BinaryIO, position: int) -> None:
+        self._file, self._stream = file, stream
         #: The position of the first waiting byte.
         self.position = position
         self.waiting = bytearray()
@@ -174,7 +179,11 @@ class _Ahead:
         return max(feed, self.waiting.rfind(b"\r", feed + 1, max(last, 0))) + 1
 
     def line_behind(self, place: int) -> int:
-        """Return the number of bytes up to the end of the first line that ends at or after a byte."""
+        """Return the number of bytes up to the end of the first line that ends at or after a byte.
+
+        Raises:
+            SourceFileError: It is too long, or the record that waits before it.
+        """
         while True:
             found = LINE_END.search(self.waiting, place)
             if found is not None and (self._ended or found[0] != b"\r" or found.end() < len(self.waiting)):
@@ -182,6 +191,8 @@ class _Ahead:
             if self._ended:
                 return len(self.waiting)
             place = len(self.waiting) if found is None else found.start()
+            what = f"the record that begins within {CHUNK_BYTES} bytes behind byte {self.position}"
+            parts.check_length(self._file, what, len(self.waiting) - CHUNK_BYTES, parts.LONGEST_RECORD)
             self.fill(len(self.waiting) + CHUNK_BYTES)
 
 
@@ -189,7 +200,7 @@ def _at_first_line(file: InputFile, stream: BinaryIO, part: FilePart, *, compres
     """Go to the position where reading continues, or to the first line that begins in the part."""
     position = part.position or 0
     if compressed:  # some of these streams cannot seek
-        ahead = _Ahead(stream, 0)
+        ahead = _Ahead(file, stream, 0)
         while ahead.position < position:
             ahead.fill(min(CHUNK_BYTES, position - ahead.position))
             if not ahead.waiting:
@@ -202,9 +213,9 @@ def _at_first_line(file: InputFile, stream: BinaryIO, part: FilePart, *, compres
         return ahead
     if position or part.start == 0:
         stream.seek(position)
-        return _Ahead(stream, position)
+        return _Ahead(file, stream, position)
     stream.seek(part.start - 1)
-    ahead = _Ahead(stream, part.start - 1)
+    ahead = _Ahead(file, stream, part.start - 1)
     ahead.drop(ahead.line_behind(0))
     return ahead
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
+from penstock._formats import parts
 from penstock._formats.arrow_types import arrow_schema, is_of_type
 from penstock._formats.batches import check_names, records_in
 from penstock._formats.file_format import BulkFormat
@@ -46,14 +47,14 @@ class _ParquetInput(BulkFormat):
         """Return runs of row groups; the file's footer must be readable."""
         with file.open() as stream:
             metadata = self._opened(file, stream).metadata
-        parts: list[FilePart] = []
+        runs: list[FilePart] = []
         start = size = 0
         for group in range(metadata.num_row_groups):
             size += metadata.row_group(group).total_byte_size
             if size >= part_size or group == metadata.num_row_groups - 1:
-                parts.append(FilePart(start, group + 1, size))
+                runs.append(FilePart(start, group + 1, size))
                 start, size = group + 1, 0
-        return parts
+        return runs
 
     def read(self, file: InputFile, part: FilePart) -> Iterator[tuple[list[Any], int]]:
         """Read row groups batch by batch; the position counts the rows of the part."""
@@ -74,10 +75,12 @@ class _ParquetInput(BulkFormat):
             names = self._columns or list(parquet.schema_arrow.names)
             position, done = 0, part.position or 0
             for group in range(part.start, part.end):
-                rows = parquet.metadata.row_group(group).num_rows
+                found = parquet.metadata.row_group(group)
+                rows = found.num_rows
                 if position + rows <= done:
                     position += rows
                     continue
+                parts.check_length(file, f"its row group {group}", found.total_byte_size, parts.LARGEST_GROUP)
                 try:
                     for batch in parquet.iter_batches(batch_size, [group], names, use_threads=False):
                         begin = min(max(0, done - position), batch.num_rows)
