@@ -368,8 +368,8 @@ class CommitOutcomeUnknownError(JobRunError):
     def __str__(self) -> str:
         return (
             f"{self.what} may be committed already, or not: {self.reason}. Look into the target, and start the job "
-            "once with penstock.committables (penstock run --committable): ID=skip where it has the records, "
-            "ID=publish where it does not."
+            "once from this checkpoint (execution.state-recovery.path: latest) with penstock.committables "
+            "(penstock run -s latest --committable): ID=skip where it has the records, ID=publish where it does not."
         )
 
 

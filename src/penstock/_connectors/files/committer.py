@@ -22,7 +22,7 @@ from penstock._connectors.files.staging import (
 from penstock.errors import LostCommittableError, SinkFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Iterator
 
     from penstock._api.connectors.committer import CommitRequest, CommitterInitContext
 
@@ -69,7 +69,11 @@ class FileCommitter(Committer[FileCommittable]):
             checkpoint_id, committable = request.checkpoint_id, request.get_committable()
             match committable:
                 case FinishedPart():
-                    self._publish(request, committable)
+                    try:
+                        self._publish(request, committable)
+                    except (SinkFileError, LostCommittableError) as error:  # so that nothing else is given up for it
+                        request.signal_failed_with_unknown_reason(error)
+                        raise
                 case HeldAttempts():
                     held |= committable.tokens
                 case ReplacedSegments():
@@ -91,6 +95,13 @@ class FileCommitter(Committer[FileCommittable]):
                 return f"{committable.size} bytes for {committable.target}, staged in {', '.join(committable.segments)}"
             case _:
                 return "no file, but what the sink needs for cleaning up"
+
+    def read_records(self, committable: FileCommittable) -> Iterator[bytes] | None:
+        """Return what the file of a part would hold, in pieces of bytes; None where that is no part, or is gone."""
+        segments = committable.segments if isinstance(committable, FinishedPart) else ()
+        if not segments or any(filesystem_of(segment).size_of(segment) is None for segment in segments):
+            return None
+        return map(_bytes_of, segments)
 
     def _publish(self, request: CommitRequest[FileCommittable], part: FinishedPart) -> None:
         filesystem = filesystem_of(part.target)
@@ -200,3 +211,8 @@ class FileCommitter(Committer[FileCommittable]):
             for folder, name in {(folder, name) for folder, name, _ in self._notes}:
                 if name.startswith(f".{self._job_id}."):  # others may be needed by the job that has staged
                     filesystem_of(folder).forget_notes(folder, name)
+
+
+def _bytes_of(segment: str) -> bytes:
+    with filesystem_of(segment).open(segment) as file:
+        return file.read()

@@ -31,7 +31,6 @@ from penstock.errors import (
     CommitOutcomeUnknownError,
     ConfigurationError,
     JobExecutionError,
-    NoCheckpointError,
     UnclaimedStateError,
     UnknownStateError,
 )
@@ -223,7 +222,8 @@ def test_a_file_with_something_else_in_it_is_not_written_over(name: str, tmp_pat
 
 def test_a_job_that_begins_anew_has_nothing_to_decide_about(name: str) -> None:
     error = run(name, PoisonSink(name), **{COMMITTABLES: "7-0-000000000000=skip"}).result.exception()
-    assert isinstance(error, NoCheckpointError)
+    assert isinstance(error, ConfigurationError)
+    assert "execution.state-recovery.path: latest" in str(error)
 
 
 @pytest.mark.parametrize(

@@ -48,8 +48,10 @@ from penstock._engine.coordinator.restore.state_assignment import RestoredCheckp
 from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind, ParentCheckpoint
 from penstock._engine.protocol.paths import checkpoint_path, job_id_of_name
+from penstock.common import option_table
 from penstock.errors import (
     ChangedProgramError,
+    ConfigurationError,
     CorruptCheckpointError,
     FencedError,
     InternalError,
@@ -75,7 +77,8 @@ _LEFT_NOTHING: Final = (
 )
 
 _NOTHING_TO_DECIDE: Final = (
-    "the job begins without a checkpoint, so it has no committables to decide about (penstock.committables)"
+    "job {} begins without a checkpoint, so it has nothing to decide about; start it from the checkpoint of which the "
+    "error spoke (execution.state-recovery.path: latest, or penstock run -s latest)"
 )
 
 #: Logged if a job continues from the savepoint of a drain.
@@ -377,10 +380,11 @@ class JobStart:
         """Put a takeover entry with the next id of the chain.
 
         Raises:
-            NoCheckpointError: The user has decided about committables, and there is no checkpoint that has any.
+            ConfigurationError: The user has decided about committables, and there is no checkpoint that has any.
         """
         if self.restored is None and self._settings.commit_decisions:
-            raise NoCheckpointError(self._settings.recovery_path or "", self._job, _NOTHING_TO_DECIDE)
+            ids = ", ".join(one.committable for one in self._settings.commit_decisions)
+            raise ConfigurationError(option_table.COMMITTABLES.key, ids, _NOTHING_TO_DECIDE.format(self._job))
         self.phase = StartPhase.TAKING_OVER
         self._takeovers.clear()
         next_id = self._ids[-1] + 1 if self._ids else 1

@@ -83,7 +83,7 @@ def settled(snapshot: JobSnapshot, decisions: Iterable[DecidedCommit], graph: Jo
         if action is CommitAction.GIVE_UP:
             reason = f"committable {one.decision.committable} was given up at a start (penstock.committables)"
             if one.decision.records is not None:
-                reason = f"{reason}; its records are in {one.decision.records}"
+                reason = f"{reason}; what it held is in {one.decision.records}"
             given_up.append(GivenUp(uid, snapshot.operators[uid].name, number, number, 1, reason))
         elif uid in feeds:
             committed = _with(committed, OutstandingCommit(feeds[uid], number, (one.committable,)))

@@ -26,15 +26,16 @@ if TYPE_CHECKING:
 _NAMED: Final = 8
 _UNKNOWN: Final = "Each of these committables needs a decision; penstock savepoint inspect lists all."
 _FAILED: Final = (
-    "Nothing is lost: each start tries again. If the target is never going to take it, start the job once with "
-    "--committable ID=give-up, or ID=give-up:FILE to have its records in a file (penstock.committables)."
+    "Nothing is lost: each start from this checkpoint tries again (execution.state-recovery.path: latest, or penstock "
+    "run -s latest). If the target is never going to take it, start the job once from it with --committable "
+    "ID=give-up, or ID=give-up:FILE to have its records in a file (penstock.committables)."
 )
 _ONE_OF_THEM: Final = (
     " The committer does not say which of them it is: some may be in the target already, so look there before one is "
     "given up."
 )
 _NO_COMMITTER: Final = (
-    "Nothing is lost: a program in which this uid is the sink's commits them. Else start the job once with "
+    "Nothing is lost: a program in which this uid is the sink's commits them. Else start the job once from there with "
     "--committable ID=give-up for each of them, or ID=give-up:FILE (penstock.committables)."
 )
 
