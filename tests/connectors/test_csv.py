@@ -110,6 +110,14 @@ def test_header_is_passed_over_and_columns_are_those_of_the_schema_by_position(t
     assert values(read(path, schema)) == [("ada", 36)]
 
 
+def test_header_with_a_column_twice_is_refused_where_it_decides_the_order(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("a,b,a\n1,2,3\n")
+    schema = CsvSchema.builder().add_number_column("a").set_use_header().set_reorder_columns().build()
+    with pytest.raises(SourceFileError, match="its header is a, b, a"):
+        read(path, schema)
+
+
 @pytest.mark.parametrize("strict", [True, False])
 def test_header_that_does_not_fit_is_named(tmp_path: Path, strict: bool) -> None:
     path = tmp_path / "a.csv"

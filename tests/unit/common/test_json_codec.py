@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
@@ -228,6 +229,12 @@ DAY = datetime.datetime(2026, 1, 2, 3, 4, 5, 6)
         ({"a": pd.Timestamp("2026-01-01T00:00:00.000000001")}, None),
         ({"a": pd.NaT}, None),
         ({"a": np.datetime64("2026-01-01")}, None),
+        (DAY.replace(tzinfo=ZoneInfo("Europe/Berlin")), '"2026-01-02T03:04:05.000006+01:00"'),
+        (DAY.replace(year=1800, tzinfo=ZoneInfo("Europe/Berlin")), None),
+        (DAY.replace(tzinfo=datetime.timezone(datetime.timedelta(seconds=30))), None),
+        (datetime.time(1, tzinfo=at(5)), '"01:00:00+05:00"'),
+        (datetime.time(1, tzinfo=datetime.timezone(datetime.timedelta(seconds=-1))), None),
+        (datetime.time(1, tzinfo=ZoneInfo("Europe/Berlin")), None),
     ],
 )
 def test_values_without_a_type_become_json_as_the_documents_say(value: Any, text: str | None) -> None:

@@ -163,8 +163,8 @@ class CsvReaderFormat(StreamFormat):
         """Return the names of a file's columns if its header decides about their order."""
         wanted = [column.name for column in self._schema.columns]
         found = [name.strip() for name in names] if self._dialect.reorder_columns else names
-        missing = self._dialect.reorder_columns and not set(found).issuperset(wanted)
-        if missing or (self._dialect.strict_headers and found != wanted):
+        is_unclear = self._dialect.reorder_columns and any(found.count(name) != 1 for name in wanted)
+        if is_unclear or (self._dialect.strict_headers and found != wanted):
             reason = (
                 f"its header is {', '.join(found)}, and the schema's columns are {', '.join(wanted)}; "
                 "change the schema, or take the file out of the source's paths"

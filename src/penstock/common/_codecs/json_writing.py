@@ -274,7 +274,18 @@ def _moment(value: datetime.datetime) -> datetime.datetime:
     if value.tzinfo is None:
         return checked.local_timestamp(value)
     is_pythons = value.__class__ is datetime.datetime  # that of pandas may have nanoseconds
-    return value if is_pythons else checked.timestamp(value).replace(tzinfo=datetime.UTC)
+    return _with_minutes(value) if is_pythons else checked.timestamp(value).replace(tzinfo=datetime.UTC)
+
+
+def _with_minutes(value: Any) -> Any:
+    """Return a time whose offset is in whole minutes, as in ISO 8601; msgspec would cut its seconds."""
+    if value.tzinfo is not None:
+        offset = value.utcoffset()
+        if offset is None:
+            checked.refuse(value, "has a zone whose offset depends on the day")
+        if offset % datetime.timedelta(minutes=1):
+            checked.refuse(value, f"is {offset} from UTC, and JSON has offsets in minutes: astimezone(UTC) is the same")
+    return value
 
 
 #: Base classes of values in another form, without those of `_AS_THEY_ARE`.
@@ -285,7 +296,7 @@ _SPECIAL: Final[list[tuple[type | tuple[type, ...], Converter]]] = [
     (Decimal, lambda value: _number(checked.decimal(value))),
     (datetime.datetime, _moment),
     (datetime.date, checked.date),
-    (datetime.time, lambda value: value),
+    (datetime.time, _with_minutes),
     (Instant, to_rfc_instant),
     ((bytes, bytearray, memoryview), checked.octets),
 ]
