@@ -189,6 +189,43 @@ def test_a_module_counts_by_its_name_and_the_users_own_by_their_files(
         assert [one != other for one, other in zip(before, after, strict=True)] == [True, True, changed == "rates"]
 
 
+LAZY = """
+import functools
+@functools.cache
+def kept(n):
+    import colorsys, late, library.inner
+    from xml.dom import pulldom
+    return colorsys, late.LIMIT, library.inner, pulldom
+def function(n):
+    from wsgiref import simple_server
+    return kept(n), simple_server
+"""
+
+
+def test_which_modules_a_process_has_loaded_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = ["colorsys", "xml.dom.pulldom", "late", "library", "library.inner", "wsgiref", "wsgiref.simple_server"]
+    installed = tmp_path / "site-packages"
+    (installed / "library").mkdir(parents=True)
+    (installed / "library" / "inner.py").touch()
+    (tmp_path / "lazy.py").write_text(LAZY)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.syspath_prepend(str(installed))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    found: list[tuple[str, str]] = []
+    for text in ("LIMIT = 1", "LIMIT = 23"):
+        (tmp_path / "late.py").write_text(text)
+        for name in loaded:
+            monkeypatch.delitem(sys.modules, name, raising=False)
+        importlib.invalidate_caches()
+        lazy = importlib.import_module("lazy")
+        before = likeness({"function": lazy.function}), likeness({"function": lazy.kept})
+        for name in loaded:
+            importlib.import_module(name)
+        assert (likeness({"function": lazy.function}), likeness({"function": lazy.kept})) == before
+        found.append(before)
+    assert all(one != other for one, other in zip(*found, strict=True))  # the user's own counts, loaded or not
+
+
 def test_a_variable_that_does_not_pickle_counts_by_the_file_that_makes_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,10 +8,9 @@ import os
 import sys
 import sysconfig
 from hashlib import sha256
-from importlib.machinery import PathFinder
 from importlib.util import resolve_name
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,23 +18,29 @@ if TYPE_CHECKING:
 _INSTALLED: Final = tuple(
     f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "platstdlib", "purelib", "platlib")
 )
+#: The folders of installed modules, also those of a user, and of the Python that an environment is made of.
+_LIBRARIES: Final = frozenset({"site-packages", "dist-packages"})
+#: What a module in Python itself has in place of a file.
+_PYTHONS: Final = ("built-in", "frozen")
 
 
 def is_own(name: str | None) -> bool:
-    """Tell whether a module is the user's: neither Python's, nor installed, nor ours.
+    """Tell whether a module is the user's: neither Python's, nor installed, nor ours; loaded or not.
 
     One that is nowhere to be found is the user's: code that a running program has made is of such modules.
     """
     if name is None or name == "__main__":
         return True
-    top = name.partition(".")[0]
-    if top == "penstock" or top in sys.builtin_module_names:
+    if name.partition(".")[0] == "penstock":
         return False
-    module = sys.modules.get(name)
-    file = getattr(module, "__file__", None)
-    if file is None:
-        return getattr(getattr(module, "__spec__", None), "origin", None) not in ("built-in", "frozen")
-    return not str(file).startswith(_INSTALLED)
+    found = _found(name)
+    if found.file is None and not found.folders:
+        return not found.is_pythons
+    return not all(map(_is_installed, filter(None, (found.file, *found.folders))))
+
+
+def _is_installed(path: str) -> bool:
+    return path.startswith(_INSTALLED) or not _LIBRARIES.isdisjoint(Path(path).parts)
 
 
 def sources_digest(name: str) -> bytes:
@@ -63,7 +68,7 @@ def sources_digest(name: str) -> bytes:
 
 def _files(name: str, *, whole: bool) -> Iterator[tuple[str, str]]:
     """Yield the files of a module, each with the package that its relative imports begin at."""
-    file, folders = _found(name)
+    file, folders, _ = _found(name)
     if file is not None:
         yield file, name if folders else name.rpartition(".")[0]
     if whole:
@@ -74,19 +79,31 @@ def _files(name: str, *, whole: bool) -> Iterator[tuple[str, str]]:
                 yield str(path), ".".join((name, *(part for part in package if part != "__init__")))
 
 
-def _found(name: str) -> tuple[str | None, tuple[str, ...]]:
-    """Return the file of a module and the folders of a package, of a loaded module or by the path of imports."""
+class _Found(NamedTuple):
+    file: str | None = None
+    #: Those of a package.
+    folders: tuple[str, ...] = ()
+    #: Whether it is in Python itself, without a file.
+    is_pythons: bool = False
+
+
+def _found(name: str) -> _Found:
+    """Return where a module is: the same whether it is loaded, or would be found if it were imported."""
     module = sys.modules.get(name)
     if module is not None:
-        return getattr(module, "__file__", None), tuple(map(str, getattr(module, "__path__", ())))
+        is_pythons = getattr(getattr(module, "__spec__", None), "origin", None) in _PYTHONS
+        file = getattr(module, "__file__", None)
+        return _Found(file and str(file), tuple(map(str, getattr(module, "__path__", ()))), is_pythons)
     parent = name.rpartition(".")[0]
-    folders = _found(parent)[1] if parent else None
+    folders = _found(parent).folders if parent else None
     if parent and not folders:
-        return None, ()
-    spec = PathFinder.find_spec(name, cast("Any", folders))
+        return _Found()
+    found = (finder.find_spec(name, folders) for finder in sys.meta_path if hasattr(finder, "find_spec"))
+    spec = next((spec for spec in found if spec is not None), None)
     if spec is None:
-        return None, ()
-    return (spec.origin if spec.has_location else None), tuple(spec.submodule_search_locations or ())
+        return _Found()
+    file = spec.origin if spec.has_location else None
+    return _Found(file, tuple(spec.submodule_search_locations or ()), spec.origin in _PYTHONS)
 
 
 def _stamp(path: str) -> tuple[int, int]:

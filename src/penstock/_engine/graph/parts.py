@@ -142,9 +142,9 @@ def _globals(function: types.FunctionType) -> Iterator[object]:
             yield name
             yield found[name]
     for name in sorted(set(_imports(function.__code__, str(found.get("__package__") or "")))):
-        if name in sys.modules or is_own(name):
+        if is_own(name):
             yield name
-            yield sources_digest(name) if is_own(name) else None
+            yield sources_digest(name)
 
 
 def _global_names(code: types.CodeType) -> set[str]:
