@@ -13,7 +13,7 @@ import pytest
 from tests.connectors.staged import elsewhere, lose_staged
 
 from penstock._formats.parts import FilePart
-from penstock.common import Row, RowKind
+from penstock.common import Row
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.file_system import FileSink, FileSource
 from penstock.datastream.formats.avro import AvroBulkWriters, AvroFormat, AvroInputFormat, AvroSchema
@@ -97,13 +97,6 @@ def test_a_file_of_another_schema_is_an_error_that_names_the_file_the_field_and_
         SourceFileError, match=r"a\.avro .*its field id is of type long, and the schema has null or str"
     ):
         records(AvroFormat(other), path)
-
-
-def test_a_row_that_is_not_new_is_an_error() -> None:
-    """The file would have it as a new one."""
-    writer = AvroBulkWriters.for_generic_record(SCHEMA).create(BytesIO())
-    with pytest.raises(RecordValueError, match="kind DELETE"):
-        writer.add_element(Row.of_kind(RowKind.DELETE, id=1, at=AT, tags=[]))
 
 
 def test_parquet_files_are_written_and_read_by_an_avro_schema(tmp_path: Path) -> None:

@@ -162,7 +162,7 @@ def test_rows_that_change_others_are_refused_as_a_table_is_only_appended_to(tmp_
     run.commit(run.epoch([Row(id=0, name="a"), {"id": 1, "name": "b"}]))
     change = Row(id=1, name="c")
     change.set_row_kind(kind)
-    with pytest.raises(RecordValueError, match=f"it is of kind {kind.name}, and the table is only appended to"):
+    with pytest.raises(RecordValueError, match=f"it is of kind {kind.name}, and its target is only appended to"):
         run.epoch([Row(id=2, name="d"), change])
     run.close()
     assert [row["id"] for row in rows_of(tmp_path / "table")] == [0, 1]

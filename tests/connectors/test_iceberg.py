@@ -299,7 +299,7 @@ def test_without_pyiceberg_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -
 def test_rows_that_change_others_are_refused_as_a_table_is_only_appended_to(tmp_path: Path) -> None:
     change = Row(id=1, name="c")
     change.set_row_kind(RowKind.DELETE)
-    with pytest.raises(RecordValueError, match="it is of kind DELETE, and the table is only appended to"):
+    with pytest.raises(RecordValueError, match="it is of kind DELETE, and its target is only appended to"):
         staged(tmp_path, [Row(id=0, name="a"), change])
 
 

@@ -75,7 +75,7 @@ class Waiting:
         source = monitored(folder, stable_for=Duration.of_seconds(10))
         self.now_s = 1000.0
         self.context = TestEnumeratorContext()
-        files = replace(source._files(), clock=lambda: self.now_s)
+        files = replace(source._files(is_batch=False), clock=lambda: self.now_s)
         self.enumerator = FileEnumerator(self.context, files, checkpoint)
         self.enumerator.start()
 

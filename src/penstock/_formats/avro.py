@@ -165,7 +165,7 @@ class _AvroWriter(BulkWriter):
 
     def add_element(self, element: Any) -> None:
         if isinstance(element, Row):
-            check_insert(element, "a file only gets more of them", "Filter such rows out")
+            check_insert(element)
         try:
             record = self._theirs(element)
         except TypeMismatchError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
+from penstock.common._codecs.row_values import is_array
 from penstock.common.types import Row, RowKind, field_names
 from penstock.common.user_values import begin_of
 from penstock.errors import RecordFieldError, RecordValueError
@@ -13,9 +14,10 @@ if TYPE_CHECKING:
 
 #: The advice about lenient writers in messages.
 LEFT_OUT: Final = "lenient=True lets what is no column be left out"
+_NO_CHANGES: Final = "Filter such rows out, or turn them into rows that say what has changed"
 
 
-def check_insert(row: Row, why: str, way_out: str) -> None:
+def check_insert(row: Row, why: str = "its target is only appended to", way_out: str = _NO_CHANGES) -> None:
     """Check that a row is new, for a target that cannot change or delete another one.
 
     Args:
@@ -39,13 +41,9 @@ class Columns:
         names: The columns in order.
         way_out: The advice for a field without a column.
         lenient: Whether to omit fields without a column.
-        inserts_only: Whether a row of another kind than INSERT is an error.
     """
 
-    def __init__(
-        self, names: Collection[str], way_out: str, *, lenient: bool = False, inserts_only: bool = False
-    ) -> None:
-        self._inserts_only = inserts_only
+    def __init__(self, names: Collection[str], way_out: str, *, lenient: bool = False) -> None:
         self.names = list(names)
         self._known = set(self.names)
         self.way_out = way_out
@@ -58,7 +56,7 @@ class Columns:
 
         Raises:
             RecordFieldError: The record has a field that is no column.
-            RecordValueError: It is a row that changes or deletes another one, where only inserts are possible.
+            RecordValueError: It is no record, or a row that changes or deletes another one.
         """
         if isinstance(record, dict):
             fields = cast("dict[str, Any]", record)
@@ -66,15 +64,18 @@ class Columns:
                 self.refuse(record, fields)
             return list(map(fields.get, self.names))
         if isinstance(record, Row):
-            if self._inserts_only:
-                way_out = "Filter such rows out, or turn them into rows that say what has changed"
-                check_insert(record, "the table is only appended to", way_out)
+            check_insert(record)
             names = field_names(record)
             if names is not None and not self._known.issuperset(names):
                 if self._lenient:
                     return list(map(record.as_dict().get, self.names))
                 self.refuse(record, names)
             return record.get_fields_by_names(self.names)
+        if not is_array(record):
+            reason = "it has no names, and its parts have no order"
+            raise RecordValueError(
+                "*", f"{record!r:.200}", ", ".join(self.names), reason, "Make it a Row, a dict or a tuple"
+            )
         return record
 
     def refuse(self, record: Any, fields: Iterable[str]) -> NoReturn:

@@ -11,7 +11,7 @@ from penstock._formats.arrow_types import unknown_field
 from penstock._formats.arrow_values import MisfitError, array_of, arrow_array, made, plain
 from penstock._formats.arrow_widening import joined
 from penstock._formats.batches import as_schema
-from penstock._formats.fields import LEFT_OUT, Columns
+from penstock._formats.fields import LEFT_OUT, Columns, check_insert
 from penstock.common.arguments import instance
 from penstock.common.serialization import BulkWriter
 from penstock.common.types import Row
@@ -75,9 +75,7 @@ class RecordTables:
     def __init__(self, schema: pa.Schema | None, *, lenient: bool = False, way_out: str | None = None) -> None:
         self._schema, self._lenient, self._way_out = schema, lenient, way_out
         advice = way_out or f"{_BY_SCHEMA}; {LEFT_OUT}"
-        self._columns = (
-            None if schema is None else Columns(schema.names, advice, lenient=lenient, inserts_only=way_out is not None)
-        )
+        self._columns = None if schema is None else Columns(schema.names, advice, lenient=lenient)
         self._records: list[Any] = []
         self._batches: list[Any] = []
         #: The bytes of the tables that were not taken yet.
@@ -277,4 +275,7 @@ def _check_inside(records: list[Any], columns: Columns, name: str, values: Seque
 
 
 def _as_dict(record: Any) -> dict[str, Any]:
-    return record.as_dict() if isinstance(record, Row) else dict(record)
+    if isinstance(record, Row):
+        check_insert(record)
+        return record.as_dict()
+    return dict(record)

@@ -74,7 +74,7 @@ def _java_text(value: Any, type_info: TypeInformation) -> str:  # noqa: PLR0911 
             texts = (f"{_java_text(k, type_info.key_type)}={_java_text(v, type_info.value_type)}" for k, v in items)
             return f"{{{', '.join(texts)}}}"
         case BasicTypeInfo() if type_info.basic_type is BasicType.FLOAT:
-            return _decimal_text(value, float32_text)
+            return float_text(value, float32_text)
         case BasicTypeInfo() if type_info.basic_type is BasicType.BYTE:
             # Java's bytes are signed, and iterating over a Python bytes object gives 0 to 255.
             return str((value + 128) % 256 - 128)
@@ -91,7 +91,7 @@ def _leaf_text(value: Any) -> str:
         case bool():
             return "true" if value else "false"
         case float():
-            return _decimal_text(value, repr)
+            return float_text(value, float.__repr__)
         case datetime.datetime():
             # java.sql.Timestamp: always a fraction, without zeros at its end.
             seconds = value.replace(tzinfo=None, microsecond=0).isoformat(" ")  # strftime has no zeros before a year
@@ -104,24 +104,29 @@ def _leaf_text(value: Any) -> str:
             return _python_text(value)
 
 
-def _decimal_text(value: float, shortest: Callable[[float], str]) -> str:
+def float_text(value: float, shortest: Callable[[float], str]) -> str:
     """Write a float as Java does: plain from 0.001 up to 10 million, else with one digit before the point and an E.
 
     Args:
         value: The number.
         shortest: Gives the fewest digits that read back as the same number.
+
+    Example:
+        >>> [float_text(one, repr) for one in (1.5, -0.0, 1e7, 2e-308, float("-inf"))]
+        ['1.5', '-0.0', '1.0E7', '2.0E-308', '-Infinity']
     """
     if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 - only NaN differs from itself
-        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[repr(value)]
-    sign, digits, exponent = Decimal(shortest(value)).as_tuple()
+        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"  # noqa: PLR0124
+    found = shortest(value)
+    is_plain = value == 0 or 1e-3 <= abs(value) < 1e7
+    if is_plain and "e" not in found:
+        return found if "." in found else f"{found}.0"
+    sign, digits, exponent = Decimal(found).as_tuple()
     point = len(digits) + cast("int", exponent)
-    text = "".join(map(str, digits)).rstrip("0") or "0"
+    text = "".join(map(str, digits)).rstrip("0")
     minus = "-" if sign else ""
-    if value == 0:
-        return f"{minus}0.0"
-    if 1e-3 <= abs(value) < 1e7:
-        whole, fraction = text[: max(point, 0)].ljust(point, "0"), text[max(point, 0) :]
-        return f"{minus}{whole or '0'}.{'0' * max(-point, 0)}{fraction or '0'}"
+    if is_plain:
+        return f"{minus}{text.ljust(point, '0')}.0"
     return f"{minus}{text[0]}.{text[1:] or '0'}E{point - 1}"
 
 

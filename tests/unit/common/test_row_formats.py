@@ -6,6 +6,7 @@ import datetime
 import json
 import pickle
 from decimal import Decimal
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,7 +20,7 @@ from penstock.datastream.formats.json import JsonRowDeserializationSchema, JsonR
 from penstock.errors import MessageFormatError, UnsupportedOperationError
 
 if TYPE_CHECKING:
-    from penstock.common.typeinfo import TypeInformation
+    from penstock.common.typeinfo import RowTypeInfo, TypeInformation
 
 ALL = Types.ROW_NAMED(
     ["text", "truth", "number", "ratio", "exact", "day", "time", "moment", "raw", "list", "map", "inner"],
@@ -179,9 +180,19 @@ def test_rows_are_read_by_the_names_of_the_type_or_by_position(pair: Any, row: A
     assert read.deserialize(write.serialize(Row(row))) == Row(inner=Row(a="x", b="y"))
 
 
-@pytest.mark.parametrize("pair", [json_both, csv_both])
+def avro_both(row_type: RowTypeInfo) -> tuple[AvroRowSerializationSchema, AvroRowDeserializationSchema]:
+    fields = [{"name": name, "type": "string"} for name in row_type.get_field_names()]
+    text = json.dumps({"type": "record", "name": "R", "fields": fields})
+    return AvroRowSerializationSchema(None, text), AvroRowDeserializationSchema(None, text)
+
+
+@pytest.mark.parametrize("pair", [json_both, csv_both, avro_both])
 @pytest.mark.parametrize(
-    "row", ["xy", b"xy", 7, {"a": "x", "c": "y"}, Row(a="x"), Row("x", "y", "z"), Row("x", "\ud800")]
+    "row",
+    [
+        *("xy", b"xy", bytearray(b"xy"), memoryview(b"xy"), 7, {"x", "y"}, iter("xy"), {"x": 1, "y": 2}.keys()),
+        *({"a": "x", "c": "y"}, Row(a="x"), Row("x", "y", "z"), Row("x", "\ud800")),
+    ],
 )
 def test_what_is_no_row_of_the_type_is_refused(pair: Any, row: Any) -> None:
     with pytest.raises(MessageFormatError):
@@ -251,6 +262,33 @@ def test_json_has_keys_of_maps_as_text_and_gives_them_back_as_they_were() -> Non
     row = Row(a={1: Decimal("0.30"), -2: None})
     assert write.serialize(row) == b'{"a":{"1":0.3,"-2":null}}'
     assert read.deserialize(write.serialize(row)) == row
+
+
+KEYS = [(Types.INT(), ["1", "01", "1.0"]), (Types.BOOLEAN(), ["true", "TRUE"]), (Types.BIG_DEC(), ["1.5", "15e-1"])]
+
+
+@pytest.mark.parametrize(("kind", "texts"), KEYS)
+def test_two_keys_of_json_that_are_one_key_of_the_type_are_refused(kind: TypeInformation, texts: list[str]) -> None:
+    _, read = json_both(Types.ROW_NAMED(["m"], [Types.MAP(kind, Types.STRING())]))
+    for text in texts:
+        assert len(read.deserialize(json.dumps({"m": {text: "x"}}).encode())["m"]) == 1
+    with pytest.raises(MessageFormatError, match="is there twice"):
+        read.deserialize(json.dumps({"m": dict.fromkeys(texts, "x")}).encode())
+
+
+@pytest.mark.parametrize("separator", ["aa", "aba", ";;"])
+def test_elements_in_csv_come_back_one_by_one_or_are_refused_whatever_stands_between_them(separator: str) -> None:
+    row_type = Types.ROW_NAMED(["l"], [Types.LIST(Types.STRING())])
+    write = CsvRowSerializationSchema.Builder(row_type).set_array_element_delimiter(separator).build()
+    read = CsvRowDeserializationSchema.Builder(row_type).set_array_element_delimiter(separator).build()
+    texts = ["x", "a", "ab", "ba", ";", "", *separator]
+    refused = 0
+    for values in map(list, product(texts, repeat=3)):
+        try:
+            assert read.deserialize(write.serialize(Row(values))) == Row(l=values)
+        except MessageFormatError:
+            refused += 1
+    assert 0 < refused < len(texts) ** 3
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ class CsvEncoder(Encoder):
 
     def _values(self, record: Any) -> Sequence[Any]:
         values = self._columns.values(record)
-        if isinstance(values, (str, bytes)) or len(values) != len(self._names):
+        if len(values) != len(self._names):
             wanted = f"{self._schema} has {len(self._names)} columns"
             msg = f"The record {short_repr(record)} has {len(values)} values, and {wanted}."
             raise ValueError(msg)

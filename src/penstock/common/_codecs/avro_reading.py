@@ -46,6 +46,7 @@ _EPOCH: Final = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - as all times her
 _MICROSECOND: Final = datetime.timedelta(microseconds=1)
 #: What the numbers and texts of defaults are.
 _DEFAULTS: Final[dict[str, Converter]] = {
+    **dict.fromkeys(("float", "double"), float),
     "date": lambda days: (_EPOCH + datetime.timedelta(days)).date(),
     "time-millis": lambda count: (_EPOCH + count * 1000 * _MICROSECOND).time(),
     "time-micros": lambda count: (_EPOCH + count * _MICROSECOND).time(),
@@ -164,7 +165,8 @@ class _Reading:
         logical = logical_of(node, kind)
         if logical == "decimal":
             return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-int(node.get("scale", 0)))
-        return _DEFAULTS[logical](data) if logical else data
+        form = _DEFAULTS.get(logical or kind)
+        return data if form is None else form(data)
 
 
 def _list(convert: Converter, value: list[Any]) -> list[Any]:

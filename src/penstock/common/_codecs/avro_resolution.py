@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.common._codecs.avro_schema import kind_of
+from penstock.common._codecs.avro_schema import kind_of, logical_of
 
 if TYPE_CHECKING:
     from penstock.common._codecs.avro_schema import AvroSchema
@@ -54,13 +54,15 @@ class _Match:
             found = [self.differ(as_written, one, path) for one in wanted]
             within = next((one for one in found if one is None or not one.startswith(_place(path))), "")
             return within if within != "" else _differ(path, _name(written, kind), " or ".join(self._names(wanted)))
-        if kind != other:
-            fits = other in _PROMOTIONS.get(kind, ())
-            return None if fits else _differ(path, _name(written, kind), _name(wanted, other))
+        if _family(written, kind) != _family(wanted, other) or (
+            kind != other and other not in _PROMOTIONS.get(kind, ())
+        ):
+            return _differ(path, _name(written, kind), _name(wanted, other))
         if kind in ("array", "map"):
             key = "items" if kind == "array" else "values"
             return self.differ(written[key], wanted[key], f"{path}[]")
-        return self._named(written, wanted, kind, path) if kind in ("record", "enum", "fixed") else None
+        is_named = kind == other and kind in ("record", "enum", "fixed")
+        return self._named(written, wanted, kind, path) if is_named else None
 
     def _named(self, written: Any, wanted: Any, kind: str, path: str) -> str | None:
         names = (written["name"], wanted["name"])
@@ -89,7 +91,15 @@ class _Match:
 
 
 def _name(node: Any, kind: str) -> str:
-    return f"{kind} {node['name']}" if kind in ("record", "enum", "fixed") else kind
+    if kind in ("record", "enum", "fixed"):
+        return f"{kind} {node['name']}"
+    return (logical_of(node, kind) or kind) if kind != "union" else kind
+
+
+def _family(node: Any, kind: str) -> str:
+    """Return the logical type of a part without its unit: values of one unit are values of the other as well."""
+    logical = None if kind == "union" else logical_of(node, kind)
+    return "" if logical is None else logical.removesuffix("-millis").removesuffix("-micros")
 
 
 def _short(name: str) -> str:

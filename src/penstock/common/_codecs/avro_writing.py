@@ -74,9 +74,11 @@ class _Writing:
             given = _by_name(value, list(fields))
             try:
                 made = {name: write(given[name]) for name, write in writers}
+                has_others = len(given) > len(fields)
             except (TypeMismatchError, KeyError):
                 made = {name: _field_of(given, name, field) for name, field in fields.items()}
-            if len(given) != len(fields) and not given.keys() <= fields.keys():
+                has_others = not given.keys() <= fields.keys()
+            if has_others:
                 unknown = next(name for name in given if name not in fields)
                 raise TypeMismatchError(f"it has a field {unknown!r}, and the schema has {', '.join(fields)}")
             return made

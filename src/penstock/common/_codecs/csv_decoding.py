@@ -12,7 +12,7 @@ from codecs import BOM_UTF8
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock.common._codecs.checked import reason_of
-from penstock.common._codecs.csv_dialect import CsvDialect, CsvRecords
+from penstock.common._codecs.csv_dialect import CsvDialect, CsvRecords, blanks_behind_quotes
 from penstock.common._codecs.csv_values import TEXTS, UNFIT, CsvColumn, reader
 from penstock.common._conversion.values import RANGES
 from penstock.common.typeinfo import BasicType, BasicTypeInfo, Types
@@ -46,6 +46,10 @@ class CsvDecoder:
         self.records = CsvRecords(dialect)
         escape = None if dialect.escape_char is None else re.escape(dialect.escape_char).encode()
         self._special_escapes = None if escape is None else re.compile(escape + rb"(?:[0nrt\r\n]|\Z)")
+        quote = None if dialect.quote_char is None else re.escape(dialect.quote_char)
+        ends = rf"(?=[{re.escape(dialect.column_separator)}\r\n]|\Z)"
+        behind = None if quote is None else f"{quote}{blanks_behind_quotes(dialect)}+{ends}"
+        self._blanks_behind_quotes = None if behind is None else re.compile(behind.encode())
         self._has_integers = any(column.type_info in _INTEGERS for column in columns)
 
     # ----------------------------------------------------------------------------------------------------- single texts
@@ -120,7 +124,8 @@ class CsvDecoder:
             return False
         if self._dialect.any_property_name is not None or (self._has_integers and _has_hex(block)):
             return False
-        return self._special_escapes is None or not self._special_escapes.search(block)
+        strange = (self._special_escapes, self._blanks_behind_quotes)
+        return not any(pattern is not None and pattern.search(block) for pattern in strange)
 
     def _by_arrow(self, block: bytes) -> list[Any]:
         from pyarrow import csv as arrow_csv

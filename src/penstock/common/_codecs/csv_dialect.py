@@ -73,7 +73,9 @@ class CsvRecords:
     def __init__(self, dialect: CsvDialect) -> None:
         self._dialect = dialect
         self._quote, self._escape = dialect.quote_char, dialect.escape_char
-        quoted, plain = _patterns(dialect)
+        inner, behind, plain = _patterns(dialect)
+        quote = re.escape(self._quote or "")
+        quoted = f"{quote}{inner}{quote}{behind}"
         unquoted = plain if self._quote is None else rf"(?!{re.escape(self._quote)}){plain}"
         separator = re.escape(dialect.column_separator)
         field = rf"(?:{quoted}|{unquoted})"
@@ -89,8 +91,7 @@ class CsvRecords:
         self._sound = b""
         self._comment = re.compile(comment)
         # The value of a field in quotes, or of another field, and what ends it.
-        quote = re.escape(self._quote or "")
-        self._field = re.compile(rf"(?:{_inner(quoted, quote)}|({unquoted}))({separator}|{_END})", re.DOTALL)
+        self._field = re.compile(rf"(?:{quote}({inner}){quote}{behind}|({unquoted}))({separator}|{_END})", re.DOTALL)
         self._library: Any = type(csv.get_dialect("excel"))(
             delimiter=dialect.column_separator,
             quotechar=self._quote,
@@ -126,7 +127,7 @@ class CsvRecords:
         """Return whole records without the lines between them that are comments."""
         if not self._dialect.allow_comments or b"#" not in data:
             return data
-        return self._one.sub(lambda match: b"" if match[1] else match[0], data)
+        return self._one.sub(lambda match: b"" if match[1] else _with_line_feed(match[0]), data)
 
     def behind_records(self, data: bytes, count: int) -> tuple[int, int, bytes]:
         """Return the place behind some records, how many of these are still to come, and the last of them."""
@@ -216,9 +217,20 @@ class CsvRecords:
         )
 
 
+def _with_line_feed(record: bytes) -> bytes:
+    """Return a record that does not end in a carriage return, which would be one end with a line feed behind it."""
+    return record[:-1] + b"\n" if record.endswith(b"\r") else record
+
+
 def blanks_before_comments(dialect: CsvDialect) -> str:
     """Return the pattern of what may stand before the sign of a comment, as in Jackson."""
-    return "" if dialect.column_separator == " " else " *+"
+    return "" if " " in (dialect.column_separator, dialect.quote_char) else " *+"
+
+
+def blanks_behind_quotes(dialect: CsvDialect) -> str:
+    """Return the pattern of a sign that is passed over behind a closing quote, as in Jackson."""
+    signs = f"\r\n{dialect.column_separator}"
+    return "[" + "".join(rf"\x{code:02x}" for code in range(0x21) if chr(code) not in signs) + "]"
 
 
 def _only_quotes(dialect: CsvDialect) -> str:
@@ -231,24 +243,14 @@ def _only_quotes(dialect: CsvDialect) -> str:
     return rf"(?:{outside}(?<![^{separator}\r\n]){inside}(?=[{separator}\r\n]|\Z))*+{outside}\Z" if quote else "(?!)"
 
 
-def _inner(quoted: str, quote: str) -> str:
-    """Return the pattern of a field in quotes with a group for what is inside."""
-    if not quote:
-        return rf"({quoted})"
-    begin, end = len(quote), quoted.rindex(quote)
-    return f"{quoted[:begin]}({quoted[begin:end]}){quoted[end:]}"
-
-
-def _patterns(dialect: CsvDialect) -> tuple[str, str]:
-    """Return the patterns of a field in quotes, which matches nothing without them, and of another field."""
+def _patterns(dialect: CsvDialect) -> tuple[str, str, str]:
+    """Return the patterns of what is within quotes, which matches nothing without them, behind them, and elsewhere."""
     separator = re.escape(dialect.column_separator)
     escape = "" if dialect.escape_char is None else re.escape(dialect.escape_char)
     plain = rf"(?:[^\r\n{separator}{escape}]++" + (rf"|{escape}[^\r\n])*+" if escape else ")*+")
     if dialect.quote_char is None:
-        return "(?!)", plain
+        return "(?!)", "", plain
     quote = re.escape(dialect.quote_char)
     ends = "" if dialect.multiline_values else r"\r\n"
     escaped = (rf"|{escape}[^{ends}]" if ends else rf"|{escape}.") if escape else ""
-    blanks = "".join(rf"\x{code:02x}" for code in range(0x21) if chr(code) not in f"\r\n{dialect.column_separator}")
-    quoted = rf"{quote}(?:[^{ends}{quote}{escape}]++|{quote}{quote}{escaped})*+{quote}[{blanks}]*+"
-    return quoted, plain
+    return rf"(?:[^{ends}{quote}{escape}]++|{quote}{quote}{escaped})*+", f"{blanks_behind_quotes(dialect)}*+", plain

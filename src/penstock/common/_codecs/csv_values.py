@@ -20,6 +20,7 @@ from penstock.common._codecs.checked import CHECKS
 from penstock.common._codecs.row_values import elements_of, values_of
 from penstock.common._codecs.times import in_utc, time_of_day, without_zeros
 from penstock.common._conversion.values import RANGES, TypeMismatchError
+from penstock.common.record_text import float32_text, float_text
 from penstock.common.typeinfo import (
     BasicArrayTypeInfo,
     BasicType,
@@ -48,7 +49,6 @@ _EVEN_EMPTY: Final = TEXTS | {BYTES}
 UNFIT: Final = (ValueError, TypeError, AttributeError, ArithmeticError, TypeMismatchError)
 _BLANKS: Final = "".join(map(chr, range(0x21)))
 _NUMBERS: Final[dict[Any, str]] = {int: "whole number", float: "number", Decimal: "decimal number"}
-_SHORTEST: Final = ("%.6g", "%.7g", "%.8g", "%.9g")
 _FLOAT32: Final = struct.Struct("<f")
 _BELOW_MICROSECONDS: Final = re.compile(r"[.,]\d{6}\d*[1-9]")
 
@@ -290,25 +290,14 @@ def _part_writer(type_info: TypeInformation, null_value: str | None) -> Write:
 def _joined(texts: list[str], separator: str, null_value: str | None) -> str:
     if len(texts) > 1 and not separator:
         raise ValueError("it has more than one element, and nothing separates elements here")
-    other = next((text for text in texts if separator and separator in text), None)
-    if other is not None:
-        raise ValueError(f"{other!r:.80} in it has the sign {separator!r} that stands between elements")
     joined = separator.join(texts)
+    if separator and joined.split(separator) != texts:
+        raise ValueError(f"its text {joined!r:.80} has {separator!r}, which stands between elements, elsewhere, too")
     if not joined:
         raise ValueError("its only element has no text, so that it would come back without any")
     if joined == null_value:
         raise ValueError(f"its text is {null_value!r}, which stands for None here")
     return joined
-
-
-def java_double(value: float) -> str:
-    """Return a float as Java writes it.
-
-    Example:
-        >>> [java_double(one) for one in (1.5, 1e7, 2e-308, float("-inf"))]
-        ['1.5', '1.0E7', '2.0E-308', '-Infinity']
-    """
-    return _java(float.__repr__(value), value)
 
 
 def texts_at_once(type_info: TypeInformation, values: tuple[Any, ...]) -> list[str] | None:
@@ -342,26 +331,6 @@ _LIMITS: Final[dict[TypeInformation, tuple[type, float, float]]] = {
 }
 
 
-def _java(text: str, value: float) -> str:
-    if 1e-3 <= value < 1e7 or -1e7 < value <= -1e-3 or value == 0:
-        return text
-    if value != value:  # noqa: PLR0124 - NaN
-        return "NaN"
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    sign, digits, exponent = Decimal(text).as_tuple()
-    shown = "".join(map(str, digits)).rstrip("0")
-    places = len(digits) - 1 + int(exponent)
-    return f"{'-' if sign else ''}{shown[0]}.{shown[1:] or '0'}E{places}"
-
-
-def _java_single(value: float) -> str:
-    """Return a float of 32 bits by its shortest text, as Java writes it."""
-    packed = _FLOAT32.pack(value)
-    text = next(text for form in _SHORTEST if _FLOAT32.pack(float(text := form % value)) == packed or form == "%.9g")
-    return _java(text if "." in text or "e" in text else f"{text}.0", value)
-
-
 _double_of, _single_of = CHECKS[Types.DOUBLE()], CHECKS[Types.FLOAT()]
 _timestamp_of, _truth_of = CHECKS[Types.SQL_TIMESTAMP()], CHECKS[Types.BOOLEAN()]
 
@@ -377,8 +346,8 @@ WRITERS: Final[dict[TypeInformation, Write]] = {
     **{one: _plain(one) for one in (Types.BIG_INT(), Types.BIG_DEC(), Types.SQL_DATE())},
     **{one: CHECKS[one] for one in (Types.STRING(), Types.CHAR())},
     Types.BOOLEAN(): lambda value: "true" if _truth_of(value) else "false",
-    Types.DOUBLE(): lambda value: java_double(_double_of(value)),
-    Types.FLOAT(): lambda value: _java_single(_single_of(value)),
+    Types.DOUBLE(): lambda value: float_text(_double_of(value), repr),
+    Types.FLOAT(): lambda value: float_text(_single_of(value), float32_text),
     Types.SQL_TIME(): lambda value: without_zeros(str(CHECKS[Types.SQL_TIME()](value))),
     Types.SQL_TIMESTAMP(): lambda value: without_zeros(str(_timestamp_of(value))),
     BYTES: lambda value: base64.b64encode(CHECKS[BYTES](value)).decode(),

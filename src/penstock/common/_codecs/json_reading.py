@@ -274,6 +274,8 @@ def _map_of_parsed(key_of: Converter, part: _JsonPart, lenient: bool, value: Any
             if lenient:
                 continue
             raise TypeMismatchError(f"{error}", step) from None
+        if key in found and not lenient:
+            raise TypeMismatchError(f"the key {key!r:.80} is there twice", step)
         found[key] = part(step, inner)
     return found
 
@@ -402,7 +404,10 @@ def _fixed(fix: Converter, found: list[Any]) -> list[Any]:
 
 
 def _map(key_of: Converter, fix: Converter, found: dict[str, Any]) -> dict[Any, Any]:
-    return {key_of(key): fix(value) for key, value in found.items()}
+    made = {key_of(key): fix(value) for key, value in found.items()}
+    if len(made) < len(found):  # the slow way names the key
+        raise ValueError(found)
+    return made
 
 
 def _no_constant(name: str) -> Any:

@@ -35,8 +35,8 @@ def values_of(row: Any, names: Sequence[str]) -> list[Any]:
         if unknown is not None:
             raise ValueError(f"it has a field {unknown!r}, and the type has {', '.join(names)}")
         return [given.get(name) for name in names]
-    if isinstance(row, (str, bytes)):
-        raise ValueError(f"{short_repr(row):.80} is no row")  # noqa: TRY004 - of the value, as all that does not fit
+    if not isinstance(row, Row) and not is_array(row):
+        raise ValueError(f"{short_repr(row):.80} is no row")
     own = field_names(row) if isinstance(row, Row) else None
     if own is not None and len(own) == len(names) and own != list(names) and set(own) == set(names):
         return [row[name] for name in names]
@@ -76,7 +76,13 @@ def elements_of(array: Any) -> Iterable[Any]:
     """
     if array.__class__ is list:
         return cast("list[Any]", array)
-    is_array = isinstance(array, Sequence) or hasattr(array, "__array__")  # the second: of NumPy, Arrow and pandas
-    if isinstance(array, _NO_ARRAYS) or not is_array:
+    if not is_array(array):
         raise ValueError(f"{short_repr(array):.80} is no array")
     return cast("Iterable[Any]", array)
+
+
+def is_array(value: Any) -> bool:
+    """Tell whether a value has elements in an order: a list, a tuple, or an array of NumPy, Arrow or pandas."""
+    if value.__class__ in (list, tuple):  # the most common ones
+        return True
+    return (isinstance(value, Sequence) or hasattr(value, "__array__")) and not isinstance(value, _NO_ARRAYS)
