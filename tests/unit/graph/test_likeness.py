@@ -83,7 +83,8 @@ def of_this_process() -> Any:
     """Return a function that has what each process has another of, or that pickling numbers anew."""
     variable: Any = TypeVar("variable")
     made: Any = types.new_class("Made", (Generic[variable],))
-    return lambda n: (os.environ, variable, made, made[int], n)
+    environment, modules = os.environ, sys.modules
+    return lambda n: (environment, modules, variable, made, made[int], n)
 
 
 def sample() -> str:

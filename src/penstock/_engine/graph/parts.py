@@ -81,6 +81,8 @@ def _of_set(value: Any) -> Parts:
 
 
 def _of_dict(value: dict[object, object]) -> Parts:
+    if value is sys.modules:  # each process has others
+        return Parts(b"modules")
     return Parts(b"dict", tuple(value.items()), ordered=False)
 
 
