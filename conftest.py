@@ -10,12 +10,13 @@ import os
 import random
 import secrets
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import hypothesis.core
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from pathlib import Path
 
 #: The processes of a run inherit it.
@@ -56,3 +57,23 @@ def example_place(
         place: Path = tmp_path_factory.mktemp("example")
         monkeypatch.chdir(place)
         doctest_namespace["tmp_path"] = place
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, Any, Any]:
+    """Escape what a test has printed or logged and no process could be sent: halves of surrogate pairs."""
+    return _sendable((yield))
+
+
+def _sendable(part: Any) -> Any:
+    match part:
+        case str():
+            return part.encode(errors="backslashreplace").decode()
+        case dict():
+            return {key: _sendable(inner) for key, inner in cast("dict[str, Any]", part).items()}
+        case list():
+            return [_sendable(inner) for inner in cast("list[Any]", part)]
+        case tuple():
+            return tuple(_sendable(inner) for inner in cast("tuple[Any, ...]", part))
+        case _:
+            return part

@@ -8,8 +8,10 @@ import os
 import subprocess
 import sys
 import threading
+import types
+from dataclasses import make_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypedDict, TypeVar
 
 import pytest
 
@@ -60,6 +62,10 @@ def at_most(limit: int) -> Any:
         (Limit(1), Same(1)),
         (Limit({"a": [1]}), Limit({"a": [2]})),
         (Limit(1).__init__, Limit(2).__init__),
+        (type("Made", (), {"__limit__": 1}), type("Made", (), {"__limit__": 2})),
+        (TypedDict("Made", {"a": int}), TypedDict("Made", {"a": str})),
+        (make_dataclass("Made", [("a", int, 1)]), make_dataclass("Made", [("a", float, 1)])),
+        (TypeVar("Made", bound=int), TypeVar("Made", bound=str)),
     ],
 )
 def test_what_a_function_does_counts_with_all_that_it_has_closed_over(one: Any, other: Any) -> None:
@@ -73,8 +79,17 @@ def test_a_value_that_holds_itself_has_a_digest_all_the_same() -> None:
     assert likeness({"function": around})
 
 
+def of_this_process() -> Any:
+    """Return a function that has what each process has another of, or that pickling numbers anew."""
+    variable: Any = TypeVar("variable")
+    made: Any = types.new_class("Made", (Generic[variable],))
+    environment, modules = os.environ, sys.modules
+    return lambda n: (environment, modules, variable, made, made[int], n)
+
+
 def sample() -> str:
-    return likeness({"function": Limit({"b", "a", 3, at_most(1)}), "key_selector": at_most(3)})
+    own = of_this_process()
+    return likeness({"function": Limit({"b", "a", 3, at_most(1)}), "key_selector": at_most(3), "own": own})
 
 
 def test_the_digest_is_the_same_in_every_process() -> None:

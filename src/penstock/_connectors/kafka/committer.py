@@ -148,11 +148,12 @@ class KafkaCommitter(Committer["KafkaBlock"]):
 def _is_done(marked: tuple[int, str], checkpoint_id: int, names: str, *, may_be: bool) -> bool:
     """Tell whether a marker says that a checkpoint was committed.
 
-    A run commits its checkpoints in their order. The marker of this very id counts only with the same blocks, and a
-    later one only if this is no first try, as checkpoints of a run that went back are others.
+    A run commits its checkpoints in their order, each in one transaction. At a first try only the marker of this very
+    id and with the same blocks counts, as checkpoints of a run that went back are others. At a later try some of its
+    blocks may have been given up since (penstock.committables): the transaction had the others as well.
     """
     number, marked_names = marked
-    return marked_names == names if number == checkpoint_id else number > checkpoint_id and may_be
+    return (number == checkpoint_id and marked_names == names) or (number >= checkpoint_id and may_be)
 
 
 class _Publisher:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import dis
 import functools
 import operator
+import os
 import sys
 import types
 import weakref
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import cloudpickle
 
@@ -23,8 +24,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _READS: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
-#: What a class has beside what its author wrote; what is C's own, or is made anew in each process.
-_NOT_WRITTEN: Final = frozenset({"__dict__", "__weakref__", "_abc_impl"})
+#: What a class has beside what its author wrote: Python's notes about it, and what libraries derive of the rest.
+_NOT_WRITTEN: Final = frozenset(
+    {
+        *("__dict__", "__weakref__", "_abc_impl", "__module__", "__qualname__", "__doc__", "__signature__"),
+        *("__firstlineno__", "__static_attributes__", "__annotations_cache__", "__pydantic_parent_namespace__"),
+        *("__pydantic_core_schema__", "__pydantic_validator__", "__pydantic_serializer__", "__pydantic_decorators__"),
+    }
+)
 #: The flag of classes that were made while a program runs; all of Python's own are.
 _MADE: Final = 1 << 9
 _PROTOCOL: Final = 5
@@ -74,6 +81,8 @@ def _of_set(value: Any) -> Parts:
 
 
 def _of_dict(value: dict[object, object]) -> Parts:
+    if value is sys.modules:  # each process has others
+        return Parts(b"modules")
     return Parts(b"dict", tuple(value.items()), ordered=False)
 
 
@@ -103,6 +112,17 @@ def _of_property(value: Any) -> Parts:
 
 def _of_cached_property(value: Any) -> Parts:
     return Parts(b"cached property", (value.func,))
+
+
+def _of_type_variable(value: Any) -> Parts:
+    """Return the parts of a variable of types; pickling gives it a name of its own in each process."""
+    kinds = value.__covariant__, value.__contravariant__
+    return Parts(f"variable {value.__name__} {kinds}".encode(), (value.__constraints__, value.__bound__))
+
+
+def _of_environment(_: object) -> Parts:
+    """Return the environment, which each process has another of, as functions find it through its module."""
+    return Parts(b"environment")
 
 
 def _of_static(value: Any) -> Parts:
@@ -175,12 +195,9 @@ def _class_parts(value: type) -> Iterator[object]:
     yield value.__bases__
     yield type(value)
     for name, part in sorted(vars(value).items()):
-        if name not in _NOT_WRITTEN and (not name.startswith("__") or callable(part) or isinstance(part, _WRAPPED)):
+        if name not in _NOT_WRITTEN:
             yield name
             yield part
-
-
-_WRAPPED: Final = (staticmethod, classmethod, property)
 
 
 def _of_reduced(value: object, elements: Bag | None = None) -> Parts:
@@ -240,6 +257,8 @@ _FINDERS: Final[dict[type, Callable[[Any], Parts]]] = {
     functools.cached_property: _of_cached_property,
     staticmethod: _of_static,
     classmethod: _of_static,
+    type(os.environ): _of_environment,
+    TypeVar: _of_type_variable,
     types.CellType: _of_cell,
     types.CodeType: _of_code,
     types.FunctionType: _of_function,

@@ -31,6 +31,7 @@ from penstock.errors import (
     CommitOutcomeUnknownError,
     ConfigurationError,
     JobExecutionError,
+    LostCommittableError,
     UnclaimedStateError,
     UnknownStateError,
 )
@@ -354,6 +355,26 @@ def test_an_error_about_several_advises_to_look_which_of_them_the_target_has(nam
     error = run(name, HalfSink(name)).result.exception()
     assert "some may be in the target already" in str(error)
     assert "some may be in the target already" not in str(run(name, PoisonSink(name)).result.exception())
+
+
+class LosingCommitter(PoisonCommitter):
+    def commit(self, requests: Any) -> None:
+        for request in requests:
+            request.signal_failed_with_unknown_reason(LostCommittableError("A part", "what was staged is gone"))
+
+
+class LosingSink(PoisonSink):
+    """A sink whose staged data is gone."""
+
+    def create_committer(self, context: Any) -> PoisonCommitter:
+        return LosingCommitter(self)
+
+
+def test_an_error_about_staged_data_that_is_gone_does_not_say_that_nothing_is_lost(name: str) -> None:
+    error = str(run(name, LosingSink(name)).result.exception())
+    assert "ID=give-up" in error
+    assert "Nothing is lost" not in error
+    assert "Nothing is lost" in str(run(name, PoisonSink(name)).result.exception())
 
 
 class Own:

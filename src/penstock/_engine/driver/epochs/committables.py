@@ -14,7 +14,7 @@ from penstock._engine.protocol.versioned import unpack
 from penstock.common.interrupts import is_interrupt
 from penstock.common.redaction import shown_text
 from penstock.common.user_values import error_line, short_repr
-from penstock.errors import CommitFailedError, CommitOutcomeUnknownError, JobGraphError
+from penstock.errors import CommitFailedError, CommitOutcomeUnknownError, JobGraphError, LostCommittableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -29,6 +29,11 @@ _FAILED: Final = (
     "Nothing is lost: each start from this checkpoint tries again (execution.state-recovery.path: latest, or penstock "
     "run -s latest). If the target is never going to take it, start the job once from it with --committable "
     "ID=give-up, or ID=give-up:FILE to have its records in a file (penstock.committables)."
+)
+_LOST: Final = (
+    "Each start from this checkpoint tries again, in case it can be brought back (execution.state-recovery.path: "
+    "latest, or penstock run -s latest). Else start the job once from it with --committable ID=give-up "
+    "(penstock.committables)."
 )
 _ONE_OF_THEM: Final = (
     " The committer does not say which of them it is: some may be in the target already, so look there before one is "
@@ -55,7 +60,8 @@ def commit_failed(
     """
     ids = committable_ids(commit)
     names = _named([ids[place] for place in places])
-    way_out = _FAILED if named or len(places) == 1 else _FAILED + _ONE_OF_THEM
+    way_out = _LOST if isinstance(error, LostCommittableError) else _FAILED
+    way_out = way_out if named or len(places) == 1 else way_out + _ONE_OF_THEM
     if isinstance(error, CommitOutcomeUnknownError):
         way_out = _UNKNOWN
     failed = CommitFailedError(where, error_line(error), names, contents, way_out)
