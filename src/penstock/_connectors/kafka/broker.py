@@ -30,6 +30,10 @@ _SHOWN: Final = 5
 _PAUSE_S: Final = 0.1
 
 
+#: How long to wait for the reason of a request that came to nothing, in seconds.
+_REASON_S: Final = 0.5
+
+
 class Broker:
     """Asks a cluster; connects at the first request.
 
@@ -138,7 +142,8 @@ class Broker:
             try:
                 return ask(min(tries.timeout_s, patience_s))
             except library().KafkaException as error:
-                self._admin.poll(0)  # serves the callback of errors, which says why
+                # It serves the callback of errors, which says why; its first call may be still to come.
+                self._admin.poll(0 if self._connection.why else _REASON_S)
                 self._connection.check()
                 if error.args[0].name() not in AWAY or not tries.go_on():
                     raise connector_error(what, error, self._connection) from None

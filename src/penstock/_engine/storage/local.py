@@ -238,7 +238,8 @@ class LocalStorage(FileStorage):
             try:
                 return os.open(file, flags, mode)
             except FileNotFoundError:  # the directory does not exist yet, or `delete` found it empty meanwhile
-                _make_directories(file.parent, 0o700 if self._private else 0o777)
+                with contextlib.suppress(FileNotFoundError):  # or finds one of its parents empty now
+                    _make_directories(file.parent, 0o700 if self._private else 0o777)
         return os.open(file, flags, mode)
 
     def _open(self, path: str, seen: dict[str, os.stat_result] | None = None) -> tuple[BinaryIO, int]:
