@@ -152,7 +152,7 @@ class ParquetColumnarRowInputFormat(_ParquetInput):
         super().__init__(row_type.get_field_names(), batch_size)
         self._row_type = row_type
         #: Columns do not tell rows and instants from other structs and moments.
-        self.gives_batches = not any(map(needs_conversion, row_type.get_field_types()))
+        self.gives_batches: bool = not any(map(needs_conversion, row_type.get_field_types()))
 
     def check_types(self, file: InputFile, schema: pa.Schema) -> None:
         """Check that each column is of the kind that the row type says.

@@ -47,7 +47,8 @@ class CsvCodec:
         ignore_parse_errors: bool = False,
     ) -> None:
         self._made_of = type_info, dialect, array_delimiter, ignore_parse_errors
-        self.type_info, self._lenient = type_info, ignore_parse_errors
+        self.type_info: RowTypeInfo = type_info
+        self._lenient = ignore_parse_errors
         self._names = list(type_info.get_field_names())
         fields = zip(self._names, type_info.get_field_types(), strict=True)
         columns = [CsvColumn.of(name, one, array_delimiter) for name, one in fields]
