@@ -14,6 +14,7 @@ from penstock._engine.protocol.clocks import Moment
 SOURCES = Path(__file__).parents[2] / "src" / "penstock"
 #: Where the time of day is read, how often, and what for.
 READERS = {
+    "_connectors/kafka/topics.py": (1, "how far the timestamps of records lie ahead of brokers' clocks"),
     "_connectors/lake/delta_sink.py": (1, "when a file was added, in the log of the table"),
     "_connectors/datagen.py": (1, "the due time of a split's next record, which is in snapshots"),
     "_connectors/files/writer.py": (1, "processing time: buckets, and the ages of parts that live on in snapshots"),
