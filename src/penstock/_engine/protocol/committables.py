@@ -18,7 +18,7 @@ def committable_ids(commit: OutstandingCommit) -> list[str]:
     Example:
         >>> from penstock._engine.protocol.metadata import Committable, OutstandingCommit
         >>> committable_ids(OutstandingCommit("orders", 7, (Committable(0, b"a"), Committable(0, b"a"))))
-        ['7-0-95a5ee2a4eb5', '7-0-95a5ee2a4eb5-2']
+        ['7-0-84aedcda87b9', '7-0-84aedcda87b9-2']
     """
     seen: Counter[str] = Counter()
     ids: list[str] = []
