@@ -269,14 +269,14 @@ def test_secrets_are_in_no_text(scripted: ScriptedCluster, caplog: pytest.LogCap
     builder = Elasticsearch7SinkBuilder().set_hosts(scripted.url)
     builder = builder.set_emitter(ElasticsearchEmitter.static_index("i", "id"))
     texts: list[str] = []
-    for made in (
-        builder.set_connection_username("user").set_connection_password(PASSWORD),
-        Elasticsearch7SinkBuilder().set_connection_api_key(API_KEY),
+    for made, secret in (
+        (builder.set_connection_username("user").set_connection_password(PASSWORD), PASSWORD),
+        (Elasticsearch7SinkBuilder().set_connection_api_key(API_KEY), API_KEY),
     ):
         made.set_bulk_flush_backoff_strategy(FlushBackoffType.CONSTANT, 1, 1)
         sink = made.set_hosts(scripted.url).set_emitter(ElasticsearchEmitter.static_index("i", "id")).build()
         texts.append(repr(vars(sink)))
-        for answer in (Fault(status=401), Fault(status=429), Fault(text=f"password={PASSWORD} {API_KEY}")):
+        for answer in (Fault(status=401), Fault(status=429), Fault(text=f"not a bulk answer: {secret}")):
             scripted.script = [answer] * 9
             run = SinkRun(pickle.loads(pickle.dumps(sink)))
             with pytest.raises(ElasticsearchConnectorError) as raised:

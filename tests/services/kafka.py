@@ -145,7 +145,8 @@ class KafkaServer:
         """Start it, or start it again, and wait until it answers."""
         if not (self.place / "data").exists():
             self._write()
-            cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+            # Its first letter is not the "-" that a number may have: the tool would take it for an option.
+            cluster = "K" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")[1:]
             tool = ("kafka.tools.StorageTool", "format", "-t", cluster, "-c", self.place / "server.properties")
             run("Making Kafka's directory", *self._java(128, *tool))
         log = self.process.log

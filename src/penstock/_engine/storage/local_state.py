@@ -149,9 +149,14 @@ def _boot_name() -> str:
 def _held(path: Path) -> DirectoryLock:
     """Make and lock a directory; another process may remove it in between."""
     while True:
-        private_directory(path)
-        with contextlib.suppress(FileNotFoundError):
+        try:
+            private_directory(path)
             return DirectoryLock(path, shared=True)
+        except FileNotFoundError:
+            continue
+        except LocalStateError as error:
+            if not isinstance(error.__cause__, FileNotFoundError):
+                raise
 
 
 def _sweep(parent: Path) -> None:
