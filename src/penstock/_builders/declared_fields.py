@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
+from penstock.common.record_fields import named_position
 from penstock.common.typeinfo import BasicTypeInfo, RowTypeInfo, TupleTypeInfo
 from penstock.errors import UnsupportedOperationError
 
@@ -59,8 +59,7 @@ def check_sort_field(call: str, field: int | str, type_info: TypeInformation | N
         reason = f"the records are declared as {type_info}, which has no fields; sort by a key selector"
         raise UnsupportedOperationError(f"{call}({field!r})", reason)
     if isinstance(type_info, TupleTypeInfo) and isinstance(field, str):
-        position = re.fullmatch("f([0-9]+)", field)
-        field = 0 if position is None else int(position[1])  # a named tuple has names of its own
+        field = named_position(field) or 0  # a named tuple has names of its own
     check_field(call, field, type_info)
 
 

@@ -1,12 +1,26 @@
-"""The error for records without a field that the program names."""
+"""Names of fields of records without names, and the error for records without a field that the program names."""
 
 from __future__ import annotations
 
-from typing import Any, cast
+import re
+from typing import Any, Final, cast
 
 from penstock.common.types import Row, field_names
 from penstock.common.user_values import short_repr
 from penstock.errors import FieldError
+
+_POSITION: Final = re.compile("f([0-9]+)")
+
+
+def named_position(field: str) -> int | None:
+    """Return the position of a field in a tuple, whose fields are called f0, f1 and so on; None for another name.
+
+    Example:
+        >>> named_position("f1"), named_position("name")
+        (1, None)
+    """
+    match = _POSITION.fullmatch(field)
+    return None if match is None else int(match[1])
 
 
 def missing_field(call: str, field: object, record: object) -> FieldError:

@@ -6,11 +6,11 @@ That does not depend on the direction. It also holds for the parts of a tuple.
 
 from __future__ import annotations
 
-import re
 from operator import attrgetter, itemgetter, lt
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from penstock.common.order import Order
+from penstock.common.record_fields import named_position
 from penstock.common.types import Row, field_names
 from penstock.common.user_values import short_repr
 from penstock.errors import FieldError, SortOrderError
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 #: The places of values, NaN and None, if None is last.
 VALUES, NANS, NONES = 0, 1, 2
-#: The name of a field of records without names.
-_POSITION: Final = re.compile("f([0-9]+)")
 #: Types of keys that are neither None nor NaN.
 _PLAIN: Final = ({int}, {str}, {bytes}, {bool})
 
@@ -115,8 +113,8 @@ class SortKeys:
         if not isinstance(self.field, str) or isinstance(record, dict) or hasattr(record, self.field):
             return self.field
         nameless = not field_names(record) if isinstance(record, Row) else isinstance(record, (tuple, list))
-        position = _POSITION.fullmatch(self.field) if nameless else None
-        return self.field if position is None else int(position[1])
+        position = named_position(self.field) if nameless else None
+        return self.field if position is None else position
 
     def _misfit(self, operator: str, record: Any, reason: str) -> FieldError:
         known = field_names(record) if isinstance(record, Row) else None
