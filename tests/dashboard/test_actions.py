@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 import pytest
@@ -17,6 +18,7 @@ from penstock.errors import SavepointError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from concurrent.futures import Future
     from pathlib import Path
 
     from playwright.sync_api import Page
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 SAVEPOINT = "/sp/savepoint-b484b4-0123456789ab"
+PATIENCE_S: Final = 30
 
 
 @pytest.fixture
@@ -43,6 +46,15 @@ def opened(page: Page, tmp_path: Path, control: FakeControl) -> Iterator[Page]:
 def confirm(page: Page, button: str, answer: str) -> None:
     page.get_by_role("button", name=button, exact=True).click()
     page.get_by_role("dialog").get_by_role("button", name=answer).click()
+
+
+def answer(control: FakeControl) -> Future[Any]:
+    """Return the answer that the page waits for; the page says what it does before its request is here."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not control.answers:
+        assert time.monotonic() < deadline, "the page has not asked"
+        time.sleep(0.01)
+    return control.answers[0]
 
 
 @pytest.mark.parametrize(
@@ -70,9 +82,10 @@ def test_button_says_what_will_happen_and_does_nothing_unless_confirmed(
 def test_drain_shows_the_path_of_its_savepoint_and_the_end_of_the_job(opened: Page, control: FakeControl) -> None:
     confirm(opened, "Drain", "Drain the job")
     expect(opened.get_by_text("Draining …")).to_be_visible()
+    savepoint = answer(control)
     assert control.asked == [("savepoint", "/sp", StopMode.DRAIN)]
     control.view = ended(JobStatus.FINISHED)
-    control.answers[0].set_result(SAVEPOINT)
+    savepoint.set_result(SAVEPOINT)
     expect(opened.get_by_text("The job has drained")).to_be_visible()
     expect(opened.get_by_text(f"file:{SAVEPOINT}", exact=True)).to_be_visible()
     expect(opened.locator(".title .badge")).to_have_text("finished")
@@ -87,10 +100,11 @@ def test_outcome_of_a_stop_survives_the_driver_and_a_reload_meanwhile(
         page.goto(f"{address}#/job/{JOB}")
         confirm(page, "Stop", "Stop the job")
         expect(page.get_by_text("Stopping …")).to_be_visible()
+        savepoint = answer(control)
         assert control.asked == [("savepoint", "/sp", StopMode.SUSPEND)]
         page.reload()
         expect(page.get_by_text("Stopping …")).to_be_visible()
-        control.answers[0].set_result(SAVEPOINT)
+        savepoint.set_result(SAVEPOINT)
         expect(page.get_by_text("The job has stopped")).to_be_visible()
     page.clock.fast_forward(REFRESH_MS)
     expect(page.get_by_role("status").first).to_contain_text("The driver does not answer")
@@ -103,7 +117,7 @@ def test_job_that_was_started_again_is_not_taken_for_the_one_that_was_stopped(
 ) -> None:
     confirm(opened, "Stop", "Stop the job")
     expect(opened.get_by_text("Stopping …")).to_be_visible()
-    control.answers[0].set_result(SAVEPOINT)
+    answer(control).set_result(SAVEPOINT)
     expect(opened.locator(".title .badge")).to_have_text("finished")
     control.view = replace(control.view, started=at(60_000))
     opened.reload()
@@ -119,8 +133,9 @@ def test_savepoint_goes_where_the_field_says_and_the_job_goes_on(opened: Page, c
     field.fill("/elsewhere")
     opened.get_by_role("button", name="Make a savepoint").click()
     expect(opened.get_by_text("Making a savepoint …")).to_be_visible()
+    savepoint = answer(control)
     assert control.asked == [("savepoint", "/elsewhere", StopMode.NO)]
-    control.answers[0].set_result(SAVEPOINT)
+    savepoint.set_result(SAVEPOINT)
     expect(opened.get_by_text(f"file:{SAVEPOINT}", exact=True)).to_be_visible()
     expect(opened.locator(".title .badge")).to_have_text("running")
     opened.get_by_role("button", name="Dismiss").click()
@@ -130,7 +145,7 @@ def test_savepoint_goes_where_the_field_says_and_the_job_goes_on(opened: Page, c
 def test_stop_that_fails_says_why_and_leaves_the_job_running(opened: Page, control: FakeControl) -> None:
     confirm(opened, "Stop", "Stop the job")
     expect(opened.get_by_text("Stopping …")).to_be_visible()
-    control.answers[0].set_exception(SavepointError("/sp", "the disk is full"))
+    answer(control).set_exception(SavepointError("/sp", "the disk is full"))
     expect(opened.get_by_text("The job was not stopped.")).to_be_visible()
     expect(opened.get_by_text("the disk is full")).to_be_visible()
     expect(opened.get_by_role("button", name="Stop", exact=True)).to_be_enabled()

@@ -35,11 +35,13 @@ before = dict(theirs.conf.getAll)
 handle = get_session(8)
 ours = handle.session.conf.get("spark.sql.adaptive.enabled")
 handle.stop()
-get_session(8)  # of the next job
+theirs.conf.set("spark.sql.adaptive.enabled", "false")
+next_job = get_session(8)
 print(json.dumps({
     "owned": handle.owned, "slots": handle.slots, "ours": ours, "lines": lines,
-    "unchanged": dict(theirs.conf.getAll) == before, "active": SparkSession.active() is theirs,
-    "count": theirs.range(5).count(),
+    "next": next_job.session.conf.get("spark.sql.adaptive.enabled"),
+    "unchanged": dict(theirs.conf.getAll) == {**before, "spark.sql.adaptive.enabled": "false"},
+    "active": SparkSession.active() is theirs, "count": theirs.range(5).count(),
 }))
 theirs.stop()
 """
@@ -49,6 +51,7 @@ def test_program_session_is_used_and_left_as_it_was(tmp_path: Path) -> None:
     printed, _ = programs.output(BESIDE_A_SESSION, programs.java_environment(tmp_path))
     seen = json.loads(printed)
     lines = "\n".join(seen.pop("lines"))
+    assert seen.pop("next") == "false", "a setting of the program's session is not one of ours"
     assert seen == {"owned": False, "slots": 1, "ours": "false", "unchanged": True, "active": True, "count": 5}
     assert "spark.sql.adaptive.enabled=false (not true)" in lines
     assert lines.count("does not try tasks again (master local[1])") == 1, "the next job says it, too"

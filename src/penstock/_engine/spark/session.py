@@ -311,8 +311,8 @@ def _beside_program_session() -> SparkHandle:
     changed: list[str] = []
     for key, value in SESSION_CONF.items():
         before = theirs.conf.get(key, None)
+        ours.conf.set(key, value)  # a new session has nothing of what the program has set on its own since the start
         if before != value:
-            ours.conf.set(key, value)
             changed.append(f"{key}={value} (not {before})")
     context = theirs.sparkContext
     log.info("Running in the program's Spark session %s on %s.", context.applicationId, context.master)
