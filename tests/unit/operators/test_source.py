@@ -181,6 +181,39 @@ def test_an_idle_split_does_not_hold_the_others_back(program: Program, tmp_path:
     assert watermark_after(job, 3) > 49
 
 
+class Silent(InTurns):
+    """Its reader has no splits, so it answers at once that nothing comes; it never ends."""
+
+    def create_reader(self, reader_context: Any) -> SourceReader[Any, Any]:
+        return SilentReader(self)
+
+
+class SilentReader(InTurnsReader):
+    def poll_next(self, output: Any) -> InputStatus:
+        return InputStatus.NOTHING_AVAILABLE
+
+    def is_available(self, timeout_ms: int) -> bool:
+        return False
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("idle_ms", [1, 20, 50, 51, 240, 300, 501])
+def test_a_source_without_splits_is_idle_after_its_timeout_however_short_epochs_are(
+    program: Program, tmp_path: Path, idle_ms: int, workers: int
+) -> None:
+    strategy = bounded().with_idleness(Duration.of_millis(idle_ms))
+    busy = program.env.from_source(InTurns(records("0", *range(100, 1_500, 100))), bounded(), "busy")
+    quiet = program.env.from_source(Silent(), strategy, "quiet")
+    program.collect(busy.union(quiet).process(Watermarks()))
+    clock = ManualClock(1_000)
+    runner = InProcessEpochRunner(workers=workers, seed=idle_ms, clock=clock.now_ms, sleep=clock.advance)
+    job, epochs = Job(program.graph(), tmp_path, runner), 0
+    while max(job.epoch(1, max_time_ms=250)["out"], default=0) <= 0:
+        epochs += 1
+    assert clock.now_ms() - 1_000 <= idle_ms + 1
+    assert epochs <= 3 + idle_ms // 250
+
+
 def test_a_reader_that_uses_its_main_output_alone_is_not_held_back_by_silent_splits(
     program: Program, tmp_path: Path
 ) -> None:

@@ -194,7 +194,7 @@ class SourceOperator(InputHead):
                 return
             elapsed_ms = passed_ms() - start
             if status is InputStatus.NOTHING_AVAILABLE:
-                left = min(self._patience_ms, limits.max_time_ms - elapsed_ms)
+                left = limits.max_time_ms - elapsed_ms
                 if self._is_held() or left <= 0 or not self._wait(left):
                     return
             self.more_available = not self._is_held()
@@ -219,25 +219,28 @@ class SourceOperator(InputHead):
         return status
 
     @property
-    def _patience_ms(self) -> float:
-        """The time to wait for a reader without records: until its own and downstream idle timeouts have passed."""
+    def _undecided_ms(self) -> float:
+        """The waiting time until the reader's own and downstream idle timeouts have passed; 0 without any."""
         if self._starts:  # a new reader may get its first splits soon
-            return _PATIENCE_MS
+            return 0.0
         behind = 0.0
         if not self._output.records:
             behind = self.idleness_behind_ms - (self.context.input_clock.now_ms() - self._quiet_since_ms)
-        return max(_PATIENCE_MS, self._output.undecided_ms, behind)
+        return max(0.0, self._output.undecided_ms, behind)
 
     def _wait(self, most_ms: float) -> bool:
-        """Wait until the reader has records; a reader without splits answers at once, and the rest is slept."""
+        """Wait until the reader has records, or until it is known to be idle.
+
+        A reader without splits answers at once. What is left of an idle timeout is slept then, as only waiting counts.
+        """
         assert self.reader is not None
-        clock = self.context.task_clock
-        start = clock.passed_ms()
+        clock, undecided_ms = self.context.task_clock, self._undecided_ms
         with self.context.input_clock.waiting():
-            if self.reader.is_available(int(most_ms)):
+            start = clock.passed_ms()
+            if self.reader.is_available(int(min(most_ms, max(_PATIENCE_MS, undecided_ms)))):
                 return True
-            left = most_ms - (clock.passed_ms() - start)
-            if most_ms > _PATIENCE_MS and left > 0:
+            left = min(most_ms, undecided_ms) - (clock.passed_ms() - start)
+            if left > 0:
                 clock.sleep_ms(left)
         return False
 
