@@ -30,8 +30,9 @@ CHAOS_SEEDS = 20
 LAKE_SEEDS = 2
 #: Lives with operators behind a commit: two kills at each of four telling points and at six random ones.
 TOLD_SEEDS = 2
-#: Five kills each of a batch job with recovery.
+#: Seeds, and kills at each, of a batch job with recovery.
 STAGED_SEEDS = 10
+STAGED_KILLS = 5
 #: Batch jobs on Spark whose workers are killed.
 BATCH_KILLS = 30
 #: The points of a driver's work are shared out to so many cases.
@@ -202,9 +203,10 @@ def cases(seed: int) -> list[Case]:
     staged = [
         Case(
             f"staged-kills-{seed + number}",
-            "on Spark: a batch job with recovery is killed five times at random moments: the truth, and little again",
+            f"on Spark: a batch job with recovery is killed {STAGED_KILLS} times at random moments: the truth, "
+            "and little again",
             [*pytest, "tests/fault/test_staged_kills_on_spark.py"],
-            {"PENSTOCK_TEST_SEED": str(seed + number)},
+            {"PENSTOCK_STAGED_KILLS": str(STAGED_KILLS), "PENSTOCK_TEST_SEED": str(seed + number)},
         )
         for number in range(STAGED_SEEDS)
     ]
