@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock._formats.arrow_misfits import MisfitError
 from penstock._formats.arrow_types import kind_of
-from penstock._formats.arrow_values import MisfitError, array_of, arrow_array
+from penstock._formats.arrow_values import array_of, arrow_array
 from penstock._formats.arrow_widening import joined, wider_type
 from penstock.common.columns import python_values
 

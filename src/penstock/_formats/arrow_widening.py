@@ -9,8 +9,8 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from penstock._formats.arrow_misfits import MisfitError
 from penstock._formats.arrow_types import kind_of
-from penstock._formats.arrow_values import MisfitError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
