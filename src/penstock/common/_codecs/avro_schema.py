@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
@@ -42,6 +43,9 @@ class AvroSchema:
             self.parsed: Any = fastavro.schema.parse_schema(definition, named_schemas=self.named)
         except Exception as error:
             raise ValueError(f"It is no Avro schema: {error}") from error
+        twice = _twice_in_a_union(self.parsed, self.named, "")
+        if twice is not None:
+            raise ValueError(f"It is no Avro schema: {twice} twice, and no value says of which of the two it is.")
 
     @staticmethod
     def parse_string(json_schema: str) -> AvroSchema:
@@ -101,6 +105,28 @@ def kind_of(node: Any, named: Named) -> tuple[Any, str]:
     if isinstance(node, str):
         return (named[node], str(named[node]["type"])) if node in named else ({}, node)
     return node, str(node["type"])
+
+
+def branch_name(node: Any, named: Named) -> str:
+    """Return the name of a branch of a union: that of a type that has one, or of its kind."""
+    node, kind = kind_of(node, named)
+    return str(node["name"]) if kind in ("record", "enum", "fixed") else kind
+
+
+def _twice_in_a_union(node: Any, named: Named, place: str) -> str | None:
+    """Tell which union of a schema has which branch twice, as logical types of one kind are one for Avro; or None."""
+    parts: list[tuple[Any, str]] = []
+    if isinstance(node, list):
+        parts = [(one, place) for one in cast("list[Any]", node)]
+        counts = Counter(branch_name(one, named) for one, _ in parts)
+        twice = next((name for name, count in counts.items() if count > 1), None)
+        if twice is not None:
+            return f"a union{place} has {twice}"
+    elif isinstance(node, dict):
+        whole = cast("dict[str, Any]", node)
+        parts = [(one["type"], f" in the field {one['name']}") for one in whole.get("fields", ())]
+        parts += [(whole[name], place) for name in ("items", "values") if name in whole]
+    return next(filter(None, (_twice_in_a_union(one, named, where) for one, where in parts)), None)
 
 
 def logical_of(node: Any, kind: str) -> str | None:
