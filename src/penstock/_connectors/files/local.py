@@ -155,8 +155,9 @@ class LocalFileSystem:
             return None
 
     def delete(self, path: str) -> None:
-        """Delete a file, if it is there."""
-        _local(path).unlink(missing_ok=True)
+        """Delete a file, if it is there; where its folder is another file now, it is not."""
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            _local(path).unlink()
 
     def note(self, folder: str, name: str, line: str) -> None:
         """Append the line."""
