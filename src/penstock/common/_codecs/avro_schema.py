@@ -66,6 +66,11 @@ class AvroSchema:
         """
         return AvroSchema.parse_string(Path(file_path).read_text(encoding="utf-8"))
 
+    @property
+    def is_recursive(self) -> bool:
+        """Whether a value may be within another one of its type, so that only the value says how deep it is."""
+        return _is_recursive(self.parsed, frozenset())
+
     def __str__(self) -> str:
         return json.dumps(self.definition, separators=(",", ":"))
 
@@ -113,20 +118,36 @@ def branch_name(node: Any, named: Named) -> str:
     return str(node["name"]) if kind in ("record", "enum", "fixed") else kind
 
 
+def _parts(node: Any) -> list[tuple[Any, str]]:
+    """Return the parts of a part of a schema, each with the field that it is the type of, or without one."""
+    if isinstance(node, list):
+        return [(one, "") for one in cast("list[Any]", node)]
+    if not isinstance(node, dict):
+        return []
+    whole = cast("dict[str, Any]", node)
+    fields = [(one["type"], str(one["name"])) for one in whole.get("fields", ())]
+    return fields + [(whole[name], "") for name in ("items", "values") if name in whole]
+
+
+def _is_recursive(node: Any, within: frozenset[str]) -> bool:
+    if isinstance(node, str):
+        return node in within
+    if isinstance(node, dict) and "fields" in node:
+        within |= {cast("dict[str, Any]", node)["name"]}
+    return any(_is_recursive(part, within) for part, _ in _parts(node))
+
+
 def _twice_in_a_union(node: Any, named: Named, place: str) -> str | None:
     """Tell which union of a schema has which branch twice, as logical types of one kind are one for Avro; or None."""
-    parts: list[tuple[Any, str]] = []
     if isinstance(node, list):
-        parts = [(one, place) for one in cast("list[Any]", node)]
-        counts = Counter(branch_name(one, named) for one, _ in parts)
+        counts = Counter(branch_name(part, named) for part, _ in _parts(node))
         twice = next((name for name, count in counts.items() if count > 1), None)
         if twice is not None:
             return f"a union{place} has {twice}"
-    elif isinstance(node, dict):
-        whole = cast("dict[str, Any]", node)
-        parts = [(one["type"], f" in the field {one['name']}") for one in whole.get("fields", ())]
-        parts += [(whole[name], place) for name in ("items", "values") if name in whole]
-    return next(filter(None, (_twice_in_a_union(one, named, where) for one, where in parts)), None)
+    found = (
+        _twice_in_a_union(part, named, f" in the field {field}" if field else place) for part, field in _parts(node)
+    )
+    return next(filter(None, found), None)
 
 
 def logical_of(node: Any, kind: str) -> str | None:

@@ -10,6 +10,7 @@ import datetime
 from collections.abc import Mapping
 from decimal import MAX_PREC, Context, Decimal
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from uuid import UUID
 
@@ -20,7 +21,7 @@ from penstock.common._conversion.values import TypeMismatchError
 from penstock.common.types import Row, field_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from penstock.common._codecs.avro_schema import AvroSchema, Named
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 _EPOCH: Final = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - as all times here, without a zone
 _MICROSECOND: Final = datetime.timedelta(microseconds=1)
+#: How many levels a value of a recursive schema may have: readers need some five frames for each two of them.
+_DEEPEST: Final = 200
 _EXACT: Final = Context(prec=MAX_PREC)
 
 
@@ -41,7 +44,33 @@ def writer(schema: AvroSchema) -> Converter:
     Args:
         schema: The schema.
     """
-    return _Writing(schema.named).of(schema.parsed)
+    convert = _Writing(schema.named).of(schema.parsed)
+    return partial(_not_too_deep, convert) if schema.is_recursive else convert
+
+
+def _not_too_deep(convert: Converter, value: Any) -> Any:
+    """Convert a value of a recursive schema, whose depth the schema does not limit."""
+    try:
+        made = convert(value)
+    except RecursionError:
+        made = None
+    if made is None or _is_deeper(made, _DEEPEST):
+        raise TypeMismatchError("it has too many values within each other to be read again")
+    return made
+
+
+def _inner(made: Any) -> Iterable[Any]:
+    if isinstance(made, dict):
+        return cast("dict[str, Any]", made).values()
+    return cast("Iterable[Any]", made) if isinstance(made, (list, tuple)) else ()
+
+
+def _is_deeper(value: Any, most: int) -> bool:
+    """Tell whether a converted value has more levels than these; a branch of a union is one."""
+    level: list[Any] = [value]
+    for _ in range(most):
+        level = list(chain.from_iterable(map(_inner, level)))
+    return bool(level)
 
 
 class _Writing:
