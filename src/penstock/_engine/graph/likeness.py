@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock._engine.graph.own_modules import sources_digest
 from penstock._engine.graph.parts import Parts, parts_of
-from penstock._engine.graph.plain_values import plain_digest
+from penstock._engine.graph.plain_values import is_long, plain_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -94,11 +94,15 @@ class _Walk:
 
     def _find(self, value: object) -> bytes | _Node | None:
         """Return the digest of a value, or the node that will have it; None if it is yet to be looked at."""
-        simple = plain_digest(value)
-        if simple is not None:
-            return simple
         known = self._known.get(id(value))
-        return self._open.get(id(value)) if known is None else known[0]
+        if known is not None:
+            return known[0]
+        simple = plain_digest(value)
+        if simple is None:
+            return self._open.get(id(value))
+        if is_long(value):
+            self._known[id(value)] = simple, value
+        return simple
 
     def _enters(self, node: _Node, part: object) -> bool:
         """Note a part of a node, or begin to look at it."""
@@ -138,7 +142,8 @@ class _Walk:
                 break
         digests = _settled(around)
         for each in around:
-            if each.weight > _CHEAP or len(around) > 1 or each.parts.parts == ():
+            parts = each.parts.parts  # those of code take long to find, few or many; so do files that have none
+            if each.weight > _CHEAP or len(around) > 1 or not isinstance(parts, tuple) or parts == ():
                 self._known[id(each.value)] = digests[each], each.value
         return digests[node]
 
