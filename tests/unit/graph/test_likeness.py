@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import itertools
 import os
 import subprocess
 import sys
@@ -283,6 +284,29 @@ def test_a_digest_takes_little_memory_and_long_values_count_once() -> None:
         assert tracemalloc.get_traced_memory()[1] - before < 1_000_000
     finally:
         tracemalloc.stop()
+
+
+def test_the_time_for_values_that_hold_each_other_grows_with_their_number() -> None:
+    root = Limit([])
+    root.limit = [Limit((root, n)) for n in range(4_000)]
+    begun = time.process_time()
+    likeness({"function": root})
+    assert time.process_time() - begun < 5  # with all of them in the digest of each it takes 10 s
+
+
+def test_a_value_of_too_many_parts_has_no_digest_and_rows_of_plain_values_are_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("penstock._engine.graph.likeness.MOST_PARTS", 2_000)
+    ring: list[Any] = []
+    for _ in range(300):  # few objects, but each is looked at again for each that is told apart
+        ring.append([ring[-1:], []])
+    for one, other in itertools.pairwise(ring):
+        one[1].append(other)
+    assert likeness({"function": [*range(10_000)]}) != likeness({"function": [*range(9_999)]})
+    for large in ([Limit(n) for n in range(2_000)], ring):
+        with pytest.raises(OverflowError, match="captured more than 2,000 objects"):
+            likeness({"function": large})
 
 
 def test_the_class_of_many_objects_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
