@@ -167,8 +167,8 @@ class JobDriver:
             with reaching_stores_by(self._store_options):
                 ending = loop.run()
         except BaseException as error:  # whatever it is, it must reach the code that waits for the result
-            if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
-                raise
+            if not isinstance(error, Exception) and threading.current_thread() is threading.main_thread():
+                raise  # there nobody waits, and Ctrl-C or an exit is for the program
             _log.exception("Job %r failed with an internal error", self.job_name)
             ending = JobOutcome(JobStatus.FAILED, job_error(error, self.view.job_id, self.job_name), None)
         try:

@@ -190,3 +190,18 @@ def test_fault_of_ours_at_the_end_of_a_job_reaches_the_program(tmp_path: Path, m
     driver.run(loop)
     with pytest.raises(JobExecutionError, match="a view that cannot be made"):
         driver.result.result(timeout=0)
+
+
+@cells("error", (ValueError, SystemExit, KeyboardInterrupt))
+def test_whatever_ends_the_thread_of_a_job_reaches_the_program(
+    error: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver, loop = job(tmp_path, ["a", "b"])
+
+    def fall() -> None:
+        raise error("over")
+
+    monkeypatch.setattr(loop, "run", fall)
+    driver.start(loop)
+    with pytest.raises(JobExecutionError, match=f"{error.__name__}: over"):
+        driver.result.result(timeout=10)
