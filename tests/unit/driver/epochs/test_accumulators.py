@@ -369,6 +369,24 @@ def test_a_merge_that_raises_fails_the_job_as_its_operator(tmp_path: Path) -> No
     assert str(error.place.location).startswith(__file__)
 
 
+class CountsDigits(MapFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.count = runtime_context.get_int_counter("digits")
+
+    def map(self, value: Any) -> Any:
+        self.count.add(10**5000)
+        return value
+
+
+def test_a_count_of_more_digits_than_python_prints_is_what_it_is(tmp_path: Path) -> None:
+    def write(sheet: Sheet) -> None:
+        sheet.collect(sheet.source("numbers", SHORT).map(CountsDigits()))
+
+    result = Story(tmp_path).run(write).driver.result.result(0)
+    assert result.get_accumulator_result("digits") == len(SHORT) * 10**5000
+    assert "digits (int): <int whose repr raises ValueError>" in str(result)
+
+
 def test_two_operators_with_different_kinds_under_one_name_are_told(tmp_path: Path) -> None:
     uses = Uses(lambda context: context.get_int_counter("n")), Uses(lambda context: context.get_double_counter("n"))
     error = failed(tmp_path, *uses, restart="fixed-delay")
