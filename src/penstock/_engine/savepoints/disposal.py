@@ -115,11 +115,14 @@ def _check_unneeded(
                 f"job {chain.job_id} may continue from it, whose record {chain.unreadable[-1]} cannot be read. Restore "
                 "that file from a copy"
             )
-    if waiting is not None and not any(chain.job_id == waiting.job_id and chain.entries for chain in chains):
-        unknown = (
+    newest = [
+        max(chain.entries, default=0) for chain in chains if waiting is not None and chain.job_id == waiting.job_id
+    ]
+    if waiting is not None and max(newest, default=0) < located.entry.checkpoint_id:
+        unknown = unknown or (
             f"job {waiting.job_name!r} ({waiting.job_id}) was stopped into it, and whether it waits still is not known "
-            f"here, because {waiting.checkpoints} has no record of it. Name the directory where its checkpoints are "
-            "now (--checkpoint-dir)"
+            f"here, because {waiting.checkpoints} has no record of it from then on. Name the directory where its "
+            "checkpoints are now (--checkpoint-dir)"
         )
     return unknown
 
