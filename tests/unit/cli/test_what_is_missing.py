@@ -179,6 +179,8 @@ def nothing(_: Place) -> None:
 
 SP = "{savepoint}"
 DISPOSE = ("savepoint", "dispose")
+#: Stands for a program whose job has another name.
+AS_OTHER = "as another"
 LATEST = "execution.state-recovery.path=latest"
 #: By what has happened, and the command: its exit code, and what it says.
 RUNS: list[tuple[Callable[[Place], None], tuple[str, ...], int, str]] = [
@@ -210,6 +212,14 @@ RUNS: list[tuple[Callable[[Place], None], tuple[str, ...], int, str]] = [
     (savepoint_moved, ("-s", "moved"), 0, ""),
     (savepoint_damaged, ("-s", "latest"), 1, r"cannot be restored"),
     (went_on, ("-s", "latest"), 0, ""),  # it has finished
+    (nothing, ("-s", SP, "--claim-mode", "CLAIM"), 0, ""),
+    (
+        nothing,
+        ("-s", SP, "--claim-mode", "CLAIM", AS_OTHER),
+        0,
+        r"is what job {a} may continue from, too.* is there twice",
+    ),
+    (went_on, ("-s", SP, "--claim-mode", "CLAIM", AS_OTHER), 0, r"published again|comes twice|second time"),
 ]
 CHECKED: list[tuple[Callable[[Place], None], tuple[str, ...], int, str]] = [
     (nothing, (*DISPOSE, SP), 1, r"job 'a' \([0-9a-f]+\) in .*ck continues from it"),
@@ -248,10 +258,12 @@ def test_no_start_repeats_output_or_loses_state_without_a_line(place: Place, cap
         mistake(place)
         caplog.clear()
         before = place.state()
-        done = place.run(*(word.format(savepoint=place.savepoint, a=place.a.name) for word in words))
+        names = {"savepoint": place.savepoint, "a": place.a.name}
+        given = [word.format(**names) for word in words if word != AS_OTHER]
+        done = place.run(*given, name="other" if AS_OTHER in words else "a")
         text = done.err + caplog.text
         told = re.search("twice|second time", text) is not None
-        if done.code != code or not re.search(said, text):
+        if done.code != code or not re.search(said.replace("{a}", place.a.name), text):
             failures.append(f"{mistake.__name__} {words}: {done.code} {text[-600:]}")
         elif place.repeated() and not told:
             failures.append(f"{mistake.__name__} {words}: output twice without a line")

@@ -76,6 +76,21 @@ def is_final(code: int) -> bool:
     return code not in {ExitCode.TEMPORARY, ExitCode.MISSING} and code - SIGNALLED not in _CRASHES
 
 
+def pause_before(missing: int, delay_s: float) -> float:
+    """Return the pause before a start in seconds.
+
+    Args:
+        missing: How often in a row the program has ended because its checkpoints were missing.
+        delay_s: The usual pause.
+
+    Example:
+        >>> [pause_before(missing, 1.0) for missing in (0, 1, 2, 8, 9, 1000)]
+        [1.0, 2.0, 4.0, 256.0, 300.0, 300.0]
+    """
+    longest_s = max(_LONGEST_PAUSE_S, delay_s)
+    return min(max(1.0, delay_s) * 2 ** min(missing, 16), longest_s) if missing else delay_s
+
+
 class Supervisor:
     """Keeps one program running.
 
@@ -132,6 +147,8 @@ class Supervisor:
                     f"The program {_ending(code)} after it was told to end, so it is not started again. Its jobs "
                     "continue from their newest checkpoints with -s latest."
                 )
+            elif not self._delivered and is_final(code) and code:
+                _tell(f"The program {_ending(code)}, which is the end: it is not started again.")
             if self._delivered or is_final(code):
                 return shown
             jobs = supervision.note.read()
@@ -159,9 +176,8 @@ class Supervisor:
 
     def _wait(self, code: int, missing: int, jobs: Iterable[NotedJob]) -> None:
         """Wait before the next start: longer each time for checkpoints to come back."""
-        pause_s = self._delay_s
+        pause_s = pause_before(missing, self._delay_s)
         if missing:
-            pause_s = min(max(1.0, pause_s) * 2 ** min(missing, 16), max(_LONGEST_PAUSE_S, pause_s))
             _tell(
                 f"The program {_ending(code)}: the checkpoints of its jobs are not where they were (see above). It "
                 f"does not begin them anew; it looks again in {pause_s:.0f} s."

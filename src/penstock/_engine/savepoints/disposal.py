@@ -10,7 +10,7 @@ from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock._engine.protocol.paths import METADATA, STAGED_METADATA, WAITING, checkpoint_of, number_of_claim
 from penstock._engine.savepoints.chains import read_chains, same_place
 from penstock._engine.savepoints.located import LocatedCheckpoint, absolute, locate
-from penstock._engine.savepoints.waiting import WaitingJob, claimants_directories, waiting_job
+from penstock._engine.savepoints.waiting import StoppedJob, claimants_directories, waiting_job
 from penstock._engine.storage.opening import above, open_storage
 from penstock.errors import CorruptCheckpointError, PenstockError, SavepointChangeError
 
@@ -93,7 +93,7 @@ def _check_unneeded(
         SavepointChangeError: A job starts from it next.
     """
     unknown: str | None = None
-    waiting: WaitingJob | None = None
+    waiting: StoppedJob | None = None
     try:
         waiting = waiting_job(located.storage)
     except CorruptCheckpointError as error:
@@ -130,7 +130,7 @@ def _check_unneeded(
 def _is_same(
     located: LocatedCheckpoint,
     needed: str,
-    waiting: WaitingJob | None,
+    waiting: StoppedJob | None,
     chain: JobChain,
     options: Mapping[str, str] | None,
 ) -> bool:

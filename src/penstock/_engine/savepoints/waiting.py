@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class WaitingJob:
+class StoppedJob:
     """A job that was stopped into a savepoint."""
 
     job_id: str
@@ -29,12 +29,12 @@ class WaitingJob:
     path: str
 
 
-def note_waiting(savepoint: FileStorage, job: WaitingJob) -> None:
+def note_waiting(savepoint: FileStorage, job: StoppedJob) -> None:
     """Note the job that is about to be stopped into a savepoint."""
     savepoint.put(WAITING, json.dumps(asdict(job)).encode())
 
 
-def waiting_job(savepoint: FileStorage) -> WaitingJob | None:
+def waiting_job(savepoint: FileStorage) -> StoppedJob | None:
     """Return the job that was stopped into a savepoint; None if there was none.
 
     Raises:
@@ -44,7 +44,7 @@ def waiting_job(savepoint: FileStorage) -> WaitingJob | None:
     if data is None:
         return None
     try:
-        job = WaitingJob(**json.loads(data))
+        job = StoppedJob(**json.loads(data))
     except (TypeError, ValueError):
         raise CorruptCheckpointError(savepoint.full_path(WAITING), "it does not name a job") from None
     if not all(isinstance(value, str) for value in asdict(job).values()):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from penstock._engine.coordinator import events as ev
 from penstock._engine.protocol.metadata import handles_of
 from penstock._engine.protocol.paths import METADATA, STAGED_METADATA
-from penstock._engine.savepoints.waiting import WaitingJob, note_waiting
+from penstock._engine.savepoints.waiting import StoppedJob, note_waiting
 from penstock._engine.state.integrity import check_intact
 from penstock._engine.storage.copying import copy_files
 from penstock._engine.storage.entries import document_of, entry_of, find_entry
@@ -143,7 +143,7 @@ class SavepointFiles:
         """Note that the job waits for the savepoint that it stops into, unless its checkpoints go with its process."""
         if not isinstance(self._storage, TemporaryStorage):
             entry = instruction.entry
-            job = WaitingJob(entry.job_id, entry.job_name, self._storage.full_path(""), instruction.path)
+            job = StoppedJob(entry.job_id, entry.job_name, self._storage.full_path(""), instruction.path)
             note_waiting(target, job)
 
     def _copy(self, target: FileStorage, instruction: do.WriteSavepoint | do.CompleteSavepoint) -> None:
