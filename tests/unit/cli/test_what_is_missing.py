@@ -134,6 +134,11 @@ def empty(_: Place) -> None:
     Path("ck").mkdir()
 
 
+def a_file(_: Place) -> None:
+    gone(_)
+    Path("ck").write_text("")
+
+
 def of_another(place: Place) -> None:
     shutil.rmtree(place.a)
     shutil.rmtree("ck/.starts")
@@ -191,6 +196,7 @@ RUNS: list[tuple[Callable[[Place], None], tuple[str, ...], int, str]] = [
     (gone, ("-s", "latest"), 10, r"is not started from /.*/ck: that directory has no record of it"),
     (empty, ("-s", "latest"), 10, r"no record of it, and penstock run -s latest says"),
     (of_another, ("-s", "latest"), 10, r"--allow-first-start"),
+    (a_file, ("-s", "latest"), 75, "cannot be used"),
     (
         gone,
         ("-s", "latest", "--allow-first-start"),
@@ -231,9 +237,10 @@ CHECKED: list[tuple[Callable[[Place], None], tuple[str, ...], int, str]] = [
     (gone, (*DISPOSE, SP, "--checkpoint-dir", "away"), 1, "continues from it"),
     (gone, (*DISPOSE, SP, "--no-job-waits"), 0, "Deleted"),
     (empty, (*DISPOSE, SP), 1, "has no record of it"),
+    (a_file, (*DISPOSE, SP), 1, "--no-job-waits"),
     (of_another, (*DISPOSE, SP), 1, "has no record of it"),
     (older, (*DISPOSE, SP), 1, "has no record of it from then on"),
-    (damaged, (*DISPOSE, SP), 1, r"continues from it|whose record .* cannot be read"),
+    (damaged, (*DISPOSE, SP), 1, r"continues from it|_metadata cannot be read"),
     (savepoint_moved, (*DISPOSE, "moved"), 1, "continues from it"),
     (savepoint_copied, (*DISPOSE, "moved"), 0, "Deleted"),
     (savepoint_damaged, (*DISPOSE, SP), 1, "cannot be restored"),

@@ -12,7 +12,7 @@ from penstock._engine.savepoints.chains import read_chains, same_place
 from penstock._engine.savepoints.located import LocatedCheckpoint, absolute, locate
 from penstock._engine.savepoints.waiting import StoppedJob, claimants_directories, waiting_job
 from penstock._engine.storage.opening import above, open_storage
-from penstock.errors import CorruptCheckpointError, PenstockError, SavepointChangeError
+from penstock.errors import CheckpointStorageError, CorruptCheckpointError, PenstockError, SavepointChangeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -100,7 +100,14 @@ def _check_unneeded(
         unknown = f"which job was stopped into it is not known, because {error.path} is damaged. Restore that file"
     own = [] if waiting is None else [waiting.checkpoints]
     places = dict.fromkeys(map(absolute, [*directories, *own, *claimants_directories(located.storage)]))
-    chains = [chain for place in places for chain in read_chains(open_storage(place, options))]
+    chains: list[JobChain] = []
+    for place in places:
+        try:
+            chains += read_chains(open_storage(place, options))
+        except CheckpointStorageError as error:
+            unknown = (
+                f"{place} cannot be read ({error.reason}), and a job in it may need the savepoint. Make it readable"
+            )
     for chain in chains:
         if any(_is_same(located, needed, waiting, chain, options) for needed in chain.start()):
             newest = chain.newest
@@ -112,8 +119,8 @@ def _check_unneeded(
             raise SavepointChangeError(located.path, reason)
         if chain.hides_newest:
             unknown = (
-                f"job {chain.job_id} may continue from it, whose record {chain.unreadable[-1]} cannot be read. Restore "
-                "that file from a copy"
+                f"{chain.unreadable[-1]} cannot be read, and job {chain.job_id} may need the savepoint. Restore that "
+                "file from a copy"
             )
     newest = [
         max(chain.entries, default=0) for chain in chains if waiting is not None and chain.job_id == waiting.job_id

@@ -238,11 +238,12 @@ class CheckpointStore:
         """Return the job of another name that waits for a savepoint which is to be claimed."""
         holder, inner = self._locate(start.path)
         savepoint = holder.full_path(inner)
-        job = waiting_job(open_storage(savepoint, self._options))
-        if job is None or job.job_name == start.job_name:
-            return None
-        needed = read_chain(open_storage(job.checkpoints, self._options), job.job_id).start()
-        return job.job_id if any(same_place(savepoint, place) for place in needed) else None
+        with contextlib.suppress(PenstockError, OSError):  # nobody knows
+            job = waiting_job(open_storage(savepoint, self._options))
+            if job is not None and job.job_name != start.job_name:
+                needed = read_chain(open_storage(job.checkpoints, self._options), job.job_id).start()
+                return job.job_id if any(same_place(savepoint, place) for place in needed) else None
+        return None
 
     def _goes_on(self, storage: FileStorage, job_id: str) -> bool:
         for number in reversed(checkpoint_ids(storage.names(job_id))):
