@@ -174,6 +174,11 @@ class LocalFileSystem:
         asked = _local(folder)
         return any(line in _lines_of(one / name) for one in (asked, *asked.parents))
 
+    def notes(self, folder: str, ending: str) -> dict[str, list[str]]:
+        """Read the files."""
+        found = sorted(_local(folder).glob(f".*{glob.escape(ending)}"))
+        return {path.name: [line for line in _lines_of(path) if line] for path in found}
+
     def forget_notes(self, folder: str, name: str) -> None:
         """Remove the file."""
         (_local(folder) / name).unlink(missing_ok=True)

@@ -208,9 +208,9 @@ def test_crash_before_any_step_changes_no_value(tmp_path: Path) -> None:
             perform(instruction)
 
         try:
-            story.run(program(), step=step, recover="latest", job_id="a" * 32)
+            story.run(program(), step=step, recover="latest", job_id="a" * 32, first="true")
         except KilledError:
-            again = story.run(program(), recover="latest", job_id="a" * 32)
+            again = story.run(program(), recover="latest", job_id="a" * 32, first="true")
             assert again.status is JobStatus.FINISHED
             assert counted(again) == TRUTH, number
 
