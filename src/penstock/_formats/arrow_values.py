@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._formats.arrow_types import kind_of
 from penstock.common.time import Instant
-from penstock.common.types import Row
+from penstock.common.types import Row, field_names
 from penstock.common.user_values import short_repr
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class MisfitError(ValueError):
 
 def plain(value: Any) -> Any:
     """Return a value of Python's own classes: rows as dicts, tuples and arrays as lists, at every level."""
-    if isinstance(value, Row):
+    if isinstance(value, Row) and field_names(value) is not None:
         value = value.as_dict()
     if isinstance(value, Instant):
         return _moment(value)
@@ -125,7 +125,8 @@ def _is_of_numpy(kind: Any) -> bool:
     return kind.__module__ == "numpy"
 
 
-def _families(values: Sequence[Any]) -> set[str]:
+def families_of(values: Sequence[Any]) -> set[str]:
+    """Return the families of values that are plain; None has none."""
     kinds: set[Any] = set(map(type, values))
     return set(map(_family, kinds)) - {""}
 
@@ -137,11 +138,11 @@ def _sorted_out(values: Sequence[Any]) -> tuple[Sequence[Any], set[str]]:
     if families <= _SINGLE and "numpy" not in {kind.__module__ for kind in kinds}:
         return values, families
     made = list(map(plain, values))
-    return made, _families(made)
+    return made, families_of(made)
 
 
 def _first_of(values: Sequence[Any], family: str) -> int:
-    return next(place for place, value in enumerate(values) if _families((value,)) == {family})
+    return next(place for place, value in enumerate(values) if families_of((value,)) == {family})
 
 
 def _told(value: Any) -> str:
@@ -414,7 +415,7 @@ def _exact(values: Sequence[Any], kind: str, arrow_type: Any) -> Any:
                 values = list(map(_midnight, values))
             if kind != "duration":
                 _check_times(values, has_zone=kind == "time of day" or arrow_type.tz is not None)
-            if not _families(values):
+            if not families_of(values):
                 return cast("Any", pa).nulls(len(values), arrow_type)
             return _array(values, _single_type(values, kind)).cast(arrow_type)
         case _:

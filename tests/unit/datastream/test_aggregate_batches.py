@@ -166,7 +166,8 @@ def test_a_sum_of_decimals_has_all_of_its_digits(sign: int, scale: int) -> None:
     partials = aggregates.partials(aggregates.columns_of(batch))
     ((_, *held),) = aggregates.rows(aggregates.combined([partials, partials]))
     results = [[value] for value in aggregates.get_result(tuple(held))]
-    assert aggregates.results([1], results, partials.schema, {}).to_pydict() == {
+    [(_, _, found)] = aggregates.results([1], results, partials.schema, {})
+    assert found.to_pydict() == {
         "k": [1],
         "v_sum": [sign * Decimal(36 * 10**37).scaleb(-scale)],
         "v_mean": [float(most)],
@@ -202,7 +203,7 @@ def test_extremes_are_values_of_the_column_in_its_type(kind: Any, least: Any, gr
     partials = aggregates.combined([aggregates.partials(columns), aggregates.partials(columns.slice(1, 1))])
     rows = {key: values for key, *values in aggregates.rows(partials)}
     results = [list(found) for found in zip(rows["a"], rows["b"], strict=True)]
-    found = aggregates.results(["a", "b"], results, partials.schema, {})
+    [(_, _, found)] = aggregates.results(["a", "b"], results, partials.schema, {})
     assert found.column("v_min").equals(pa.array([least, greatest], kind))
     assert found.column("v_max").equals(pa.array([greatest, greatest], kind))
 
@@ -212,7 +213,7 @@ def test_a_sum_of_a_column_without_signs_is_one_and_may_use_all_64_bits(values: 
     batch = pa.record_batch({"k": ["a"] * len(values), "v": pa.array(values, pa.uint64())})
     partials = SUM_OF_V.partials(SUM_OF_V.columns_of(batch))
     [(_, held)] = SUM_OF_V.rows(SUM_OF_V.combined([partials]))
-    found = SUM_OF_V.results(["a"], [[held]], partials.schema, {})
+    [(_, _, found)] = SUM_OF_V.results(["a"], [[held]], partials.schema, {})
     assert found.column("v_sum").equals(pa.array([sum(values)], pa.uint64()))
 
 
