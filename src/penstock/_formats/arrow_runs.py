@@ -5,7 +5,7 @@ So it does not matter which records come in one batch, or to one subtask: each k
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from penstock._formats.arrow_types import kind_of
 from penstock._formats.arrow_values import MisfitError, array_of, arrow_array, families_of
@@ -56,11 +56,22 @@ def array_as(values: Sequence[Any], kind: Any) -> Any:
     import pyarrow as pa
 
     types: Any = pa.types
-    if families_of(values) <= ({"struct", "list"} if types.is_map(kind) else {kind_of(kind)}):
-        try:
-            found = arrow_array(values, kind)
-        except MisfitError:
-            return array_of(values)
-        if not (types.is_float32(kind) or types.is_float16(kind)) or found.to_pylist() == values:
+    if types.is_nested(kind) and not _has_map(kind):
+        found = array_of(values)
+        if found.type.equals(kind):
             return found
-    return array_of(values)
+    elif not families_of(values) <= ({"struct"} if types.is_map(kind) else {kind_of(kind)}):
+        return array_of(values)
+    try:
+        found = arrow_array(values, kind)
+    except MisfitError:
+        return array_of(values)
+    is_short = types.is_float32(kind) or types.is_float16(kind)
+    return array_of(values) if is_short and found.to_pylist() != values else found
+
+
+def _has_map(kind: Any) -> bool:
+    """Tell whether a type is of maps, or has some; values alone do not tell them from structs."""
+    import pyarrow as pa
+
+    return cast("Any", pa.types).is_map(kind) or any(_has_map(kind.field(at).type) for at in range(kind.num_fields))

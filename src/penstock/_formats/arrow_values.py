@@ -462,6 +462,10 @@ def _check_parts(values: Sequence[Any], arrow_type: Any) -> None:
 
     kind: Any = pa.types
     if kind.is_struct(arrow_type):
+        names = {field.name for field in arrow_type}
+        for place, value in enumerate(values):
+            if value is not None and not value.keys() <= names:
+                raise MisfitError(place, f"{_told(value)} has fields that its column of {arrow_type} does not have")
         for field in arrow_type:
             there = [place for place, value in enumerate(values) if value is not None]
             _check_nulls([values[place].get(field.name) for place in there], field, there)

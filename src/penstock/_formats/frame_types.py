@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._formats.arrow_types import arrow_type
 from penstock.common.typeinfo import RowTypeInfo, Types
+from penstock.common.user_values import short_repr
 from penstock.errors import BatchColumnsError
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 #: The field of what has none, in files: Parquet has neither rows nor structs without a field. No DataFrame has it.
 NO_FIELD: Final = "\0no field"
+#: Of Spark's decimals.
+_MOST_DIGITS: Final = 38
 #: Of `Types.BIG_DEC()`: the digits behind the point, and before it.
 _FRACTION_DIGITS: Final = 18
 _WHOLE_DIGITS: Final = 20
@@ -40,8 +43,9 @@ def of_frames(table: Any) -> Any:
         try:
             columns.append(column.cast(field.type))
         except pa.ArrowException as error:
-            reason = f"a DataFrame has {field.type} for its column {field.name!r} of {column.type}, and {error}"
-            raise BatchColumnsError((field.name,), reason) from error
+            value = short_repr(next((one for one in column.to_pylist() if one is not None), None))
+            told = f"of its column {field.name!r} with values such as {value}, a DataFrame would have {field.type}"
+            raise BatchColumnsError((field.name,), f"{told}, and {str(error).rstrip('.')}") from error
     return cast("Any", pa.table(columns, schema=schema))
 
 
@@ -56,6 +60,7 @@ def _type_of_frames(kind: Any) -> Any:
         types.is_duration: lambda: make.duration("us"),
         types.is_unsigned_integer: lambda: pa.int64() if kind.bit_width <= 32 else pa.decimal128(20, 0),
         types.is_float16: pa.float32,
+        types.is_decimal: lambda: pa.decimal128(min(kind.precision, _MOST_DIGITS), kind.scale),
         types.is_large_string: pa.string,
         types.is_string_view: pa.string,
         types.is_large_binary: pa.binary,
@@ -101,6 +106,9 @@ def _of_files(field: Any, column: str) -> Any:
     types, kind = cast("Any", pa.types), field.type
     if types.is_null(kind):
         return field.with_type(pa.string())
+    if types.is_decimal(kind) and kind.precision > _MOST_DIGITS:
+        reason = f"the values of its column {column!r} together are {kind}, and Spark has {_MOST_DIGITS} digits"
+        raise BatchColumnsError((column,), f"{reason}; cast them to a common scale")
     if types.is_struct(kind):
         parts: list[Any] = [_of_files(part, column) for part in kind if part.name != NO_FIELD]
         if not parts:

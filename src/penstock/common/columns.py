@@ -139,12 +139,34 @@ def python_values(column: Any, type_info: TypeInformation | None = None) -> list
             twice, or a list as a key.
     """
     try:
-        values: list[Any] = column.to_pylist()
+        values: list[Any] = _in_microseconds(column).to_pylist()
     except OverflowError as error:
         msg = f"a value of type {column.type} has no counterpart in Python ({error})"
         raise ValueError(msg) from error
     convert = _conversion(column.type, type_info)
     return values if convert is None else [None if value is None else convert(value) for value in values]
+
+
+def _in_microseconds(column: Any) -> Any:
+    """Return a column with times of day in microseconds: Arrow cuts nanoseconds off where it makes Python's of them.
+
+    Raises:
+        ArrowInvalid: A time has nanoseconds; it is a ValueError.
+    """
+    return column.cast(_readable(column.type)) if "time64[ns]" in str(column.type) else column
+
+
+def _readable(kind: Any) -> Any:
+    import pyarrow as pa
+
+    types, make = cast("Any", pa.types), cast("Any", pa)
+    if types.is_time64(kind):
+        return make.time64("us")
+    if types.is_struct(kind):
+        return make.struct([field.with_type(_readable(field.type)) for field in kind])
+    if types.is_map(kind):
+        return make.map_(_readable(kind.key_type), _readable(kind.item_type))
+    return make.list_(_readable(kind.value_type)) if types.is_nested(kind) else kind
 
 
 def needs_conversion(type_info: TypeInformation) -> bool:

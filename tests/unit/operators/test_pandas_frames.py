@@ -51,7 +51,7 @@ COLUMNS: dict[str, Any] = {
     "dates": pa.array([datetime.date(1, 1, 1), None]),
     "times of day": pa.array([datetime.time(1, 2, 3, 4), None]),
     "durations": pa.array([datetime.timedelta(1, 2, 3)]),
-    "moments": pa.array([datetime.datetime.min]),
+    "moments": pa.array([-62_135_596_800_000_000], pa.timestamp("us")),
     "categories": pa.array(["a", None, "a"]).dictionary_encode(),
     "empty structs": pa.array([{}]),
 }

@@ -9,7 +9,6 @@ from __future__ import annotations
 import decimal
 import math
 from functools import partial
-from itertools import count
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._api.functions.basic import AggregateFunction
@@ -80,13 +79,13 @@ class ColumnAggregates(AggregateFunction["tuple[Any, ...]", "tuple[Any, ...]", "
             stamps: A column of timestamps; None without any.
 
         Raises:
-            BatchColumnsError: The batch lacks a column, or a column cannot be aggregated in that way.
+            BatchColumnsError: The batch lacks a column, or a column cannot be aggregated in that way or be a key.
         """
         names: list[str] = batch.schema.names
         missing = next((name for name in (self.key, *dict(self.parts)) if name not in names), None)
         if missing is not None:
             raise BatchColumnsError(tuple(names), f"it has no column {missing!r}, by which it is to be aggregated")
-        columns: dict[str, Any] = {KEY: _key_column(batch.column(self.key))}
+        columns: dict[str, Any] = {KEY: _key_column(self.key, batch.column(self.key))}
         columns |= {str(place): _plain(batch.column(column)) for place, (column, _) in enumerate(self.parts)}
         if stamps is not None:
             columns[STAMP] = stamps
@@ -203,34 +202,25 @@ class ColumnAggregates(AggregateFunction["tuple[Any, ...]", "tuple[Any, ...]", "
         try:
             return tuple(
                 [
-                    more
-                    if held is None
-                    else held
-                    if more is None
-                    else merge(held, more)
-                    if type(held) is type(more)
-                    else self._brought_together(place, held, more)
-                    for place, (merge, held, more) in enumerate(zip(self._merge, acc_a, acc_b, strict=True))
+                    merge(held, more)
+                    if type(held) is type(more) and held is not None
+                    else _brought_together(merge, held, more)
+                    for merge, held, more in zip(self._merge, acc_a, acc_b, strict=True)
                 ]
             )
-        except TypeError:  # a time with a zone, and one without
-            return tuple([self._brought_together(*each) for each in zip(count(), acc_a, acc_b)])
+        except (MisfitError, TypeError) as error:  # of a time with a zone and one without it is a TypeError
+            raise self._unlike(acc_a, acc_b) from error
 
-    def _brought_together(self, place: int, held: Any, more: Any) -> Any:
-        """Return a partial result of two whose types are not the same; a type only widens.
-
-        Raises:
-            BatchColumnsError: They have no type in common.
-        """
-        try:
-            return self._merge[place](*beside(held, more))
-        except MisfitError as error:
-            column, function = self.parts[place]
-            told = f"{short_repr(held)} ({type(held).__name__}) and {short_repr(more)} ({type(more).__name__})"
-            reason = (
-                f"the {function} of {column!r} brings {told} together, which have no type in common ({error.reason})"
-            )
-            raise BatchColumnsError((self.key, column), f"{reason}; cast the column to one") from error
+    def _unlike(self, acc_a: tuple[Any, ...], acc_b: tuple[Any, ...]) -> BatchColumnsError:
+        """Return the error that names the first column whose values of two batches have no type in common."""
+        for (column, function), held, more in zip(self.parts, acc_a, acc_b, strict=True):
+            try:
+                beside(held, more)
+            except MisfitError as error:
+                told = f"{short_repr(held)} ({type(held).__name__}) and {short_repr(more)} ({type(more).__name__})"
+                reason = f"the {function} of {column!r} brings {told} together, which have no type in common"
+                return BatchColumnsError((self.key, column), f"{reason} ({error.reason}); cast the column to one")
+        return BatchColumnsError((self.key,), f"its partial results {acc_a!r:.200} and {acc_b!r:.200} are unlike")
 
     def get_result(self, accumulator: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the aggregates."""
@@ -330,13 +320,29 @@ def _plain(column: Any) -> Any:
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
-def _key_column(column: Any) -> Any:
-    """Return a column of keys in which equal keys are alike: Arrow tells 0.0 and -0.0 apart."""
+def _key_column(name: str, column: Any) -> Any:
+    """Return a column of keys in which equal keys are alike: Arrow tells 0.0 and -0.0 apart, and units of time.
+
+    Raises:
+        BatchColumnsError: A key has nanoseconds, for which keys have no encoding.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    types, functions = cast("Any", pa.types), cast("Any", pc)
     column = _plain(column)
-    return cast("Any", pc).add(column, 0.0) if pa.types.is_floating(column.type) else column
+    if types.is_floating(column.type):
+        return functions.add(column, 0.0)
+    if not (types.is_timestamp(column.type) or types.is_duration(column.type)) or column.type.unit != "ns":
+        return column
+    kind: Any = pa.duration("us") if types.is_duration(column.type) else pa.timestamp("us", column.type.tz)
+    whole = column.cast(kind, safe=False)
+    kept = functions.equal(whole.cast(column.type), column)
+    if functions.all(kept).as_py() is False:
+        value = column.filter(functions.invert(kept))[0].as_py()
+        reason = f"in its column {name!r} {value!r}, {value.isoformat()}, has nanoseconds, which no key can have"
+        raise BatchColumnsError((name,), f"{reason}; cast the column to microseconds")
+    return whole
 
 
 def _most(column: Any) -> Any:
@@ -360,6 +366,17 @@ def _has_nan(column: Any) -> bool:
 
     functions: Any = pc
     return pa.types.is_floating(column.type) and functions.any(functions.is_nan(column)).as_py() is True
+
+
+def _brought_together(merge: Callable[[Any, Any], Any], held: Any, more: Any) -> Any:
+    """Merge partial results of which one may be None, or that are of two types; a type only widens.
+
+    Raises:
+        MisfitError: They have no type in common.
+    """
+    if held is None or more is None:
+        return more if held is None else held
+    return merge(*beside(held, more))
 
 
 def _add(held: Any, more: Any) -> Any:

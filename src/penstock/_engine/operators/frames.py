@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._engine.operators.pandas_frames import pandas_frame, table_of_pandas
-from penstock._formats.arrow_types import kind_of
 from penstock.common.user_values import short_repr
 from penstock.errors import BatchColumnsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-#: The kinds of columns that polars has no type for.
-_NOT_IN_POLARS: Final = {"map"}
+#: The types of columns that polars does not have, as Arrow's functions that tell them.
+_NOT_IN_POLARS: Final = ("is_map", "is_decimal256")
 
 
 class Frames:
@@ -94,8 +93,12 @@ class Frames:
 def _polars_frame(batch: Any) -> Any:
     import importlib
 
+    import pyarrow as pa
+
+    are_missing = [getattr(pa.types, name) for name in _NOT_IN_POLARS]
     for field in batch.schema:
-        if kind := next((kind for kind in _types_in(field.type) if kind_of(kind) in _NOT_IN_POLARS), None):
+        kind = next((kind for kind in _types_in(field.type) if any(is_one(kind) for is_one in are_missing)), None)
+        if kind is not None:
             told = f"polars has no type for {kind} in its column {field.name!r}; use another batch_format"
             raise BatchColumnsError((field.name,), told)
     return importlib.import_module("polars").from_arrow(batch)

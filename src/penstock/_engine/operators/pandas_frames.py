@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._formats.arrow_runs import array_as
-from penstock._formats.arrow_types import unknown_field
 from penstock._formats.arrow_values import array_of
 from penstock.common.columns import python_values
 from penstock.errors import BatchColumnsError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 #: Types of columns with nulls, with their counterparts in pandas.
 _NULLABLE: Final = {
@@ -133,30 +134,32 @@ def _with_index(frame: Any) -> Any:
 
 def _array_of(series: Any, kind: Any) -> Any:
     """Return a column of a data frame as one of Arrow's; Python objects by the rules of `arrow_values`."""
+    import pandas as pd
     import pyarrow as pa
 
+    make = cast("Any", pa).array
     is_category = series.dtype.name == "category" and series.dtype.categories.dtype == object
     if is_category and len(set(map(type, series.dtype.categories))) > 1:
         series = series.astype(object)
     if series.dtype != object:
-        return cast("Any", pa).array(series, from_pandas=True)
-    values = _without_gaps(series)
-    if kind is None:
-        return array_of(values)
-    found = array_as(values, kind)
-    has_more = pa.types.is_nested(kind) and any(unknown_field(value, found.type, "") is not None for value in values)
-    return array_of(values) if has_more else found
+        return make(series, from_pandas=True)
+    if pd.api.types.infer_dtype(series, skipna=True) == "string":  # by far the most frequent objects
+        with suppress(pa.ArrowException, ValueError):
+            return make(series, pa.string(), from_pandas=True)
+    values: list[Any] = series.tolist()
+    if not _gaps().isdisjoint(map(type, values)):
+        values = [None if _is_gap(value) else value for value in values]
+    return array_of(values) if kind is None else array_as(values, kind)
 
 
-def _without_gaps(series: Any) -> Sequence[Any]:
-    """Return Python objects with None for what pandas has in its place: NaN, NaT and NA."""
+@cache
+def _gaps() -> set[Any]:
+    """Return the classes of what pandas has in the place of None."""
+    import numpy as np
     import pandas as pd
 
-    values: list[Any] = series.tolist()
-    gaps: Any = (float, type(pd.NaT), type(pd.NA))
-    if not any(issubclass(kind, gaps) for kind in set(map(type, values))):
-        return values
-    return [
-        None if isinstance(value, gaps) and (value is pd.NA or value != value) else value  # noqa: PLR0124 - NaN and NaT
-        for value in values
-    ]
+    return {float, np.float64, np.float32, type(pd.NaT), type(pd.NA)}
+
+
+def _is_gap(value: Any) -> bool:
+    return type(value) in _gaps() and (str(value) == "<NA>" or bool(value != value))  # noqa: PLR0124 - NaN and NaT
