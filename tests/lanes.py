@@ -83,6 +83,17 @@ class Lanes(LoadFileScheduling):
         unit = self.assigned_work[node][file] = self.workqueue.pop(file)
         node.send_runtest_some([self._numbers[nodeid] for nodeid, is_done in unit.items() if not is_done])
 
+    def remove_node(self, node: WorkerController) -> str | None:
+        """Tell which test a lane was at that has ended; other lanes take what it had not begun, and that test never."""
+        units = self.assigned_work[node].values()
+        ended_it = next(((unit, nodeid) for unit in units for nodeid, is_done in unit.items() if not is_done), None)
+        if ended_it is None:
+            return super().remove_node(node)
+        unit, nodeid = ended_it
+        unit[nodeid] = True
+        super().remove_node(node)
+        return nodeid
+
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Lanes:
