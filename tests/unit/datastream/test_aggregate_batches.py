@@ -336,10 +336,13 @@ def test_a_total_only_widens_its_type_or_names_the_column_and_both_values(
 
 def test_what_no_python_value_is_names_its_column() -> None:
     far, nanos = pa.array([2**62], pa.timestamp("s")), pa.array([1], pa.time64("ns"))
-    for key, column in (("k", far), ("v", far), ("k", nanos), ("v", nanos)):
-        columns = {"k": pa.array(["a"]), "v": pa.array([1])} | {key: column}
-        with pytest.raises(BatchColumnsError, match=f"in its column '{key}'"):
-            totals_of("max", [pa.record_batch(columns)])
+    for name, column in (("k", far), ("v", far), ("k", nanos), ("v", nanos)):
+        batch = pa.record_batch({"k": pa.array(["a"]), "v": pa.array([1])} | {name: column})
+        with pytest.raises(BatchColumnsError, match=f"in its column '{name}'"):
+            totals_of("max", [batch])
+    interval = pa.record_batch({"k": pa.array([(1, 2, 3)], pa.month_day_nano_interval()), "v": pa.array([1])})
+    with pytest.raises(BatchColumnsError, match="its column 'k' is of month_day_nano_interval"):
+        totals_of("max", [interval])
 
 
 def test_keys_of_finer_units_are_those_of_microseconds_or_refused() -> None:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._api.functions.basic import AggregateFunction
+from penstock._engine.operators.column_keys import key_column, plain_column
 from penstock._formats.arrow_runs import array_as, beside, runs
 from penstock._formats.arrow_values import MisfitError
 from penstock.common.columns import named_values
@@ -85,8 +86,8 @@ class ColumnAggregates(AggregateFunction["tuple[Any, ...]", "tuple[Any, ...]", "
         missing = next((name for name in (self.key, *dict(self.parts)) if name not in names), None)
         if missing is not None:
             raise BatchColumnsError(tuple(names), f"it has no column {missing!r}, by which it is to be aggregated")
-        columns: dict[str, Any] = {KEY: _key_column(self.key, batch.column(self.key))}
-        columns |= {str(place): _plain(batch.column(column)) for place, (column, _) in enumerate(self.parts)}
+        columns: dict[str, Any] = {KEY: key_column(self.key, batch.column(self.key))}
+        columns |= {str(place): plain_column(batch.column(column)) for place, (column, _) in enumerate(self.parts)}
         if stamps is not None:
             columns[STAMP] = stamps
         table = _table(columns)
@@ -312,37 +313,6 @@ def _big_numbers() -> dict[bool, Any]:
     import pyarrow as pa
 
     return {True: pa.decimal256(_MOST_DIGITS - 1, 0), False: pa.decimal256(_MOST_DIGITS - 2, 0)}
-
-
-def _plain(column: Any) -> Any:
-    import pyarrow as pa
-
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-
-
-def _key_column(name: str, column: Any) -> Any:
-    """Return a column of keys in which equal keys are alike: Arrow tells 0.0 and -0.0 apart, and units of time.
-
-    Raises:
-        BatchColumnsError: A key has nanoseconds, for which keys have no encoding.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    types, functions = cast("Any", pa.types), cast("Any", pc)
-    column = _plain(column)
-    if types.is_floating(column.type):
-        return functions.add(column, 0.0)
-    if not (types.is_timestamp(column.type) or types.is_duration(column.type)) or column.type.unit != "ns":
-        return column
-    kind: Any = pa.duration("us") if types.is_duration(column.type) else pa.timestamp("us", column.type.tz)
-    whole = column.cast(kind, safe=False)
-    kept = functions.equal(whole.cast(column.type), column)
-    if functions.all(kept).as_py() is False:
-        value = column.filter(functions.invert(kept))[0].as_py()
-        reason = f"in its column {name!r} {value!r}, {value.isoformat()}, has nanoseconds, which no key can have"
-        raise BatchColumnsError((name,), f"{reason}; cast the column to microseconds")
-    return whole
 
 
 def _most(column: Any) -> Any:
