@@ -43,10 +43,31 @@ def numbers_alike(record: dict[str, Any], value: Value) -> dict[str, Any]:
     return {FIELD: float(record[FIELD])}
 
 
+def numbers_alike_as_decimals(record: dict[str, Any], value: Value) -> dict[str, Any]:
+    """A whole number is a decimal."""
+    del value
+    field = record[FIELD]
+    return {FIELD: [Decimal(int(item)) for item in field] if isinstance(field, list) else Decimal(int(field))}
+
+
+def zero(record: dict[str, Any], value: Value) -> dict[str, Any]:
+    """-0.0 is 0.0."""
+    del value
+    return {FIELD: record[FIELD] + 0.0}
+
+
+def no_nan(record: dict[str, Any], value: Value) -> dict[str, Any]:
+    """NaN is None."""
+    del value
+    return {FIELD: None if record[FIELD] != record[FIELD] else record[FIELD]}
+
+
 def same_in_utc(record: dict[str, Any], value: Value) -> dict[str, Any]:
     """A moment is the same one, in UTC."""
     del value
-    return {FIELD: record[FIELD].astimezone(dt.UTC)}
+    if record[FIELD].tzinfo is None:
+        raise rules.DoesNotApplyError
+    return {FIELD: rules.of_moment(record[FIELD].astimezone(dt.UTC))}
 
 
 def without_fold(record: dict[str, Any], value: Value) -> dict[str, Any]:

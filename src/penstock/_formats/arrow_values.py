@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from penstock._formats.arrow_misfits import MisfitError, made, misfits, with_class
 from penstock._formats.arrow_types import kind_of
 from penstock.common.time import Instant
-from penstock.common.types import Row
+from penstock.common.types import Row, field_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -60,7 +60,7 @@ _TAKEN: Final[dict[str, set[str]]] = {
 
 def plain(value: Any) -> Any:
     """Return a value of Python's own classes: rows as dicts, tuples and arrays as lists, at every level."""
-    if isinstance(value, Row):
+    if isinstance(value, Row) and field_names(value) is not None:
         value = value.as_dict()
     if isinstance(value, Instant):
         return _moment(value)
@@ -111,7 +111,8 @@ def _is_of_numpy(kind: Any) -> bool:
     return kind.__module__ == "numpy"
 
 
-def _families(values: Sequence[Any]) -> set[str]:
+def families_of(values: Sequence[Any]) -> set[str]:
+    """Return the families of values that are plain; None has none."""
     kinds: set[Any] = set(map(type, values))
     return set(map(_family, kinds)) - {""}
 
@@ -123,11 +124,11 @@ def _sorted_out(values: Sequence[Any]) -> tuple[Sequence[Any], set[str]]:
     if families <= _SINGLE and "numpy" not in {kind.__module__ for kind in kinds}:
         return values, families
     made = list(map(plain, values))
-    return made, _families(made)
+    return made, families_of(made)
 
 
 def _first_of(values: Sequence[Any], family: str) -> int:
-    return next(place for place, value in enumerate(values) if _families((value,)) == {family})
+    return next(place for place, value in enumerate(values) if families_of((value,)) == {family})
 
 
 # ---------------------------------------------------------------------------------------- the type follows from values
@@ -294,12 +295,19 @@ def _check_years(values: Sequence[Any], zone: Any) -> None:
                 raise MisfitError(place, f"{with_class(value)} has no year in {there}") from None
 
 
+def _may_be_field(name: Any) -> bool:
+    try:
+        return isinstance(name, str) and name.encode() is not None
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False
+
+
 def _structs(values: Sequence[Any]) -> Any:
     import pyarrow as pa
 
     names: list[Any] = list(dict.fromkeys(chain.from_iterable(value for value in values if value is not None)))
     for name in names:
-        if not isinstance(name, str):
+        if not _may_be_field(name):
             place = next(place for place, value in enumerate(values) if value is not None and name in value)
             raise MisfitError(place, f"{with_class(values[place])} has the key {name!r}; declare the type of a map")
     if not names:
@@ -392,7 +400,7 @@ def _exact(values: Sequence[Any], kind: str, arrow_type: Any) -> Any:
             if kind != "duration":
                 _check_times(values, has_zone=kind == "time of day" or arrow_type.tz is not None)
                 _check_years(values, None if kind == "time of day" else arrow_type.tz)
-            if not _families(values):
+            if not families_of(values):
                 return cast("Any", pa).nulls(len(values), arrow_type)
             return _array(values, _single_type(values, kind)).cast(arrow_type)
         case _:
@@ -442,6 +450,12 @@ def _check_parts(values: Sequence[Any], arrow_type: Any) -> None:
 
     kind: Any = pa.types
     if kind.is_struct(arrow_type):
+        names = {field.name for field in arrow_type}
+        for place, value in enumerate(values):
+            if value is not None and not value.keys() <= names:
+                raise MisfitError(
+                    place, f"{with_class(value)} has fields that its column of {arrow_type} does not have"
+                )
         for field in arrow_type:
             there = [place for place, value in enumerate(values) if value is not None]
             _check_nulls([values[place].get(field.name) for place in there], field, there)

@@ -41,6 +41,11 @@ def joined(tables: Sequence[Any]) -> Any:
     return functions.table(columns)
 
 
+def joined_schema(schemas: Sequence[Any]) -> Any:
+    """Return the schema that tables of some schemas have together; raises as ``joined`` does."""
+    return joined([schema.empty_table() for schema in schemas]).schema
+
+
 def alike(name: str, columns: Sequence[Any]) -> Any:
     """Return columns that were made apart as one, of the narrowest type that holds all of their values.
 

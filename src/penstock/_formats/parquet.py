@@ -242,7 +242,7 @@ class _ParquetWriter(TableWriter):
     def open_file(self, stream: BinaryIO, schema: pa.Schema) -> Any:
         import pyarrow.parquet as pq
 
-        misfit = _misfit(schema)
+        misfit = unwritable_column(schema)
         if misfit is not None:
             (field, reason), way_out = misfit, "Leave the field out, or give it another type in a schema, such as a map"
             raise RecordValueError(field.name, "*", str(field.type), reason, way_out)
@@ -252,7 +252,7 @@ class _ParquetWriter(TableWriter):
         writer.write_table(table, row_group_size=table.num_rows)
 
 
-def _misfit(schema: Any) -> tuple[Any, str] | None:
+def unwritable_column(schema: Any) -> tuple[Any, str] | None:
     """Return a column that Parquet cannot have, such as a dict without fields, and why; None if it can have all."""
     if _unwritable(schema) is None:
         return None
@@ -282,7 +282,7 @@ def _checked(schema: Any) -> Any:
     Raises:
         ValueError: It does not have a column of it.
     """
-    misfit = None if schema is None else _misfit(schema)
+    misfit = None if schema is None else unwritable_column(schema)
     if misfit is not None:
         field, reason = misfit
         msg = f"The column {field.name!r} of type {field.type} cannot be written: {reason}. Give it another type."

@@ -69,6 +69,8 @@ def check_columns(batch: Any, layout: RecordLayout) -> None:
         BatchColumnsError: It cannot.
     """
     names: list[str] = batch.schema.names
+    if not names:  # where Arrow joins such batches, their rows are gone
+        raise BatchColumnsError((), "it has no columns")
     if layout is RecordLayout.VALUES and len(names) != 1:
         raise BatchColumnsError(tuple(names), "records that are single values need exactly one column")
     if layout in {RecordLayout.DICTS, RecordLayout.ROWS} and len(set(names)) < len(names):
@@ -97,7 +99,7 @@ def records_of(
         [(1, 'to'), (2, None)]
     """
     declared = types or [None] * batch.num_columns
-    columns = [_values(*column) for column in zip(batch.schema.names, batch.columns, declared, strict=True)]
+    columns = [named_values(*column) for column in zip(batch.schema.names, batch.columns, declared, strict=True)]
     if layout is RecordLayout.VALUES:
         return columns[0]
     values: Any = zip(*columns, strict=True) if columns else [()] * batch.num_rows
@@ -106,7 +108,12 @@ def records_of(
     return list(map(record_maker(batch.schema.names, layout), values))
 
 
-def _values(name: str, column: Any, type_info: TypeInformation | None) -> list[Any]:
+def named_values(name: str, column: Any, type_info: TypeInformation | None = None) -> list[Any]:
+    """Return the values of a column as ``python_values`` does.
+
+    Raises:
+        BatchColumnsError: A value has no counterpart in Python; it names the column.
+    """
     try:
         return python_values(column, type_info)
     except ValueError as error:
@@ -128,7 +135,8 @@ def python_values(column: Any, type_info: TypeInformation | None = None) -> list
         type_info: Its declared type, by which structs are rows and moments instants; without one structs are dicts.
 
     Raises:
-        ValueError: A value has no counterpart in Python, such as a year beyond 9999, or a map has a key twice.
+        ValueError: A value has no counterpart in Python, such as a year beyond 9999, or a map that has a key
+            twice, or a list as a key.
     """
     try:
         values: list[Any] = _in_microseconds(column).to_pylist()

@@ -261,6 +261,31 @@ def test_calls_are_tried_again_as_the_strategy_says(loop: VirtualLoop) -> None:
         waiting.harness.close()
 
 
+@pytest.mark.parametrize("results", [iter, tuple, lambda found: map(int, found), lambda found: {*found}])
+def test_a_retry_predicate_that_reads_the_results_leaves_them_to_the_record(loop: VirtualLoop, results: Any) -> None:
+    class Reading(AsyncFunction):
+        async def async_invoke(self, value: Any) -> Any:
+            return results([value, value + 1])
+
+    strategy = AsyncRetryStrategy.fixed_delay(3, 10, lambda found: len(list(found)) == 0, None)
+    waiting = Waiting(loop, Reading(), strategy=strategy)
+    waiting.harness.process_elements([1, 5])
+    assert waiting.pass_ms(1) == [1, 2, 5, 6]
+    waiting.harness.close()
+
+
+def test_what_is_no_results_is_refused_before_a_retry_predicate_reads_it(loop: VirtualLoop) -> None:
+    class Number(AsyncFunction):
+        async def async_invoke(self, value: Any) -> Any:
+            return value
+
+    strategy = AsyncRetryStrategy.fixed_delay(3, 10, lambda found: not list(found), None)
+    waiting = Waiting(loop, Number(), strategy=strategy)
+    waiting.harness.process_elements([1])
+    with pytest.raises(Exception, match="must return a list of the record's results"):
+        waiting.pass_ms(1)
+
+
 def test_the_timeout_counts_for_all_attempts(loop: VirtualLoop) -> None:
     strategy = AsyncRetryStrategy.fixed_delay(100, 30, None, has_exception_predicate)
     waiting = Waiting(loop, Fails(OSError), timeout_ms=100, strategy=strategy)

@@ -10,10 +10,12 @@ import pyarrow.parquet as pq
 
 from penstock._engine.kept.files import KeptSink, KeptWriter
 from penstock._engine.operators.batch import RowBatch
-from penstock._engine.operators.record_columns import DeclaredColumns, with_columns
+from penstock._engine.operators.record_columns import DeclaredColumns, column_batches
 from penstock._formats.arrow_misfits import MisfitError
 from penstock._formats.arrow_widening import joined
-from penstock._formats.frame_types import of_frames
+from penstock._formats.frame_types import NO_FIELD, of_files, of_frames
+from penstock._formats.parquet import unwritable_column
+from penstock.common.user_values import begin_of
 from penstock.errors import BatchColumnsError
 
 if TYPE_CHECKING:
@@ -57,7 +59,10 @@ class FrameWriter(KeptWriter):
         """Write records as columns; timestamps of records are no part of a DataFrame."""
         del timestamps
         if elements:
-            self._add(with_columns(RowBatch(elements), self._declared).columns)
+            if self._declared is None:
+                elements = [{NO_FIELD: None} if isinstance(one, dict) and not one else one for one in elements]
+            for batch in column_batches(RowBatch(elements), self._declared):
+                self._add(batch.columns)
 
     def write_batch(self, batch: pa.RecordBatch, context: BatchContext) -> None:
         """Write columns as they are."""
@@ -72,11 +77,15 @@ class FrameWriter(KeptWriter):
             return
         tables, self._tables, self._size = self._tables, [], 0
         table = one_table(tables)
+        unwritable = unwritable_column(table.schema)
+        if unwritable is not None:
+            field, reason = unwritable
+            raise BatchColumnsError((field.name,), f"its column {field.name!r} is of type {field.type!s:.60}: {reason}")
         self.put(parquet_bytes(table), table.num_rows, table.schema.serialize().to_pybytes())
 
     def _add(self, columns: Any) -> None:
-        table: Any = cast("Any", pa.Table).from_batches([columns])
-        self._tables.append(of_frames(table))
+        table: Any = of_frames(cast("Any", pa.Table).from_batches([columns]))
+        self._tables.append(table)
         self._size += table.nbytes
         if self._size >= FILE_BYTES:
             self.flush(False)
@@ -91,8 +100,10 @@ def one_table(tables: Sequence[Any]) -> Any:
     try:
         return joined(tables)
     except MisfitError as error:
-        reason = f"its records do not fit others of the stream ({error}); declare the type of the records"
-        raise BatchColumnsError(tuple(tables[-1].schema.names), reason) from error
+        rows = tables[error.place].slice(0, 1).to_pylist()
+        told = f"records such as {begin_of(rows[0])}" if rows else "some of its records"
+        reason = f"{told} do not fit others of the stream ({error}); declare the type of the records"
+        raise BatchColumnsError((error.column,), reason) from error
 
 
 def parquet_bytes(table: Any) -> bytes:
@@ -114,4 +125,4 @@ def schema_of(schemas: Sequence[bytes], declared: TypeInformation | None) -> pa.
         found.insert(0, pa.schema(list(zip(columns.names, columns.types, strict=True))))
     tables = [of_frames(schema.empty_table()) for schema in found]
     schema: Any = one_table(tables).schema if tables else pa.schema([])
-    return pa.schema([field.with_type(pa.string()) if pa.types.is_null(field.type) else field for field in schema])
+    return of_files(schema)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 #: How long `close` waits for cancelled calls.
 _CANCEL_MS: Final = 1_000
+#: What can be read more than once.
+_RE_READABLE: Final[Any] = Collection
 
 
 @dataclass(slots=True, eq=False)
@@ -140,7 +143,11 @@ class AsyncCalls:
                     raise
             else:
                 again = self._again_after
-                if again is None or results is None or not again(results) or not self._strategy.can_retry(attempts):
+                if again is None or results is None:
+                    return results
+                if not isinstance(results, _RE_READABLE):  # a predicate may read what can be read once only
+                    results = [*self._checked(results)]
+                if not again(results) or not self._strategy.can_retry(attempts):
                     return results
             await asyncio.sleep(self._strategy.get_backoff_time_millis(attempts) / 1000)
             attempts += 1

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import decimal
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._api.functions.basic import AggregateFunction
+from penstock._engine.operators.column_keys import key_column, plain_column
 from penstock._formats.arrow_misfits import MisfitError
-from penstock._formats.arrow_values import array_of, arrow_array
+from penstock._formats.arrow_runs import array_as, beside, runs
+from penstock.common.columns import named_values
 from penstock.common.user_values import short_repr
 from penstock.errors import BatchColumnsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 #: The partial results that each aggregate is made of.
 PARTS: Final[dict[str, tuple[str, ...]]] = {
@@ -77,14 +80,14 @@ class ColumnAggregates(AggregateFunction["tuple[Any, ...]", "tuple[Any, ...]", "
             stamps: A column of timestamps; None without any.
 
         Raises:
-            BatchColumnsError: The batch lacks a column, or a column cannot be aggregated in that way.
+            BatchColumnsError: The batch lacks a column, or a column cannot be aggregated in that way or be a key.
         """
         names: list[str] = batch.schema.names
         missing = next((name for name in (self.key, *dict(self.parts)) if name not in names), None)
         if missing is not None:
             raise BatchColumnsError(tuple(names), f"it has no column {missing!r}, by which it is to be aggregated")
-        columns: dict[str, Any] = {KEY: _key_column(batch.column(self.key))}
-        columns |= {str(place): _plain(batch.column(column)) for place, (column, _) in enumerate(self.parts)}
+        columns: dict[str, Any] = {KEY: key_column(self.key, batch.column(self.key))}
+        columns |= {str(place): plain_column(batch.column(column)) for place, (column, _) in enumerate(self.parts)}
         if stamps is not None:
             columns[STAMP] = stamps
         table = _table(columns)
@@ -173,13 +176,17 @@ class ColumnAggregates(AggregateFunction["tuple[Any, ...]", "tuple[Any, ...]", "
         return pa.decimal256(_MOST_DIGITS, column.type.scale)
 
     def rows(self, table: Any) -> list[tuple[Any, ...]]:
-        """Return the rows of a table of partial results as tuples: the key, and the partial results."""
-        columns = [table.column(str(place)).to_pylist() for place in range(len(self.parts))]
+        """Return the rows of a table of partial results as tuples: the key, and the partial results.
+
+        Raises:
+            BatchColumnsError: A value has no counterpart in Python.
+        """
+        columns = [named_values(name, table.column(str(place))) for place, (name, _) in enumerate(self.parts)]
         whole = _big_numbers().values()
         big = [place for place in range(len(self.parts)) if table.schema.field(str(place)).type in whole]
         for place in big:
             columns[place] = [None if value is None else int(value) for value in columns[place]]
-        return list(zip(table.column(KEY).to_pylist(), *columns, strict=True))
+        return list(zip(named_values(self.key, table.column(KEY)), *columns, strict=True))
 
     # ----------------------------------------------------------------------------------------------- in keyed state
 
@@ -196,23 +203,24 @@ class ColumnAggregates(AggregateFunction["tuple[Any, ...]", "tuple[Any, ...]", "
         try:
             return tuple(
                 [
-                    more if held is None else held if more is None else merge(held, more)
+                    merge(held, more)
+                    if type(held) is type(more) and held is not None
+                    else _brought_together(merge, held, more)
                     for merge, held, more in zip(self._merge, acc_a, acc_b, strict=True)
                 ]
             )
-        except (TypeError, decimal.InvalidOperation) as error:
+        except (MisfitError, TypeError) as error:  # of a time with a zone and one without it is a TypeError
             raise self._unlike(acc_a, acc_b) from error
 
     def _unlike(self, acc_a: tuple[Any, ...], acc_b: tuple[Any, ...]) -> BatchColumnsError:
         """Return the error that names the first column whose values of two batches have no type in common."""
-        names = [f"{function} of {column!r}" for column, function in self.parts]
-        for name, merge, held, more in zip(names, self._merge, acc_a, acc_b, strict=True):
+        for (column, function), held, more in zip(self.parts, acc_a, acc_b, strict=True):
             try:
-                _ = held is None or more is None or merge(held, more)
-            except (TypeError, decimal.InvalidOperation):
+                beside(held, more)
+            except MisfitError as error:
                 told = f"{short_repr(held)} ({type(held).__name__}) and {short_repr(more)} ({type(more).__name__})"
-                reason = f"the {name} brings {told} together, which have no type in common; cast the column to one"
-                return BatchColumnsError((self.key,), reason)
+                reason = f"the {function} of {column!r} brings {told} together, which have no type in common"
+                return BatchColumnsError((self.key, column), f"{reason} ({error.reason}); cast the column to one")
         return BatchColumnsError((self.key,), f"its partial results {acc_a!r:.200} and {acc_b!r:.200} are unlike")
 
     def get_result(self, accumulator: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -226,8 +234,10 @@ class ColumnAggregates(AggregateFunction["tuple[Any, ...]", "tuple[Any, ...]", "
             ]
         )
 
-    def results(self, keys: list[Any], results: Sequence[Sequence[Any]], schema: Any, more: Mapping[str, Any]) -> Any:
-        """Return keys and their results as an Arrow batch.
+    def results(
+        self, keys: list[Any], results: Sequence[Sequence[Any]], schema: Any, more: Mapping[str, Any]
+    ) -> Iterator[tuple[int, int, Any]]:
+        """Yield (start, stop, Arrow batch) of runs of keys and their results, each of as many as columns hold together.
 
         Args:
             keys: The keys.
@@ -236,16 +246,27 @@ class ColumnAggregates(AggregateFunction["tuple[Any, ...]", "tuple[Any, ...]", "
             more: Columns to put behind the keys, by name.
 
         Raises:
-            BatchColumnsError: A sum has no place in 64 bits, or the values of a column are of several types.
+            BatchColumnsError: A sum has no place in 64 bits.
         """
         import pyarrow as pa
 
-        columns = [_column(self.key, keys, schema.field(KEY).type), *more.values()]
+        columns = {self.key: partial(_column, self.key, keys, schema.field(KEY).type)}
+        columns |= {name: column.__getitem__ for name, column in more.items()}
         for place, values in enumerate(results):
             function, parts = self.places[place]
-            kind: Any = pa.float64() if function == "mean" else schema.field(str(parts[0])).type
-            columns.append(_column(self.names[place], list(values), _narrow(kind)))
-        return cast("Any", pa.RecordBatch).from_arrays(columns, names=[self.key, *more, *self.names])
+            kind: Any = pa.float64() if function == "mean" else _narrow(schema.field(str(parts[0])).type)
+            make = _sums if function == "sum" else _column
+            columns[self.names[place]] = partial(make, self.names[place], values, kind)
+
+        def batch(rows: range) -> Any:
+            arrays = [column(slice(rows.start, rows.stop)) for column in columns.values()]
+            return cast("Any", pa.RecordBatch).from_arrays(arrays, names=list(columns))
+
+        try:
+            yield from runs(range(len(keys)), batch)
+        except MisfitError as error:
+            reason = f"of the key {short_repr(keys[error.place])} {error.reason}"
+            raise BatchColumnsError((error.column,), reason) from error
 
 
 def _narrow(kind: Any) -> Any:
@@ -257,27 +278,25 @@ def _narrow(kind: Any) -> Any:
     return pa.decimal128(_DIGITS, kind.scale) if pa.types.is_decimal256(kind) and kind.scale <= _DIGITS else kind
 
 
-def _column(name: str, values: list[Any], kind: Any) -> Any:
-    """Return a column of a type, or of the one that the values have where earlier ones were of another type."""
+def _column(name: str, values: Sequence[Any], kind: Any, rows: slice) -> Any:
+    """Return some values as a column of a type, or of their own where earlier ones were of another type."""
+    try:
+        return array_as(list(values[rows]), kind)
+    except MisfitError as error:
+        reason = f"the values of {name!r} have no place in a column of {kind} ({error})"
+        raise MisfitError(error.place, reason, name) from error
+
+
+def _sums(name: str, values: Sequence[Any], kind: Any, rows: slice) -> Any:
+    """Return a column of some sums; one gets no other type by being great."""
     import pyarrow as pa
 
-    try:
-        try:
-            made = arrow_array(values, kind)
-            if not (pa.types.is_float32(kind) or pa.types.is_float16(kind)) or made.to_pylist() == values:
-                return made
-            return array_of(values)  # earlier values, or NaN: a wider type holds both
-        except MisfitError:
-            found = array_of(values)
-            if kind == pa.int64() and found.type == pa.uint64():  # a sum gets no other type by being great
-                raise
-            return found
-    except MisfitError as error:
-        reason = (
-            f"the values of {name!r} have no place in a column of {kind} ({error}); declare the type of the records, "
-            "or cast what is summed to a decimal or to floating point"
-        )
-        raise BatchColumnsError((name,), reason) from error
+    found = _column(name, values, kind, rows)
+    if kind == pa.int64() and found.type == pa.uint64():
+        place, most = next((place, one) for place, one in enumerate(values[rows]) if one is not None and one >= 2**63)
+        told = f"the values of {name!r} have no place in a column of {kind} (one is {most})"
+        raise MisfitError(place, f"{told}; cast what is summed to a decimal or to floating point", name)
+    return found
 
 
 def _table(columns: dict[str, Any]) -> Any:
@@ -294,21 +313,6 @@ def _big_numbers() -> dict[bool, Any]:
     import pyarrow as pa
 
     return {True: pa.decimal256(_MOST_DIGITS - 1, 0), False: pa.decimal256(_MOST_DIGITS - 2, 0)}
-
-
-def _plain(column: Any) -> Any:
-    import pyarrow as pa
-
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-
-
-def _key_column(column: Any) -> Any:
-    """Return a column of keys in which equal keys are alike: Arrow tells 0.0 and -0.0 apart."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    column = _plain(column)
-    return cast("Any", pc).add(column, 0.0) if pa.types.is_floating(column.type) else column
 
 
 def _most(column: Any) -> Any:
@@ -332,6 +336,17 @@ def _has_nan(column: Any) -> bool:
 
     functions: Any = pc
     return pa.types.is_floating(column.type) and functions.any(functions.is_nan(column)).as_py() is True
+
+
+def _brought_together(merge: Callable[[Any, Any], Any], held: Any, more: Any) -> Any:
+    """Merge partial results of which one may be None, or that are of two types; a type only widens.
+
+    Raises:
+        MisfitError: They have no type in common.
+    """
+    if held is None or more is None:
+        return more if held is None else held
+    return merge(*beside(held, more))
 
 
 def _add(held: Any, more: Any) -> Any:

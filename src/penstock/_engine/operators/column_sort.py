@@ -8,14 +8,17 @@ that is the last one of its block, its order is final, because nothing that foll
 from __future__ import annotations
 
 from importlib.metadata import version
-from typing import IO, TYPE_CHECKING, Any, Final, cast
+from typing import IO, TYPE_CHECKING, Any, Final, NoReturn, cast
 
 from penstock._engine.operators.base import NOTHING
 from penstock._engine.operators.columns import ColumnBatch
-from penstock._engine.operators.record_columns import DeclaredColumns, with_columns
+from penstock._engine.operators.record_columns import DeclaredColumns, column_batches
 from penstock._engine.operators.spilling import MOST_RUNS, PartitionSorter, SpillFiles
+from penstock._formats.arrow_misfits import MisfitError
+from penstock._formats.arrow_widening import joined, joined_schema
 from penstock.common.batch_options import SORT_KEYED_PARTITION_MEMORY, SORT_PARTITION_MEMORY
 from penstock.common.order import Order
+from penstock.common.user_values import short_repr
 from penstock.errors import BatchColumnsError
 
 if TYPE_CHECKING:
@@ -62,14 +65,18 @@ class SortBatchesOperator(PartitionSorter):
         self._by, self._nulls_first = columns, nulls_first
         self._given = DeclaredColumns.of(input_type)
         self.memory = SORT_KEYED_PARTITION_MEMORY if by_key else SORT_PARTITION_MEMORY
-        self._form: tuple[Any, RecordLayout, bool] | None = None
+        #: The layout of all batches, and whether they have timestamps.
+        self._form: tuple[RecordLayout, bool] | None = None
+        #: The schema of the last batch.
+        self._checked: Any = None
 
     def new_sorter(self, memory_bytes: int, directory: Path) -> ColumnSorter:
         return ColumnSorter(self._by, memory_bytes, directory, nulls_first=self._nulls_first)
 
     def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         if batch.records:
-            self._add(with_columns(batch, self._given))
+            for columns in column_batches(batch, self._given):
+                self._add(columns)
         return NOTHING
 
     def process_columns(self, batch: ColumnBatch, input_index: int) -> Iterable[Output]:
@@ -78,20 +85,23 @@ class SortBatchesOperator(PartitionSorter):
         return NOTHING
 
     def _add(self, batch: ColumnBatch) -> None:
-        if self._form is None:
-            self._check(batch)
-            self._form = batch.form
-        elif self._form != batch.form:
-            after, before = _told(batch.columns.schema), _told(self._form[0])
-            reason = (
-                f"{self.context.operator_name!r} sorts columns of one schema, and got {after} after {before}; declare "
-                "the type of the records, and give all of them timestamps or none"
-            )
-            raise BatchColumnsError(tuple(batch.columns.schema.names), reason)
         columns = batch.columns
         if batch.timestamps is not None:
             columns = columns.append_column(_STAMP, batch.timestamps)
-        self.sorter.add(columns)
+        if self._checked is None or not batch.columns.schema.equals(self._checked):
+            self._check(batch)
+            self._checked = batch.columns.schema
+        if self._form not in {None, batch.form[1:]}:
+            self._refuse(batch, "records of two forms, or with timestamps and without them")
+        self._form = batch.form[1:]
+        try:
+            self.sorter.add(columns)
+        except MisfitError as error:
+            self._refuse(batch, f"records such as {short_repr(batch.slice(0, 1).rows().records[0])}: {error.reason}")
+
+    def _refuse(self, batch: ColumnBatch, reason: str) -> NoReturn:
+        told = f"{self.context.operator_name!r} sorts columns of one schema, and got {reason}; declare the type"
+        raise BatchColumnsError(tuple(batch.columns.schema.names), f"{told} of the records")
 
     def _check(self, batch: ColumnBatch) -> None:
         """Refuse columns that are missing or have no order."""
@@ -111,17 +121,24 @@ class SortBatchesOperator(PartitionSorter):
 
     def in_order(self) -> Iterator[Output]:
         if self._form is not None:
-            _, layout, is_stamped = self._form
-            for columns in self.sorter.batches():
+            layout, is_stamped = self._form
+            for columns in self._sorted():
                 if is_stamped:
-                    last = columns.num_columns - 1
-                    yield None, ColumnBatch(columns.remove_column(last), layout, columns.column(last))
+                    place = columns.schema.get_field_index(_STAMP)
+                    yield None, ColumnBatch(columns.remove_column(place), layout, columns.column(place))
                 else:
                     yield None, ColumnBatch(columns, layout)
 
+    def _sorted(self) -> Iterator[Any]:
+        try:
+            yield from self.sorter.batches()
+        except MisfitError as error:
+            told = f"what {self.context.operator_name!r} has sorted does not fit later records ({error.reason})"
+            raise BatchColumnsError((error.column,), f"{told}; declare the type of the records") from error
+
 
 class ColumnSorter:
-    """Sorts Arrow batches of one schema.
+    """Sorts Arrow batches; where their schemas differ, into the narrowest one that holds the values of all.
 
     Args:
         by: The columns, each with its direction.
@@ -147,6 +164,8 @@ class ColumnSorter:
         self._nulls = "at_start" if nulls_first else "at_end"
         self._room, self._most_runs = memory_bytes // _SHARE, most_runs
         self._waiting: list[Any] = []
+        #: The schema of what waits, and of what is read of runs; it only widens.
+        self._schema: Any = None
         self._bytes, self._rows_bytes = 0, 1
         self._files = SpillFiles(directory, most_runs)
 
@@ -154,13 +173,33 @@ class ColumnSorter:
         """Add an Arrow batch.
 
         Raises:
+            MisfitError: A column has a type that has none in common with that of earlier batches.
             SortSpillError: It does not fit into memory, and there is no room on the disk.
         """
+        if self._schema is None:
+            self._schema = batch.schema
+        elif not batch.schema.equals(self._schema):
+            self._schema = joined_schema([self._schema, batch.schema])
+            self._waiting = [self._as_all(one) for one in self._waiting]
+            batch = self._as_all(batch)
         self._waiting.append(batch)
         self._bytes += batch.nbytes
         self._rows_bytes = max(self._rows_bytes, batch.nbytes // batch.num_rows)
         if self._bytes >= self._room:
             self._spill()
+
+    def _as_all(self, batch: Any) -> Any:
+        """Return a batch with the schema of all.
+
+        Raises:
+            MisfitError: A value would be changed.
+        """
+        import pyarrow as pa
+
+        if batch.schema.equals(self._schema):
+            return batch
+        none: Any = self._schema.empty_table()
+        return _one(joined([none, cast("Any", pa.Table).from_batches([batch])]))
 
     def batches(self) -> Iterator[Any]:
         """Iterate all rows in order, once.
@@ -244,7 +283,7 @@ class ColumnSorter:
         with self._files.naming():
             file.seek(0)
             with cast("Any", pa.ipc).open_stream(file) as reader:
-                yield from reader
+                yield from map(self._as_all, reader)
 
     def _merged(self, runs: list[Iterator[Any]]) -> Iterator[Any]:
         """Merge runs, oldest first."""
@@ -344,7 +383,3 @@ def _numbers(column: Any) -> Any:
 def _one(table: Any) -> Any:
     """Return a table as one batch."""
     return table.combine_chunks().to_batches()[0]
-
-
-def _told(schema: Any) -> str:
-    return ", ".join(f"{field.name}: {field.type}" for field in schema)

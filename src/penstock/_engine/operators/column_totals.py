@@ -5,6 +5,7 @@ Both give their results at the end of an epoch, and hold watermarks back until t
 
 from __future__ import annotations
 
+from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -13,7 +14,7 @@ from penstock._engine.operators.batch import RowBatch, watermark_only
 from penstock._engine.operators.column_aggregates import STAMP
 from penstock._engine.operators.columns import ColumnBatch
 from penstock._engine.operators.keyed import KeyedOperator
-from penstock._engine.operators.record_columns import DeclaredColumns, with_columns
+from penstock._engine.operators.record_columns import DeclaredColumns, column_batches
 from penstock._engine.operators.waiting_columns import WaitingColumns
 from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock._engine.state.table import ABSENT, MISSING
@@ -96,7 +97,9 @@ class ColumnPartialsOperator(Operator):
         if not batch.records:
             self._held.note(batch)
             return NOTHING
-        return self.process_columns(with_columns(batch, self._given), input_index)
+        return chain.from_iterable(
+            self.process_columns(columns, input_index) for columns in column_batches(batch, self._given)
+        )
 
     def process_columns(self, batch: ColumnBatch, input_index: int) -> Iterable[Output]:
         if len(batch):
@@ -159,7 +162,9 @@ class ColumnTotalsOperator(KeyedOperator):
 
     def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         if batch.records:  # blocks with many watermarks come as rows
-            return self.process_columns(with_columns(batch, None), input_index)
+            return chain.from_iterable(
+                self.process_columns(columns, input_index) for columns in column_batches(batch, None)
+            )
         self._held.note(batch)
         return NOTHING
 
@@ -194,7 +199,7 @@ class ColumnTotalsOperator(KeyedOperator):
             self._fold(table)
         changed = list(self._changed.items())
         for start in range(0, len(changed), _RESULTS_AT_ONCE):
-            yield None, self._results(changed[start : start + _RESULTS_AT_ONCE])
+            yield from self._results(changed[start : start + _RESULTS_AT_ONCE])
         self._changed = {}
         yield from self._held.watermark()
 
@@ -202,13 +207,13 @@ class ColumnTotalsOperator(KeyedOperator):
         yield from self.prepare_snapshot()
         yield from super().finish()
 
-    def _results(self, changed: list[tuple[NormalKey, tuple[Any, int]]]) -> ColumnBatch:
+    def _results(self, changed: list[tuple[NormalKey, tuple[Any, int]]]) -> Iterator[Output]:
         results = [self._aggregates.get_result(self._value(normal)) for normal, _ in changed]
         keys, columns = [key for _, (key, _) in changed], list(zip(*results, strict=True))
-        batch = self._aggregates.results(keys, columns, self._schema, {})
         stamps = [stamp for _, (_, stamp) in changed]
         is_stamped = any(stamp != NO_TIMESTAMP for stamp in stamps)
-        return ColumnBatch(batch, self._layout, int64_column(stamps) if is_stamped else None)
+        for start, stop, batch in self._aggregates.results(keys, columns, self._schema, {}):
+            yield None, ColumnBatch(batch, self._layout, int64_column(stamps[start:stop]) if is_stamped else None)
 
 
 def _table_of(batch: ColumnBatch) -> Any:

@@ -8,6 +8,7 @@ fires once for a batch and key, not once for each late record.
 from __future__ import annotations
 
 from abc import abstractmethod
+from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +16,7 @@ from penstock._api.windows.time_windows import AlignedWindows, TumblingEventTime
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.column_aggregates import GROUP, STAMP
 from penstock._engine.operators.columns import ColumnBatch
-from penstock._engine.operators.record_columns import DeclaredColumns, with_columns
+from penstock._engine.operators.record_columns import DeclaredColumns, column_batches
 from penstock._engine.operators.side_outputs import SideOutputs
 from penstock._engine.operators.waiting_columns import WaitingColumns
 from penstock._engine.operators.windows.sliding_windows import SlidingWindowOperator
@@ -107,7 +108,8 @@ class _ColumnWindows(WindowOperator):
 
     def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         if batch.records:
-            return self.process_columns(with_columns(batch, self.given), input_index)
+            batches = column_batches(batch, self.given)
+            return chain.from_iterable(self.process_columns(columns, input_index) for columns in batches)
         return self._as_columns(super().process(batch, input_index))
 
     def process_columns(self, batch: ColumnBatch, input_index: int) -> Iterable[Output]:
@@ -133,8 +135,9 @@ class _ColumnWindows(WindowOperator):
                 continue
             keys, starts, ends, *results = zip(*rows.records, strict=True)
             at: dict[str, Any] = dict(zip(WINDOW_COLUMNS, map(int64_column, (starts, ends)), strict=True))
-            columns = self.aggregates.results(list(keys), results, self._schema, at)
-            yield tag, ColumnBatch(columns, self.layout, int64_column(rows.stamps()), rows.watermarks)
+            for start, stop, columns in self.aggregates.results(list(keys), results, self._schema, at):
+                marks = rows.watermarks_in(start, stop)
+                yield tag, ColumnBatch(columns, self.layout, int64_column(rows.stamps(start, stop)), marks)
 
     def prepare_snapshot(self) -> Iterable[Output]:
         out = SideOutputs(with_timestamps=True, object_reuse=self.object_reuse)

@@ -4,86 +4,111 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from penstock._engine.operators.pandas_frames import pandas_frame, table_of_pandas
 from penstock.common.user_values import short_repr
 from penstock.errors import BatchColumnsError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
-#: Types of columns with nulls, with their counterparts in pandas.
-_NULLABLE: Final = {
-    **{f"int{bits}": f"Int{bits}" for bits in (8, 16, 32, 64)},
-    **{f"uint{bits}": f"UInt{bits}" for bits in (8, 16, 32, 64)},
-    "bool_": "Boolean",
-}
+#: The types of columns that polars does not have, as Arrow's functions that tell them.
+_NOT_IN_POLARS: Final = ("is_map", "is_decimal256")
 
 
-def as_frame(batch: Any, batch_format: str) -> Any:
-    """Return an Arrow batch in the form that a function wants.
+class Frames:
+    """Gives a function its batches in the form that it wants, and takes its results.
 
     Args:
-        batch: The batch.
         batch_format: "arrow", "pandas" or "polars".
+        declared: The declared types of the results, by name; None for a type that Arrow does not have.
     """
-    match batch_format:
-        case "pandas":
-            return _pandas_frame(batch)
-        case "polars":
-            import importlib
 
-            return importlib.import_module("polars").from_arrow(batch)
-        case _:
+    def __init__(self, batch_format: str, declared: Mapping[str, Any]) -> None:
+        self._format = batch_format
+        self._declared = {name: kind for name, kind in declared.items() if kind is not None}
+        #: What Python objects of a column are made into, if all of them fit: its declared type, or that it had before.
+        self._types: dict[str, Any] = self._declared
+
+    def given(self, batch: Any) -> Any:
+        """Return an Arrow batch in the form.
+
+        Raises:
+            BatchColumnsError: The form has no counterpart for a column.
+        """
+        if self._format == "arrow":
             return batch
+        self._types = {field.name: field.type for field in batch.schema} | self._declared
+        return pandas_frame(batch) if self._format == "pandas" else _polars_frame(batch)
 
+    def taken(self, result: Any) -> Iterator[Any]:
+        """Yield the result of a function as Arrow batches: a batch, a table, a data frame, several of them, or None.
 
-def _pandas_frame(batch: Any) -> Any:
-    """Return a batch as a data frame; whole numbers with nulls keep their type, where pandas would make them floats."""
-    import pandas as pd
-    import pyarrow as pa
+        Batches without rows are left out.
 
-    kinds: Any = pa.types
-    numbers = {getattr(pa, name)(): getattr(pd, f"{title}Dtype")() for name, title in _NULLABLE.items()}
-    frame = batch.to_pandas()
-    for place, column in enumerate(batch.columns):
-        if column.null_count and (kinds.is_integer(column.type) or kinds.is_boolean(column.type)):
-            frame.isetitem(place, column.to_pandas(types_mapper=numbers.get))
-    return frame
+        Raises:
+            BatchColumnsError: The result has another type, or has no counterpart in Arrow.
+        """
+        import pyarrow as pa
 
-
-def arrow_batches(result: Any) -> Iterator[Any]:
-    """Yield the result of a function as Arrow batches: it is a batch, a table, a data frame, several of them, or None.
-
-    Batches without rows are left out.
-
-    Raises:
-        BatchColumnsError: The result has another type, or Arrow cannot convert the data frame.
-    """
-    import pyarrow as pa
-
-    if result is None:
-        return
-    if isinstance(result, pa.RecordBatch):
-        if result.num_rows:
-            yield result
-        return
-    table = _table(result)
-    if table is not None:
-        yield from _batches(table)
-        return
-    if _is_column(result):
-        kind = type(result).__name__
-        told = f"the function returned a {kind}, which is one column; return a batch or a data frame that has it"
-        raise BatchColumnsError((), told)
-    if isinstance(result, (dict, str, bytes)) or not hasattr(result, "__iter__"):
-        told = (
-            f"the function returned {short_repr(result)}; it must return a batch, a table or a data frame, or several"
-        )
-        raise BatchColumnsError((), told)
-    for part in cast("Iterable[Any]", result):
-        if not (isinstance(part, pa.RecordBatch) or _is_frame(part)):
-            told = f"the function yielded {short_repr(part)}; it must yield batches, tables or data frames"
+        if result is None:
+            return
+        if isinstance(result, pa.RecordBatch):
+            if result.num_rows:
+                yield result
+            return
+        if _is_frame(result):
+            yield from (batch for batch in self._table(result).to_batches() if batch.num_rows)
+            return
+        if _is_column(result):
+            kind = type(result).__name__
+            told = f"the function returned a {kind}, which is one column; return a batch or a data frame that has it"
             raise BatchColumnsError((), told)
-        yield from arrow_batches(part)
+        if isinstance(result, (dict, str, bytes)) or not hasattr(result, "__iter__"):
+            told = (
+                f"the function returned {short_repr(result)}; it must return a batch, a table or a data frame, or "
+                "several"
+            )
+            raise BatchColumnsError((), told)
+        for part in cast("Iterable[Any]", result):
+            if not (isinstance(part, pa.RecordBatch) or _is_frame(part)):
+                told = f"the function yielded {short_repr(part)}; it must yield batches, tables or data frames"
+                raise BatchColumnsError((), told)
+            yield from self.taken(part)
+
+    def _table(self, frame: Any) -> Any:
+        """Return a table or a data frame as a table."""
+        import pyarrow as pa
+
+        if isinstance(frame, pa.Table):
+            return frame
+        if not hasattr(frame, "to_arrow"):
+            return table_of_pandas(frame, self._types)
+        try:
+            return frame.to_arrow()
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            told = f"Arrow cannot take the data frame: {error}"
+            raise BatchColumnsError(tuple(map(str, frame.columns)), told) from error
+
+
+def _polars_frame(batch: Any) -> Any:
+    import importlib
+
+    import pyarrow as pa
+
+    are_missing = [getattr(pa.types, name) for name in _NOT_IN_POLARS]
+    for field in batch.schema:
+        kind = next((kind for kind in _types_in(field.type) if any(is_one(kind) for is_one in are_missing)), None)
+        if kind is not None:
+            told = f"polars has no type for {kind} in its column {field.name!r}; use another batch_format"
+            raise BatchColumnsError((field.name,), told)
+    return importlib.import_module("polars").from_arrow(batch)
+
+
+def _types_in(kind: Any) -> Iterator[Any]:
+    """Yield a type and those of its parts."""
+    yield kind
+    for place in range(kind.num_fields):
+        yield from _types_in(kind.field(place).type)
 
 
 def _is_column(value: Any) -> bool:
@@ -101,26 +126,3 @@ def _is_frame(value: Any) -> bool:
 
     package = type(value).__module__.partition(".")[0]
     return isinstance(value, pa.Table) or (package in {"pandas", "polars"} and type(value).__name__ == "DataFrame")
-
-
-def _table(value: Any) -> Any:
-    """Return a table or a data frame as a table; None for anything else."""
-    import pyarrow as pa
-
-    if not _is_frame(value):
-        return None
-    if isinstance(value, pa.Table):
-        return value
-    try:
-        if hasattr(value, "to_arrow"):
-            return value.to_arrow()
-        table: Any = cast("Any", pa.Table).from_pandas(value, preserve_index=False)
-        return table.replace_schema_metadata(None)
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        raise BatchColumnsError(tuple(map(str, value.columns)), f"Arrow cannot take the data frame: {error}") from error
-
-
-def _batches(table: Any) -> Iterator[Any]:
-    for batch in table.to_batches():
-        if batch.num_rows:
-            yield batch

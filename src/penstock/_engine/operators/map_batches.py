@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock._engine.operators.base import NOTHING
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.columns import ColumnBatch
-from penstock._engine.operators.frames import arrow_batches, as_frame
-from penstock._engine.operators.record_columns import DeclaredColumns, with_columns
+from penstock._engine.operators.frames import Frames
+from penstock._engine.operators.record_columns import DeclaredColumns, column_batches
 from penstock._engine.operators.stateless import FunctionOperator
 from penstock.common.columns import RecordLayout, check_columns
 from penstock.errors import BatchColumnsError
@@ -45,15 +46,18 @@ class MapBatchesOperator(FunctionOperator):
         output_type: TypeInformation | None,
     ) -> None:
         super().__init__(function, self.method)
-        self.batch_format = batch_format
         self.given = DeclaredColumns.of(input_type)
         self._declared = DeclaredColumns.of(output_type)
         self.layout = RecordLayout.DICTS if self._declared is None else self._declared.layout
+        types = {} if self._declared is None else dict(zip(self._declared.names, self._declared.types, strict=True))
+        self.frames = Frames(batch_format, types)
 
     def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         if not batch.records:
             return _watermark(batch.watermarks)
-        return self.process_columns(with_columns(batch, self.given), input_index)
+        return chain.from_iterable(
+            self.process_columns(columns, input_index) for columns in column_batches(batch, self.given)
+        )
 
     def process_columns(self, batch: ColumnBatch, input_index: int) -> Iterable[Output]:
         if not len(batch):
@@ -61,7 +65,7 @@ class MapBatchesOperator(FunctionOperator):
         return self._mapped(batch)
 
     def _mapped(self, batch: ColumnBatch) -> Iterator[Output]:
-        results = map(self.held, arrow_batches(self.call(as_frame(batch.columns, self.batch_format))))
+        results = map(self.held, self.frames.taken(self.call(self.frames.given(batch.columns))))
         if batch.timestamps is None:
             for columns in results:
                 yield None, ColumnBatch(columns, self.layout)

@@ -20,11 +20,10 @@ from penstock._engine.operators.base import NOTHING, ReadingOperator
 from penstock._engine.operators.batch import RowBatch, watermark_only
 from penstock._engine.operators.columns import ColumnBatch
 from penstock._engine.operators.context import EngineRuntimeContext
-from penstock._engine.operators.frames import arrow_batches, as_frame
 from penstock._engine.operators.keyed import KeyedOperator
 from penstock._engine.operators.loops import Loops
 from penstock._engine.operators.map_batches import MapBatchesOperator
-from penstock._engine.operators.record_columns import with_columns
+from penstock._engine.operators.record_columns import column_batches
 from penstock._engine.operators.sorted_input import SortedInputOperator
 from penstock._engine.operators.stateless import FunctionOperator
 from penstock._engine.protocol.rows import MAX_WATERMARK
@@ -116,19 +115,19 @@ class MapPartitionBatchesOperator(MapBatchesOperator, ReadingOperator):
     yields = True
 
     def read_all(self, batches: Iterator[Batch]) -> Iterator[Output]:
-        yield from self.mapped(columns for batch in batches if len(batch) for columns in self._columns_of(batch))
+        yield from self.mapped(columns for batch in batches if len(batch) for columns in self._frames_of(batch))
         for _ in batches:
             pass
 
-    def _columns_of(self, batch: Batch) -> Iterator[Any]:
-        whole = batch if isinstance(batch, ColumnBatch) else with_columns(batch.rows(), self.given)
-        yield as_frame(whole.columns, self.batch_format)
+    def _frames_of(self, batch: Batch) -> Iterator[Any]:
+        batches = (batch,) if isinstance(batch, ColumnBatch) else column_batches(batch.rows(), self.given)
+        return (self.frames.given(each.columns) for each in batches)
 
     def mapped(self, frames: Iterator[Any]) -> Iterator[Output]:
         """Yield what the function makes of the batches of a partition."""
         result = self.call(frames)
         try:
-            for columns in map(self.held, arrow_batches(result)):
+            for columns in map(self.held, self.frames.taken(result)):
                 yield None, ColumnBatch(columns, self.layout)
         finally:
             if isinstance(result, GeneratorType):
@@ -258,8 +257,8 @@ class BatchesOfKeysOperator(PartitionsOfKeysOperator):
 
     def of_partition(self, parts: Iterator[Part]) -> Iterator[Output]:
         mapping = self._mapping
-        batches = (with_columns(RowBatch(part.records), mapping.given) for part in parts)
-        return mapping.mapped(as_frame(batch.columns, mapping.batch_format) for batch in batches)
+        batches = (batch for part in parts for batch in column_batches(RowBatch(part.records), mapping.given))
+        return mapping.mapped(mapping.frames.given(batch.columns) for batch in batches)
 
 
 def _rows_of(batch: Batch) -> Iterator[RowBatch]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._engine.operators.columns import ColumnBatch
 from penstock._formats.arrow_misfits import MisfitError
+from penstock._formats.arrow_runs import runs
 from penstock._formats.arrow_types import arrow_type
 from penstock._formats.arrow_values import array_of, arrow_array
 from penstock._formats.batches import as_schema
@@ -17,7 +18,7 @@ from penstock.common.user_values import short_repr
 from penstock.errors import BatchColumnsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from penstock._engine.operators.batch import RowBatch
     from penstock.common.typeinfo import TypeInformation
@@ -92,8 +93,11 @@ class DeclaredColumns:
         )
 
 
-def with_columns(batch: RowBatch, declared: DeclaredColumns | None) -> ColumnBatch:
-    """Return records as columns, with their timestamps and watermarks.
+def column_batches(batch: RowBatch, declared: DeclaredColumns | None) -> Iterator[ColumnBatch]:
+    """Yield records as columns, with their timestamps and watermarks.
+
+    Records with values that no column holds together come in batches of their own, each of as many as fit: what
+    becomes of a record must not depend on those that came with it.
 
     Args:
         batch: The records, at least one.
@@ -101,18 +105,33 @@ def with_columns(batch: RowBatch, declared: DeclaredColumns | None) -> ColumnBat
             the order in which the fields appear, tuples one for each position, and other values are one column.
 
     Raises:
-        BatchColumnsError: The records have no columns in common, or a column has values of several types.
+        BatchColumnsError: A record cannot be columns, or its values are not of the declared type.
+    """
+    try:
+        for start, stop, (columns, layout) in runs(batch.records, lambda records: _columns_of(records, declared)):
+            part = batch if stop - start == len(batch) else batch.slice(start, stop)
+            stamps = None if part.timestamps is None else int64_column(part.timestamps)
+            yield ColumnBatch(columns, layout, stamps, part.watermarks)
+    except MisfitError as error:
+        told = f"it is to be made of records such as {short_repr(batch.records[error.place])}, but {error.reason}"
+        raise BatchColumnsError((error.column,) if error.column else (), told) from error
+
+
+def _columns_of(records: list[Any], declared: DeclaredColumns | None) -> tuple[Any, RecordLayout]:
+    """Return records as an Arrow batch.
+
+    Raises:
+        MisfitError: A record does not fit the others, or is none.
     """
     import pyarrow as pa
 
-    layout, names, types, values = _inferred(batch.records) if declared is None else _by_type(batch.records, declared)
-    arrays = [_array(*column, batch.records) for column in zip(names, types, values, strict=True)]
+    layout, names, types, values = _inferred(records) if declared is None else _by_type(records, declared)
+    if not names:
+        raise MisfitError(0, "it has no fields")
+    arrays = [_array(*column) for column in zip(names, types, values, strict=True)]
     columns: Any = cast("Any", pa.RecordBatch).from_arrays(arrays, names=list(names))
-    if not names:  # a batch without columns does not know its number of records
-        raise BatchColumnsError((), f"records such as {batch.records[0]!r:.200} have no fields")
     check_columns(columns, layout)
-    stamps = None if batch.timestamps is None else int64_column(batch.timestamps)
-    return ColumnBatch(columns, layout, stamps, batch.watermarks)
+    return columns, layout
 
 
 _Columns = tuple[RecordLayout, "Sequence[str]", "Sequence[Any]", "Sequence[Sequence[Any]]"]
@@ -125,57 +144,59 @@ def _by_type(records: list[Any], declared: DeclaredColumns) -> _Columns:
     try:
         values = list(zip(*records, strict=True))
     except (TypeError, ValueError) as error:
-        raise _misfit(declared.names, records, f"they are not of the declared type ({error})") from error
+        raise MisfitError(0, f"not all are of the declared type ({error})") from error
     if len(values) != len(declared.names):
-        raise _misfit(declared.names, records, "they are not of the declared type")
+        raise MisfitError(0, "it is not of the declared type")
     return declared.layout, declared.names, declared.types, values
 
 
 def _inferred(records: list[Any]) -> _Columns:
     first: Any = records[0]
     if isinstance(first, Row) and field_names(first) is not None:
+        _check_alike(records, lambda record: isinstance(record, Row) and field_names(record) is not None)
         _check_kinds(records)
-        return _by_names(RecordLayout.ROWS, records, Row, lambda record: record.as_dict())
+        return _by_names(RecordLayout.ROWS, [record.as_dict() for record in records])
     if isinstance(first, dict):
-        return _by_names(RecordLayout.DICTS, records, dict, lambda record: record)
+        _check_alike(records, lambda record: isinstance(record, dict))
+        return _by_names(RecordLayout.DICTS, records)
     if isinstance(first, tuple):
         names = _numbered(len(cast("tuple[object, ...]", first)))
-        if any(not isinstance(record, tuple) or len(cast("Any", record)) != len(names) for record in records):
-            raise _misfit(names, records, "some are tuples of that length and others are not")
+        _check_alike(records, lambda record: isinstance(record, tuple) and len(cast("Any", record)) == len(names))
         return RecordLayout.TUPLES, names, [None] * len(names), list(zip(*records, strict=True))
     return RecordLayout.VALUES, (ONLY_COLUMN,), (None,), [records]
 
 
-def _by_names(
-    layout: RecordLayout, records: list[Any], kind: type[Any], fields_of: Callable[[Any], dict[str, Any]]
-) -> _Columns:
-    if any(not isinstance(record, kind) for record in records):
-        raise _misfit((), records, f"some are {kind.__name__}s and others are not")
-    fields = [fields_of(record) for record in records]
+def _check_alike(records: list[Any], is_alike: Callable[[Any], bool]) -> None:
+    """Refuse the first record that has not the form of those before it."""
+    for place, record in enumerate(records):
+        if not is_alike(record):
+            raise MisfitError(place, f"it is a {type(record).__name__} of another form than those before it")
+
+
+def _by_names(layout: RecordLayout, fields: list[dict[Any, Any]]) -> _Columns:
+    if not all(fields):  # beside others it would have their fields, alone it could not be told from no record
+        raise MisfitError(fields.index({}), "it has no fields")
     names = list(dict.fromkeys(name for each in fields for name in each))
-    if not all(isinstance(name, str) for name in cast("list[object]", names)):
-        raise _misfit(tuple(map(str, names)), records, "their fields have names that are no texts")
+    for name in names:
+        if not isinstance(name, str):
+            place = next(place for place, each in enumerate(fields) if name in each)
+            raise MisfitError(place, f"its field {name!r} has a name that is no text")
     return layout, names, [None] * len(names), [[each.get(name) for each in fields] for name in names]
 
 
 def _check_kinds(records: list[Any]) -> None:
     """Refuse Rows with a kind other than insert, which columns cannot hold."""
-    for record in records:
+    for place, record in enumerate(records):
         if isinstance(record, Row) and record.get_row_kind() is not RowKind.INSERT:
-            raise _misfit((), records, f"one is a Row of kind {record.get_row_kind().name}, which columns cannot tell")
+            raise MisfitError(place, f"it is a Row of kind {record.get_row_kind().name}, which columns cannot tell")
 
 
-def _array(name: str, kind: Any, values: Sequence[Any], records: list[Any]) -> Any:
+def _array(name: str, kind: Any, values: Sequence[Any]) -> Any:
     try:
         return array_of(values) if kind is None else arrow_array(values, kind)
     except MisfitError as error:
         reason = f"the values of {name!r} are no column: {error}; declare the type of the records"
-        raise _misfit((name,), records[error.place :], reason) from error
-
-
-def _misfit(names: Sequence[str], records: list[Any], reason: str) -> BatchColumnsError:
-    told = f"it is to be made of records such as {short_repr(records[0])}, but {reason}"
-    return BatchColumnsError(tuple(names), told)
+        raise MisfitError(error.place, reason, name) from error
 
 
 def _numbered(count: int) -> tuple[str, ...]:
