@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 from penstock._api.connectors.source import Boundedness, Source
 from penstock._connectors.files.discovery import FileSet
-from penstock._connectors.files.source import FileEnumerator, FileReader, FileSourceSplit
-from penstock._connectors.files.source_state import FileCheckpoint
+from penstock._connectors.files.source import FileEnumerator, FileReader
+from penstock._connectors.files.source_state import FileCheckpoint, FileSourceSplit
 from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.graph.stream_graph import with_ancestors
 from penstock._engine.kept.files import take_noted
