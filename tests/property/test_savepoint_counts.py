@@ -18,8 +18,8 @@ from penstock._engine.protocol.metadata import (
     OperatorSubtaskState,
     VertexMetadata,
     VertexSubtaskState,
-    encode_chain_entry,
 )
+from penstock._engine.protocol.metadata_document import encode_chain_entry
 from penstock._engine.protocol.paths import METADATA
 from penstock._engine.protocol.state_handle import StateHandle, rescale
 from penstock._engine.savepoints.inspection import inspect
