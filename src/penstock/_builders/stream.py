@@ -20,7 +20,6 @@ from penstock._builders.caches import CachedStream
 from penstock._builders.checkpoint_functions import CheckpointFunctions
 from penstock._builders.checks import check_function, check_type, check_watermark_strategy, checked_key_selector
 from penstock._builders.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
-from penstock._builders.dataframes import FrameOutput
 from penstock._builders.declared_fields import projected_types
 from penstock._builders.field_aggregations import FieldAggregations
 from penstock._builders.interval_join import IntervalJoining
@@ -65,9 +64,7 @@ _SETTINGS = {
 }
 
 
-class DataStream(
-    AllWindowing[T], BatchFunctions[T], StreamPartitioning[T], FrameOutput[T], CheckpointFunctions[T], StreamOutputs[T]
-):
+class DataStream(AllWindowing[T], BatchFunctions[T], StreamPartitioning[T], CheckpointFunctions[T], StreamOutputs[T]):
     """A stream of records, made by the environment or out of another stream.
 
     Every method that takes a function takes a Function object or a plain callable. The function is pickled at the call,
