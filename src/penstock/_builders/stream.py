@@ -15,9 +15,8 @@ from penstock._api.functions.basic import (
 from penstock._api.functions.process import KeyedProcessFunction, ProcessFunction
 from penstock._api.output_tag import OutputTag
 from penstock._builders.aggregations import Projection
-from penstock._builders.batch_functions import BatchFunctions, KeyedBatchAggregates
+from penstock._builders.batch_functions import BatchFunctions
 from penstock._builders.caches import CachedStream
-from penstock._builders.checkpoint_functions import CheckpointFunctions
 from penstock._builders.checks import check_function, check_type, check_watermark_strategy, checked_key_selector
 from penstock._builders.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
 from penstock._builders.declared_fields import projected_types
@@ -64,7 +63,7 @@ _SETTINGS = {
 }
 
 
-class DataStream(AllWindowing[T], BatchFunctions[T], StreamPartitioning[T], CheckpointFunctions[T], StreamOutputs[T]):
+class DataStream(AllWindowing[T], BatchFunctions[T], StreamPartitioning[T], StreamOutputs[T]):
     """A stream of records, made by the environment or out of another stream.
 
     Every method that takes a function takes a Function object or a plain callable. The function is pickled at the call,
@@ -325,7 +324,6 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamPartitioning[T], Chec
 class KeyedStream(
     IntervalJoining[T, K],
     FieldAggregations[T],
-    KeyedBatchAggregates[T],
     KeyedWindowing[T, K],
     DataStream[T],
     Generic[T, K],
