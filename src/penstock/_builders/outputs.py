@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
@@ -228,7 +229,15 @@ class StreamOutputs(StreamSettings, Generic[T]):
         return writer
 
     def _add(
-        self, kind: OperatorKind, name: str, members: Mapping[str, object], *, keep_size: bool = False
+        self,
+        kind: OperatorKind,
+        name: str,
+        members: Mapping[str, object],
+        *,
+        second: StreamOutputs[Any] | None = None,
+        keep_size: bool = False,
     ) -> StreamNode:
+        """Add an operator that reads this stream, and perhaps a second one as its other input."""
         sized_like = self._edges[0].source if keep_size else None
-        return self._pipeline.add_operator(kind, name, members, self._edges, sized_like=sized_like)
+        others = () if second is None else tuple(replace(edge, input_index=1) for edge in second._edges)
+        return self._pipeline.add_operator(kind, name, members, self._edges + others, sized_like=sized_like)

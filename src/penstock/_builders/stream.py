@@ -296,12 +296,14 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamPartitioning[T], Stre
         members: Mapping[str, object],
         output_type: TypeInformation | None,
         *,
+        second: DataStream[Any] | None = None,
         conform: bool = True,
         keep_size: bool = False,
     ) -> DataStream[Any]:
-        """Add an operator that reads this stream and return its main output."""
+        """Add an operator that reads this stream, and perhaps a second one, and return its main output."""
         check_type("output_type", output_type)
-        return self._output_of(self._add(kind, name, members, keep_size=keep_size), output_type, conform=conform)
+        node = self._add(kind, name, members, second=second, keep_size=keep_size)
+        return self._output_of(node, output_type, conform=conform)
 
     def _output_of(
         self, operator: StreamNode, output_type: TypeInformation | None, *, conform: bool = True
