@@ -115,11 +115,7 @@ class LevelTask:
             runtime = cache.take(part)
             is_new = runtime is None
             if runtime is None:
-                job = task.job
-                storage, local_state = cache.storage(job), cache.local_state(job.run_id)
-                runtime = SubtaskRuntime(
-                    self._plan, job, self._at, cache.clock, storage=storage, local_state=local_state
-                )
+                runtime = SubtaskRuntime(self._plan, task.job, self._at, cache.environment(task.job))
             self._subtasks[subtask_target(*self._at)] = runtime
             self._turn_to(runtime)
             if part.is_notification:

@@ -81,18 +81,16 @@ class StageTask:
 
     def _run_subtask(self, part: SubtaskDispatch) -> None:
         task, cache, self._at = self._task, self._cache, (part.vertex, part.subtask)
-        plan, results = cache.turn_to(task), cache.results(task.job)
+        plan, storage = cache.turn_to(task), cache.results(task.job)
         runtime = cast("StageSubtask | None", cache.take(part))
         is_new = runtime is None
         if runtime is None:
-            job = task.job
-            storage, local_state = cache.storage(job), cache.local_state(job.run_id)
-            runtime = StageSubtask(plan, job, self._at, cache.clock, storage=storage, local_state=local_state)
+            runtime = StageSubtask(plan, task.job, self._at, cache.environment(task.job))
         self._runtime = runtime
         self._log.turn_to(runtime)
         if is_new:
             runtime.open(task)
-        result = ResultWriter(results, task.job, self._at, self._token)
+        result = ResultWriter(storage, task.job, self._at, self._token)
         for edge in runtime.edges:
             edge.begin_epoch(result, self._token, dict.fromkeys(edge.targets, 0), None)
         for _ in runtime.begin_epoch(part, task, self._token):
@@ -102,7 +100,7 @@ class StageTask:
                 pass
             sums: dict[int, int] = {}
         else:
-            sums = self._read(runtime, ResultReader(results, task.job, plan, task.level.results or ()), plan)
+            sums = self._read(runtime, ResultReader(storage, task.job, plan, task.level.results or ()), plan)
         for _ in runtime.end_epoch():
             pass
         ack = replace(
@@ -122,7 +120,7 @@ class StageTask:
         if task.job.announces and ack.finished:
             path = finished_path(task.job.job_id, task.job.run_id, task.level.job_attempt, self._at, self._token)
             with contextlib.suppress(CheckpointStorageError):  # the driver gets the ack with the whole stage, too
-                results.put(path, seal(encode(ack), task.job.dispatch_key, path))
+                storage.put(path, seal(encode(ack), task.job.dispatch_key, path))
 
     def _read(self, runtime: StageSubtask, reader: ResultReader, plan: ExecutionPlan) -> dict[int, int]:
         """Let a subtask process all rows for it, and then the end of its inputs; return the sums of the rows."""

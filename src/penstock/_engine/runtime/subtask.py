@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
     from penstock._engine.graph.job_graph import JobVertex
     from penstock._engine.operators.batch import Batch
-    from penstock._engine.operators.clocks import TaskClock
     from penstock._engine.plan.levels import ExecutionPlan
     from penstock._engine.protocol.control import (
         ChannelNews,
@@ -51,8 +50,7 @@ if TYPE_CHECKING:
         TaskDispatch,
     )
     from penstock._engine.runtime.edge_writer import EdgeWriter
-    from penstock._engine.storage.checkpoint_storage import FileStorage
-    from penstock._engine.storage.local_state import LocalStateDirectory
+    from penstock._engine.runtime.environment import TaskEnvironment
 
 T = TypeVar("T")
 
@@ -60,33 +58,15 @@ _log = hiding(logging.getLogger(__name__))
 
 
 class SubtaskRuntime:
-    """A subtask with opened operators; kept from epoch to epoch where possible.
+    """A subtask with opened operators; kept from epoch to epoch where possible."""
 
-    Args:
-        plan: The plan of the job's program.
-        job: The job.
-        place: The vertex, and the index of the subtask.
-        clock: The clocks.
-        storage: The checkpoint storage.
-        local_state: The directory in which the run keeps state on this host.
-    """
-
-    def __init__(
-        self,
-        plan: ExecutionPlan,
-        job: JobDispatch,
-        place: tuple[int, int],
-        clock: TaskClock,
-        *,
-        storage: FileStorage,
-        local_state: LocalStateDirectory,
-    ) -> None:
+    def __init__(self, plan: ExecutionPlan, job: JobDispatch, place: tuple[int, int], env: TaskEnvironment) -> None:
         self.place = place
         self.vertex: JobVertex = plan.graph.vertices[place[0]]
         self._plan = plan
         #: The user's operator at a position of the chain.
         self._owner = partial(owner_of, plan.graph, self.vertex)
-        self._clock = clock
+        clock = self._clock = env.clock
         self._processing_clock = ProcessingClock(clock)
         self._now_ms = self._processing_clock.now_ms
         #: The time in which there could have been input, and its value at the start of the running epoch.
@@ -95,9 +75,9 @@ class SubtaskRuntime:
         configuration = Configuration.from_dict(job.configuration)
         self._drain_fires_timers = configuration.get(DRAIN_FIRES_PROCESSING_TIME_TIMERS)
         self._object_reuse = configuration.get(OBJECT_REUSE)
-        self._local = local_state
+        self._local = env.local_state
         of_type = TransientState if plan.graph.job_type is JobType.BATCH else SubtaskState
-        self._state = of_type(self.vertex, place[1], job, storage, local_state)
+        self._state = of_type(self.vertex, place[1], job, env.storage, self._local)
         self.metrics = [InMemoryMetricGroup() for _ in self.vertex.operators]
         self._accumulators = [AccumulatorRegistry() for _ in self.vertex.operators]
         self._nodes = chain_of(self.vertex, plan, place[1])
