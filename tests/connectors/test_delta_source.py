@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from penstock._connectors.lake.scans import Piece, pack
-from penstock.common.store_options import reaching_stores_by
+from penstock._files.job_options import reaching_stores_by
 from penstock.datastream.connectors.delta import DeltaSource
 from penstock.errors import LakeTableError, SourceFileError, SourceFileGoneError, UnsupportedTableError
 from penstock.testing.connector_contexts import RecordingOutput, TestEnumeratorContext, TestReaderContext

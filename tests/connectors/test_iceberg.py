@@ -17,9 +17,9 @@ from tests.connectors.staged import elsewhere
 from tests.kit.driving import Driven, Epochs
 from tests.kit.program import Program
 
+from penstock._files.job_options import reaching_stores_by
 from penstock.common import Row, RowKind
 from penstock.common.job_status import JobStatus
-from penstock.common.store_options import reaching_stores_by
 from penstock.datastream.connectors.iceberg import IcebergSink
 from penstock.errors import (
     LakeTableError,

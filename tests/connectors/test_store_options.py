@@ -11,9 +11,11 @@ from obstore.store import MemoryStore
 from penstock._connectors.files import stores
 from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
 from penstock._engine.graph.chaining import build_job_graph
+from penstock._engine.storage.opening import open_storage
+from penstock._files import stores as opening
+from penstock._files.job_options import reaching_stores_by, store_options
 from penstock.common import Configuration, WatermarkStrategy
 from penstock.common.serialization import Encoder
-from penstock.common.store_options import reaching_stores_by, store_options
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.file_system import FileSink, FileSource, StreamFormat
 from penstock.errors import PathError
@@ -55,7 +57,7 @@ class Servers:
 @pytest.fixture
 def servers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Servers]:
     servers = Servers()
-    monkeypatch.setattr(stores, "from_url", servers)
+    monkeypatch.setattr(opening, "from_url", servers)
     for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ACCESS_KEY_ID", "AWS_ALLOW_HTTP"):
         monkeypatch.delenv(name, raising=False)
     stores._opened.cache_clear()
@@ -115,7 +117,7 @@ def test_keys_that_contradict_each_other_are_told_with_the_path(servers: Servers
 
 def test_other_stores_and_other_keys_are_not_touched(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[dict[str, Any]] = []
-    monkeypatch.setattr(stores, "from_url", lambda _, **how: asked.append(how))
+    monkeypatch.setattr(opening, "from_url", lambda _, **how: asked.append(how))
     stores._opened.cache_clear()
     with reaching_stores_by({**KEYS, "penstock.state.private": "true"}):
         stores.store_of("gs://bucket")
@@ -123,3 +125,23 @@ def test_other_stores_and_other_keys_are_not_touched(monkeypatch: pytest.MonkeyP
         stores.store_of("s3://bucket")
     stores._opened.cache_clear()
     assert [set(how) for how in asked] == [{"client_options", "retry_config"}] * 2
+
+
+@pytest.mark.parametrize(("scheme", "prefix"), [("s3", "AWS_"), ("gs", "GOOGLE_"), ("az", "AZURE_")])
+def test_checkpoints_and_files_reach_a_store_in_one_way(
+    monkeypatch: pytest.MonkeyPatch, scheme: str, prefix: str
+) -> None:
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(opening, "from_url", lambda _, **how: asked.append(how))
+    monkeypatch.setenv(f"{prefix}PROXY_URL", "http://proxy:3128")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://minio:9000")
+    stores._opened.cache_clear()
+    with reaching_stores_by({"s3.region": "eu-west-1"}):
+        stores.store_of(f"{scheme}://bucket")
+    stores._opened.cache_clear()
+    open_storage(f"{scheme}://bucket/checkpoints", {"s3.region": "eu-west-1"})
+    file, checkpoint = asked
+    assert file.get("config") == checkpoint.get("config")
+    for how in asked:
+        assert how["client_options"]["proxy_url"] == "http://proxy:3128"
+        assert how["client_options"].get("allow_http") is (True if scheme == "s3" else None)

@@ -9,7 +9,7 @@ import pytest
 from deltalake import DeltaTable
 from tests.connectors.catalogs import NAME, start_threads
 
-from penstock.common.store_options import reaching_stores_by
+from penstock._files.job_options import reaching_stores_by
 from penstock.datastream.connectors.delta import DeltaSink, DeltaSource
 from penstock.datastream.connectors.iceberg import IcebergSink, IcebergSource
 from penstock.testing.sink_contract import SinkRun

@@ -22,8 +22,8 @@ from tests.unit.storage.test_storage import (
     test_second_conditional_put_changes_nothing,
 )
 
+from penstock._engine.storage import object_store
 from penstock._engine.storage.opening import open_storage
-from penstock.common import s3
 from penstock.errors import CheckpointStorageError
 from penstock.savepoint import Savepoint, SavepointWriter
 
@@ -222,7 +222,7 @@ def test_missing_bucket_is_told_and_never_taken_for_a_missing_file(server: S3Ser
 def test_server_that_takes_requests_and_never_answers_is_given_up(
     server: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(s3._TIMEOUTS, "read_timeout", "1s")
+    monkeypatch.setitem(object_store._TIMEOUTS, "read_timeout", "1s")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
         storage = open_storage(f"s3://{bucket}", {**server.settings, "s3.endpoint": endpoint})

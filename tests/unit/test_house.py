@@ -61,7 +61,6 @@ ALIKE = {
     ("_api/windows/triggers.py",): "as in Flink, there is a trigger for each kind of time; each sees the other's calls",
     ("_api/windows/triggers.py", "_api/windows/unaligned_windows.py"): "triggers ask each kind of time, as in Flink",
     ("_connectors/kafka/serializing.py", "_connectors/kafka/source.py"): "builders with a method for each setting",
-    ("_connectors/files/local.py", "_engine/storage/local.py"): "a connector does not import the engine",
     ("_api/slot_sharing_group.py", "_connectors/postgres/jdbc.py"): "methods that give a field, as in PyFlink",
     ("_connectors/postgres/jdbc.py",): "builders with a method for each setting, as in PyFlink",
     (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock._engine.storage.opening import open_storage
-from penstock.common.s3 import s3_access
+from penstock._files.s3 import s3_access
 from penstock.errors import CheckpointStorageError
 
 URL = "s3://orders/checkpoints"
@@ -23,8 +23,7 @@ KEYS = {"s3.access-key": "us", "s3.secret-key": "hush"}
 def test_endpoint_is_a_server_with_or_without_a_scheme(endpoint: str, server: str, is_plain: bool) -> None:
     access = s3_access(URL, {"s3.endpoint": endpoint}, {})
     assert access.config == {"aws_endpoint": server}
-    assert access.client is not None
-    assert access.client["allow_http"] is is_plain
+    assert access.allow_http is is_plain
 
 
 def test_without_an_endpoint_amazons_is_left_to_the_library() -> None:

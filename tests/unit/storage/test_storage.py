@@ -19,6 +19,7 @@ from penstock._engine.storage import local
 from penstock._engine.storage.local import LocalStorage
 from penstock._engine.storage.object_store import ObjectStorage
 from penstock._engine.storage.opening import local_path, open_storage
+from penstock._files import disk
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def test_store_that_overwrites_in_a_conditional_put_is_refused() -> None:
     sound = open_storage("memory://forgetful")
     assert isinstance(sound, ObjectStorage)
     with pytest.raises(CheckpointStorageError, match="does not refuse to overwrite"):
-        Forgetful(sound.url, sound._store).probe()
+        Forgetful(sound.url, {}).probe()
 
 
 def test_unknown_kind_of_storage_is_refused_by_its_url() -> None:
@@ -224,8 +225,8 @@ class Disk:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *modules: Any) -> None:
         self.synced: list[Path] = []
         self.failures = 0
-        for module, name in modules:
-            monkeypatch.setattr(module, name, self.sync)
+        for module in modules:
+            monkeypatch.setattr(module, "sync_directory", self.sync)
 
     def sync(self, directory: Path) -> None:
         if self.failures:
@@ -237,34 +238,34 @@ class Disk:
 def test_a_put_whose_name_is_not_on_the_disk_is_told_as_done_only_once_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    disk, storage = Disk(monkeypatch, (local, "_sync_directory")), LocalStorage(tmp_path)
-    disk.failures = 2
+    syncs, storage = Disk(monkeypatch, local, disk), LocalStorage(tmp_path)
+    syncs.failures = 2
     for _ in range(2):
         with pytest.raises(CheckpointStorageError):
             storage.put_if_absent("a", b"1")
-    assert disk.synced == []
+    assert syncs.synced == []
     assert not storage.put_if_absent("a", b"1")
-    assert disk.synced == [tmp_path]
+    assert syncs.synced == [tmp_path]
 
 
 def test_a_directory_whose_name_is_not_on_the_disk_is_made_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    disk, storage = Disk(monkeypatch, (local, "_sync_directory")), LocalStorage(tmp_path)
-    disk.failures = 1
+    syncs, storage = Disk(monkeypatch, local, disk), LocalStorage(tmp_path)
+    syncs.failures = 1
     with pytest.raises(CheckpointStorageError):
         storage.put("job/chk-1/a", b"1")
     storage.put("job/chk-1/a", b"1")
-    assert {tmp_path, tmp_path / "job", tmp_path / "job/chk-1"} <= set(disk.synced)
+    assert {tmp_path, tmp_path / "job", tmp_path / "job/chk-1"} <= set(syncs.synced)
 
 
 def test_a_folder_of_a_sink_whose_name_is_not_on_the_disk_is_made_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    disk, filesystem = Disk(monkeypatch, (local_files, "_sync_folder")), local_files.LocalFileSystem()
-    disk.failures = 1
+    syncs, filesystem = Disk(monkeypatch, local_files, disk), local_files.LocalFileSystem()
+    syncs.failures = 1
     path = f"{tmp_path}/bucket/sub/part-0"
     with pytest.raises(OSError, match="Input/output"):
         filesystem.create(path)
     filesystem.finish(path, filesystem.create(path))
-    assert {tmp_path, tmp_path / "bucket", tmp_path / "bucket/sub"} <= set(disk.synced)
+    assert {tmp_path, tmp_path / "bucket", tmp_path / "bucket/sub"} <= set(syncs.synced)

@@ -26,7 +26,7 @@ from penstock._connectors.files.staging import (
     sink_name,
     token_of,
 )
-from penstock.common.store_options import reaching_stores_by, store_options
+from penstock._files.job_options import reaching_stores_by, store_options
 from penstock.errors import LostCommittableError, StagedFileError
 
 if TYPE_CHECKING:

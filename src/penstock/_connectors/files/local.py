@@ -15,13 +15,10 @@ from typing import TYPE_CHECKING, BinaryIO
 from penstock._connectors.files.filesystem import FileStatus, NotAFileError, pass_over
 from penstock._connectors.files.growing import is_copy
 from penstock._connectors.files.walking import check_kind, find_files, status_of
+from penstock._files.disk import link, make_directories, sync_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-
-# The errors of link() on file systems without hard links, and between two file systems.
-_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
-
 
 _BUFFER_BYTES = 1024 * 1024
 
@@ -73,7 +70,7 @@ class LocalFileSystem:
     def create(self, path: str) -> BinaryIO:
         """Open a new file for writing."""
         local = _local(path)
-        _make_folder(local.parent)
+        _make_folder(local)
         return local.open("xb", buffering=_BUFFER_BYTES)
 
     def finish(self, path: str, stream: BinaryIO) -> None:
@@ -81,7 +78,7 @@ class LocalFileSystem:
         with stream:
             stream.flush()
             os.fsync(stream.fileno())
-        _sync_folder(_local(path).parent)
+        sync_directory(_local(path).parent)
 
     def park(self, stream: BinaryIO) -> int:
         """Close the file; the kernel has its bytes."""
@@ -120,7 +117,7 @@ class LocalFileSystem:
         joins = len(sources) > 1
         if not final.exists():
             try:
-                published = None if joins else _link(sources[0], final)
+                published = None if joins else link(sources[0], final)
                 if published is None:
                     joins, published = True, _name_once(_concatenate(sources, final), final)
             except FileNotFoundError:
@@ -128,7 +125,7 @@ class LocalFileSystem:
                 published = False
         # Also after an earlier try named it, which may not have synced it; the staged files are deleted next.
         if final.exists():
-            _sync_folder(final.parent)
+            sync_directory(final.parent)
         if joins:
             for left_over in final.parent.glob(f"{glob.escape(_joined_prefix(final))}*"):
                 left_over.unlink(missing_ok=True)
@@ -137,10 +134,10 @@ class LocalFileSystem:
     def duplicate(self, path: str, target: str) -> bool:
         """Give a file a second name, because staged files are never changed."""
         final = _local(target)
-        _make_folder(final.parent)
-        if _link(_local(path), final) is None:
+        _make_folder(final)
+        if link(_local(path), final) is None:
             return False
-        _sync_folder(final.parent)
+        sync_directory(final.parent)
         return True
 
     def status(self, path: str) -> FileStatus:
@@ -169,7 +166,7 @@ class LocalFileSystem:
             stream.flush()
             os.fsync(stream.fileno())
         if is_new:
-            _sync_folder(path.parent)
+            sync_directory(path.parent)
 
     def is_noted(self, folder: str, name: str, line: str) -> bool:
         """Look for the line, from the folder upwards."""
@@ -230,22 +227,9 @@ def _concatenate(sources: list[Path], final: Path) -> Path:
     return joined
 
 
-def _link(source: Path, target: Path) -> bool | None:
-    """Give a file one more name unless it is taken, atomically; return None if the file system cannot."""
-    try:
-        os.link(source, target)
-    except FileExistsError:
-        return False
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
-        return None
-    return True
-
-
 def _name_once(joined: Path, target: Path) -> bool:
     """Give a joined file its final name unless it is taken."""
-    linked = _link(joined, target)
+    linked = link(joined, target)
     if linked is not None:
         return linked
     # Final names are unique, so only another try at this file can interfere.
@@ -255,29 +239,10 @@ def _name_once(joined: Path, target: Path) -> bool:
     return True
 
 
-def _make_folder(folder: Path) -> None:
-    """Make a durable folder, with its parents."""
-    missing = [one for one in (folder, *folder.parents) if not one.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        for one in missing:
-            _sync_folder(one.parent)
-    except OSError:  # else the next try would find them and assume that they are durable
-        for one in missing:
-            with contextlib.suppress(OSError):
-                one.rmdir()
-        raise
+def _make_folder(file: Path) -> None:
+    if not file.parent.is_dir():
+        make_directories(file.parent)
 
 
 def _local(path: str) -> Path:
     return Path(path)
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name == "nt":  # Windows cannot open a folder; its file system logs names by itself
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

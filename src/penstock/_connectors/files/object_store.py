@@ -14,6 +14,7 @@ from obstore.exceptions import BaseError, InvalidPathError
 
 from penstock._connectors.files.filesystem import MAGIC, FileStatus, is_hidden, is_passed_over, pass_over
 from penstock._connectors.files.stores import store_of
+from penstock._files.stores import bucket_and_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -73,12 +74,12 @@ class ObjectFileSystem:
     def find(self, path: str, skip: Callable[[str, str], None] = pass_over) -> list[FileStatus]:
         """Return the objects of a key, prefix or glob."""
         del skip  # everything that is listed is an object
-        root, key = _split(path)
+        root, key = bucket_and_key(path)
         prefix = key
         if any(sign in key for sign in MAGIC):
             prefix = key[: min(key.find(sign) for sign in MAGIC if sign in key)].rpartition("/")[0]
         with _telling():
-            found = [status for status in self._list(root, prefix) if _belongs(_split(status.path)[1], key)]
+            found = [status for status in self._list(root, prefix) if _belongs(bucket_and_key(status.path)[1], key)]
         if not found:
             raise FileNotFoundError(path)
         return sorted(found, key=lambda status: status.path)
@@ -93,7 +94,7 @@ class ObjectFileSystem:
 
     def open(self, path: str) -> BinaryIO:
         """Open an object for reading."""
-        root, key = _split(path)
+        root, key = bucket_and_key(path)
         with _telling():
             reader = obstore.open_reader(store_of(root), key)
         return cast("BinaryIO", io.BufferedReader(_RawObject(reader), _READ_BYTES))
@@ -109,7 +110,7 @@ class ObjectFileSystem:
 
     def finish(self, path: str, stream: BinaryIO) -> None:
         """Upload the written bytes."""
-        root, key = _split(path)
+        root, key = bucket_and_key(path)
         with stream:
             size = stream.seek(0, io.SEEK_END)
             stream.seek(0)
@@ -150,8 +151,8 @@ class ObjectFileSystem:
 
     def _make(self, staged: Sequence[str], target: str, size: int) -> Exception | None:
         """Make one object from others, and return the store's error, which may be wrong."""
-        root, key = _split(target)
-        keys = [_split(path)[1] for path in staged]
+        root, key = bucket_and_key(target)
+        keys = [bucket_and_key(path)[1] for path in staged]
         try:
             if len(keys) == 1 and size <= self._largest_copy:
                 obstore.copy(store_of(root, size), keys[0], key)
@@ -163,7 +164,7 @@ class ObjectFileSystem:
 
     def duplicate(self, path: str, target: str) -> bool:
         """Copy an object within its bucket."""
-        if _split(path)[0] != _split(target)[0]:
+        if bucket_and_key(path)[0] != bucket_and_key(target)[0]:
             return False
         if not self.publish([path], target):
             raise FileNotFoundError(path)
@@ -171,13 +172,13 @@ class ObjectFileSystem:
 
     def status(self, path: str) -> FileStatus:
         """Return the current status of an object."""
-        root, key = _split(path)
+        root, key = bucket_and_key(path)
         with _telling():
             return _status(root, obstore.head(store_of(root), key))
 
     def size_of(self, path: str) -> int | None:
         """Return the length of an object in bytes; None if it does not exist."""
-        root, key = _split(path)
+        root, key = bucket_and_key(path)
         try:
             return obstore.head(store_of(root), key)["size"]
         except FileNotFoundError:
@@ -185,7 +186,7 @@ class ObjectFileSystem:
 
     def delete(self, path: str) -> None:
         """Delete an object if it exists."""
-        root, key = _split(path)
+        root, key = bucket_and_key(path)
         try:
             obstore.delete(store_of(root), key)
         except FileNotFoundError:
@@ -204,7 +205,7 @@ class ObjectFileSystem:
 
     def hidden_files(self, folder: str) -> Iterator[FileStatus]:
         """List the objects below a prefix whose last part begins with a dot."""
-        for status in self._list(*_split(folder)):
+        for status in self._list(*bucket_and_key(folder)):
             if status.path.rpartition("/")[2].startswith("."):
                 yield status
 
@@ -248,13 +249,6 @@ def _concatenate(root: str, keys: list[str], target: str, size: int) -> None:
                 written += len(data)
         if written != size:
             raise OSError(errno.EIO, f"{written} bytes were read, and there were {size}")
-
-
-def _split(path: str) -> tuple[str, str]:
-    """Return the root of the store, and the key in it."""
-    scheme, _, rest = path.partition("://")
-    bucket, _, key = rest.partition("/")
-    return f"{scheme}://{bucket}", key.strip("/")
 
 
 def _status(root: str, meta: Any) -> FileStatus:

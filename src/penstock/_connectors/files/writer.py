@@ -29,8 +29,8 @@ from penstock._connectors.files.staging import (
     sink_name,
     token_of,
 )
+from penstock._files.job_options import reaching_stores_by, store_options
 from penstock.common.serialization import BulkWriterFactory, Encoder
-from penstock.common.store_options import reaching_stores_by, store_options
 from penstock.errors import BucketNameError, StagedFileError
 
 if TYPE_CHECKING:

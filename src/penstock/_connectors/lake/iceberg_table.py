@@ -7,10 +7,10 @@ from importlib import import_module
 from typing import Any, cast
 from urllib.parse import urlsplit
 
+from penstock._files.job_options import store_options
+from penstock._files.s3 import is_s3_setting
 from penstock.common import option_table
 from penstock.common.configuration import Configuration
-from penstock.common.s3 import is_s3_setting
-from penstock.common.store_options import store_options
 from penstock.errors import LakeTableError, MissingExtraError
 
 

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from penstock._files.job_options import store_options
+from penstock._files.s3 import SCHEMES, is_s3_setting, s3_access
 from penstock.common.paths import scheme_of
-from penstock.common.s3 import SCHEMES, is_s3_setting, s3_access
-from penstock.common.store_options import store_options
 from penstock.errors import CheckpointStorageError, LakeTableError, PathError
 
 if TYPE_CHECKING:

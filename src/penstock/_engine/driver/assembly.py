@@ -47,10 +47,10 @@ from penstock._engine.storage.opening import checkpoint_directory, open_storage,
 from penstock._engine.storage.run_files import RunFiles
 from penstock._engine.storage.scratch import ScratchDirectory
 from penstock._engine.storage.temporary import TemporaryStorage
+from penstock._files.s3 import is_s3_setting
 from penstock.common import batch_options, option_table
 from penstock.common.notebook import is_notebook
 from penstock.common.redaction import hiding, learn_secrets, shown_text, shown_value
-from penstock.common.s3 import is_s3_setting
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:

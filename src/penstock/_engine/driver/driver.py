@@ -15,11 +15,11 @@ from penstock._engine.driver.failures import job_error
 from penstock._engine.driver.loop import JobOutcome
 from penstock._engine.gateway.given_up import note_given_up
 from penstock._engine.protocol.control import StopMode
+from penstock._files.job_options import reaching_stores_by
 from penstock.common.job_execution_result import GivenUpCommittables, JobExecutionResult
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
 from penstock.common.redaction import hiding
-from penstock.common.store_options import reaching_stores_by
 from penstock.errors import CheckpointStorageError, JobCancelledError
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock._api.connectors.committer import Committer
 from penstock._api.connectors.sink import CommittingSinkWriter, Sink, SupportsCommitter
 from penstock._engine.storage.opening import open_storage
-from penstock.common.store_options import store_options
+from penstock._files.job_options import store_options
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError, KeptStreamError
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from penstock._engine.operators.columns import ColumnBatch
 from penstock._engine.protocol.control import decode, encode
 from penstock._engine.runtime.blocks import cut, decode_batch
 from penstock._engine.storage.opening import open_storage
+from penstock._files.job_options import store_options
 from penstock.common.columns import layout_of
-from penstock.common.store_options import store_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -23,8 +23,8 @@ from penstock._engine.runtime.stage import StageTask
 from penstock._engine.runtime.subtask import SubtaskRuntime
 from penstock._engine.runtime.task_log import TaskLog
 from penstock._engine.runtime.worker_cache import CACHE, close_needless
+from penstock._files.job_options import reaching_stores_by
 from penstock.common.interrupts import hearing_interrupts
-from penstock.common.store_options import reaching_stores_by
 from penstock.errors import InternalError, LocalStateError
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from penstock._engine.savepoints.local_leftovers import dead_local_directories, 
 from penstock._engine.savepoints.staged_leftovers import UNREADABLE, StagedLeftovers
 from penstock._engine.savepoints.survey import Leftover, LeftoverKind, LeftoverPlaces, Removal, Survey, UnclearLeftover
 from penstock._engine.storage.opening import open_storage
-from penstock.common.store_options import reaching_stores_by
+from penstock._files.job_options import reaching_stores_by
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:

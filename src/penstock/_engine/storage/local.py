@@ -1,8 +1,7 @@
 """Checkpoint storage in a local or mounted directory.
 
-Written by hand, because the object store library does not fsync: a record must be on disk before anything is committed
-in its name. A file appears under its name in one step (link or rename of a synced temporary file), so readers see it
-whole or not at all.
+A record must be on disk before anything is committed in its name (`_files.disk`). A file appears under its name in one
+step (link or rename of a synced temporary file), so readers see it whole or not at all.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock._engine.storage.checkpoint_storage import FileStorage, StoredFile
 from penstock._engine.storage.ownership import why_not_trusted
+from penstock._files.disk import make_directories, sync_directory
 from penstock.common.option_table import CHECKPOINT_DIRECTORY
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError
 
@@ -129,7 +129,7 @@ class LocalStorage(FileStorage):
             # The writer may have failed after the link, and may be this process at its first try; a caller assumes that
             # an existing file is durable.
             with self._naming(path):
-                _sync_directory(self._place(path).parent)
+                sync_directory(self._place(path).parent)
             return False
         return True
 
@@ -167,7 +167,7 @@ class LocalStorage(FileStorage):
             except FileNotFoundError:
                 if not target.exists():
                     raise CorruptCheckpointError(self.full_path(path), "it is gone") from None
-            _sync_directory(target.parent)
+            sync_directory(target.parent)
 
     def delete(self, paths: Iterable[str]) -> None:
         """Delete files, and their directories once these are empty."""
@@ -219,7 +219,7 @@ class LocalStorage(FileStorage):
             try:
                 self._write_synced(temporary, fill)
                 move(temporary, target)
-                _sync_directory(target.parent)
+                sync_directory(target.parent)
             finally:
                 temporary.unlink(missing_ok=True)
 
@@ -239,7 +239,7 @@ class LocalStorage(FileStorage):
                 return os.open(file, flags, mode)
             except FileNotFoundError:  # the directory does not exist yet, or `delete` found it empty meanwhile
                 with contextlib.suppress(FileNotFoundError):  # or finds one of its parents empty now
-                    _make_directories(file.parent, 0o700 if self._private else 0o777)
+                    make_directories(file.parent, 0o700 if self._private else 0o777)
         return os.open(file, flags, mode)
 
     def _open(self, path: str, seen: dict[str, os.stat_result] | None = None) -> tuple[BinaryIO, int]:
@@ -324,26 +324,3 @@ def _copy_bytes(source: int, target: int) -> None:
         os.lseek(source, 0, os.SEEK_SET)
     while data := os.read(source, _COPY_BYTES):
         _write_all(target, data)
-
-
-def _make_directories(directory: Path, mode: int) -> None:
-    """Make a durable directory, with its parents."""
-    if not directory.parent.exists():
-        _make_directories(directory.parent, mode)
-    directory.mkdir(mode, exist_ok=True)
-    try:
-        _sync_directory(directory.parent)
-    except OSError:  # else the next try would find it and assume that it is durable
-        with contextlib.suppress(OSError):
-            directory.rmdir()
-        raise
-
-
-def _sync_directory(directory: Path) -> None:
-    if os.name == "nt":  # Windows cannot open a directory; its journal orders the entries
-        return
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

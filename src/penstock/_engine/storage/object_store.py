@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 import obstore
 from obstore.exceptions import (
@@ -19,18 +18,18 @@ from obstore.exceptions import (
     PreconditionError,
     UnauthenticatedError,
 )
-from obstore.store import MemoryStore, from_url
 
 from penstock._engine.storage.checkpoint_storage import FileStorage, StoredFile
-from penstock._engine.storage.store_errors import is_missing, reason_of
-from penstock.common.s3 import SCHEMES, S3Access, is_s3_setting, s3_access
+from penstock._files.store_errors import is_missing, reason_of
+from penstock._files.stores import bucket_and_key, open_store
+from penstock.common.paths import scheme_of
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Generator, Iterable
 
-    from obstore.store import ObjectStore, RetryConfig
+    from obstore.store import ClientConfig, ObjectStore, RetryConfig
 
 #: The number of files that one request deletes. S3 accepts five times as many, but a slow server would then not answer
 #: in time.
@@ -49,21 +48,8 @@ _PATIENT: Final[RetryConfig] = {
     "retry_timeout": timedelta(seconds=60),
     "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=5), "base": 4},
 }
-#: Stores of the scheme ``memory``: shared within the process by their URL, for tests.
-_memory: Final[dict[str, MemoryStore]] = {}
-
-
-def open_object_store(url: str, options: dict[str, str]) -> FileStorage:
-    """Open the object store at a URL; raises CheckpointStorageError when it is misconfigured or of no known kind."""
-    scheme = urlsplit(url).scheme
-    if scheme == "memory":
-        return ObjectStorage(url, _memory.setdefault(url, MemoryStore()))
-    own = {key: value for key, value in options.items() if not is_s3_setting(key)}
-    access = s3_access(url, options) if scheme in SCHEMES else S3Access(own)
-    try:
-        return ObjectStorage(url, from_url(_quoted(url), retry_config=_IMPATIENT, **access.arguments), access)
-    except (BaseError, ValueError) as error:
-        raise CheckpointStorageError(url, reason_of(error)) from error
+#: Within this time some bytes must arrive; the total time of a large file is not limited.
+_TIMEOUTS: Final[ClientConfig] = {"connect_timeout": "5s", "read_timeout": "30s", "timeout": "30m"}
 
 
 class ObjectStorage(FileStorage):
@@ -71,15 +57,20 @@ class ObjectStorage(FileStorage):
 
     Args:
         url: The URL, for messages and for tasks.
-        store: The opened store, rooted at the URL.
-        access: Opens the store again with longer retries; None for a store that always answers.
+        options: Of the store: Flink's ``s3.…`` keys, and keys of ``obstore``.
+
+    Raises:
+        CheckpointStorageError: The store is misconfigured, or of no known kind.
     """
 
-    def __init__(self, url: str, store: ObjectStore, access: S3Access | None = None) -> None:
+    def __init__(self, url: str, options: dict[str, str]) -> None:
         self.url = url
-        self._store = store
-        self._access = access
-        self._has_answered = access is None
+        self._options = options
+        try:
+            self._store = open_store(url, options, _TIMEOUTS, _IMPATIENT)
+        except (BaseError, ValueError) as error:
+            raise CheckpointStorageError(url, reason_of(error)) from error
+        self._has_answered = False
         self._bucket_store: ObjectStore | None = None
 
     def find(
@@ -144,11 +135,11 @@ class ObjectStorage(FileStorage):
         """Copy within one bucket; return False for other files, or if the store cannot copy it (S3: above 5 GB)."""
         if source._store is self._store:
             bucket = self._store
-        elif (there := _bucket(self.url)) is not None and there == _bucket(source.url) and self._access is not None:
+        elif (there := _bucket(self.url)) is not None and there == _bucket(source.url):
             if self._bucket_store is None:
-                self._bucket_store = from_url(there, retry_config=_PATIENT, **self._access.arguments)
+                self._bucket_store = open_store(there, self._options, _TIMEOUTS, _PATIENT)
             bucket = self._bucket_store
-            path, name = _key(source.url, path), _key(self.url, name)
+            path, name = bucket_and_key(source.full_path(path))[1], bucket_and_key(self.full_path(name))[1]
         else:
             return False
         try:
@@ -206,8 +197,8 @@ class ObjectStorage(FileStorage):
 
     def wait_for_answers(self) -> None:
         """Ask again for a minute from now on, because the store has answered before."""
-        if not self._has_answered and self._access is not None:
-            self._store = from_url(_quoted(self.url), retry_config=_PATIENT, **self._access.arguments)
+        if not self._has_answered:
+            self._store = open_store(self.url, self._options, _TIMEOUTS, _PATIENT)
             self._has_answered = True
 
     @contextlib.contextmanager
@@ -225,18 +216,5 @@ class ObjectStorage(FileStorage):
 
 def _bucket(url: str) -> str | None:
     """Return the root of a bucket; None for URLs in which only the path shows the end of the bucket's name."""
-    parts = urlsplit(url)
-    plain = parts.scheme in {"s3", "gs", "az", "adl", "abfs", "abfss"}
-    return f"{parts.scheme}://{parts.netloc}" if plain else None
-
-
-def _key(url: str, path: str) -> str:
-    _, _, directory = url.partition("://")[2].partition("/")
-    return f"{directory}/{path}".lstrip("/")
-
-
-def _quoted(url: str) -> str:
-    """Return a URL for the library, which decodes escapes and drops queries."""
-    if url.startswith("http"):
-        return url
-    return url.replace("%", "%25").replace("?", "%3F").replace("#", "%23")
+    plain = scheme_of(url) in {"s3", "gs", "az", "adl", "abfs", "abfss"}
+    return bucket_and_key(url)[0] if plain else None

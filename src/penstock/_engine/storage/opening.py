@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 from penstock._engine.protocol.signing import SigningKeys
 from penstock._engine.storage.local import LocalStorage
+from penstock._files.s3 import is_s3_setting
 from penstock.common import option_table
 from penstock.common.batch_options import HA_STORAGE
 from penstock.common.configuration import Configuration
 from penstock.common.paths import absolute_path, plain_path, real_path, scheme_of
-from penstock.common.s3 import is_s3_setting
 from penstock.errors import CheckpointStorageError, PathError
 
 if TYPE_CHECKING:
@@ -96,9 +96,9 @@ def open_storage(url: str, options: Mapping[str, str] | None = None) -> FileStor
         storage: FileStorage = LocalStorage(Path(place), private=own.get(option_table.STATE_PRIVATE))
     else:
         # Imported here, because obstore takes long to import, and local directories do without it.
-        from penstock._engine.storage.object_store import open_object_store
+        from penstock._engine.storage.object_store import ObjectStorage
 
-        storage = open_object_store(place, given)
+        storage = ObjectStorage(place, given)
     storage.keys = SigningKeys.of(own.get(option_table.STATE_SIGNING_KEY))
     return storage
 

@@ -15,13 +15,11 @@ from penstock.errors import CheckpointStorageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from obstore.store import ClientConfig, S3Credential
+    from obstore.store import S3Credential
 
 SCHEMES: Final = frozenset({"s3", "s3a"})
 #: The variables in order; the first one that is set counts.
 _ENDPOINT_VARIABLES: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
-#: Within this time some bytes must arrive; the total time of a large file is not limited.
-_TIMEOUTS: Final[ClientConfig] = {"connect_timeout": "5s", "read_timeout": "30s", "timeout": "30m"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +27,15 @@ class S3Access:
     """The options of ``obstore`` for a URL."""
 
     config: dict[str, str] = field(default_factory=dict[str, str], repr=False)
-    client: ClientConfig | None = None
+    #: Whether the endpoint is reached without TLS; None where the environment decides.
+    allow_http: bool | None = None
     #: Configured credentials; with them, credentials in the environment are ignored.
     credentials: Callable[[], S3Credential] | None = field(default=None, repr=False)
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments of ``from_url`` and of ``S3Store``."""
-        named = {"config": self.config, "client_options": self.client, "credential_provider": self.credentials}
+        """The arguments of ``from_url``, beside the settings of its connections."""
+        named = {"config": self.config, "credential_provider": self.credentials}
         return {name: value for name, value in named.items() if value}
 
 
@@ -63,12 +62,12 @@ def s3_access(url: str, options: Mapping[str, str], environ: Mapping[str, str] =
     is_path_style = settings.get(option_table.S3_PATH_STYLE)
     if is_path_style is not None:
         config["aws_virtual_hosted_style_request"] = str(not is_path_style).lower()
-    client = _TIMEOUTS
+    allow_http = None
     if endpoint := settings.get(option_table.S3_ENDPOINT) or _first(environ, _ENDPOINT_VARIABLES):
         server = _server(url, endpoint)
-        client = cast("ClientConfig", {**client, "allow_http": server.startswith("http:")})
+        allow_http = server.startswith("http:")
         config["aws_endpoint"] = server if is_path_style is not False else _with_bucket(server, url)
-    return S3Access(config, client, _credentials(url, settings))
+    return S3Access(config, allow_http, _credentials(url, settings))
 
 
 def _first(environ: Mapping[str, str], names: tuple[str, ...]) -> str | None:
