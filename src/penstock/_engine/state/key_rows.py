@@ -27,7 +27,7 @@ def rows_of_key(pane: Pane, owner: Owner) -> Iterator[Row]:
     Meanwhile rows may be written and evicted: maps of any size are read in parts.
     """
     subs = pane.sub_rows()
-    known = list(subs.in_memory(owner))
+    known = subs.in_memory(owner)
     yield from pane.rows_in_memory(known)
     if pane.is_below and owner not in subs.cleared:
         yield from pane.base.scan_under(pane, owner, set(known))
@@ -39,7 +39,7 @@ def ordered_rows_of_key(pane: Pane, owner: Owner) -> Callable[[], Iterator[Row]]
     Each call iterates the rows as of now, whatever is written meanwhile.
     """
     subs = pane.sub_rows()
-    known = list(subs.in_memory(owner))
+    known = subs.in_memory(owner)
     above = sorted(pane.rows_in_memory(known), key=_number)
     if not pane.is_below or owner in subs.cleared:
         return lambda: iter(above)
@@ -86,7 +86,7 @@ def clear_key(pane: Pane, owner: Owner, *, unsaved: bool = True) -> None:
         unsaved: Whether the running epoch clears them; False while files of earlier epochs are read.
     """
     subs = pane.sub_rows()
-    rows = list(subs.in_memory(owner))
+    rows = subs.in_memory(owner)
     if pane.stored or owner in subs.cleared or not unsaved or any(address in pane.pending for address in rows):
         subs.cleared[owner] = unsaved
     subs.take_out_all(owner)

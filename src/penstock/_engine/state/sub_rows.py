@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from penstock._engine.state.rows import owner_at
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from penstock._engine.state.rows import Address, Composite, Owner
 
@@ -62,12 +62,12 @@ class SubRows:
         """Remove all rows of a key and namespace from the index."""
         self._under.pop(owner, None)
 
-    def in_memory(self, owner: Owner) -> Collection[Composite]:
-        """Return the addresses in memory of a key and namespace, also of deleted rows; not to be kept."""
+    def in_memory(self, owner: Owner) -> list[Composite]:
+        """Return the addresses in memory of a key and namespace, also of deleted rows."""
         found = self._under.get(owner)
         if found is None:
-            return ()
-        return found if type(found) is set else (cast("Composite", found),)
+            return []
+        return list(found) if type(found) is set else [cast("Composite", found)]
 
     def index(self, addresses: Iterable[Address]) -> None:
         """Build the index from the rows in memory."""
