@@ -197,6 +197,14 @@ class FakeControl:
     no_links_below: str | None = None
 
     @property
+    def job_name(self) -> str:
+        return self.view.name
+
+    @property
+    def job_id(self) -> str:
+        return self.view.job_id
+
+    @property
     def status(self) -> JobStatus:
         return self.view.status
 

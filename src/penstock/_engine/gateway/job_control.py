@@ -17,6 +17,16 @@ class JobControl(Protocol):
     """The control interface of one job, for clients, REST handlers and signals on any thread."""
 
     @property
+    def job_name(self) -> str:
+        """The name of the job."""
+        ...
+
+    @property
+    def job_id(self) -> str:
+        """The job's id; waits until it is known."""
+        ...
+
+    @property
     def status(self) -> JobStatus:
         """The status of the job."""
         ...

@@ -28,7 +28,7 @@ from penstock.errors import SupervisionNoteError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock._engine.driver.driver import JobDriver
+    from penstock._engine.gateway.job_control import JobControl
     from penstock._engine.gateway.progress import JobFailure, JobProgress, JobStatusListener
 
 _log = logging.getLogger("penstock")
@@ -131,7 +131,7 @@ class ResumableJob:
     def __init__(self, resumption: Resumption, place: int, *, is_kept: bool) -> None:
         self._resumption, self._place, self._is_kept = resumption, place, is_kept
 
-    def follow(self, driver: JobDriver) -> JobStatusListener:
+    def follow(self, driver: JobControl) -> JobStatusListener:
         """Return the listener that notes the job of a driver."""
         return _ResumptionListener(
             lambda: self._resumption.note(
