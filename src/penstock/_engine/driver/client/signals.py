@@ -69,6 +69,25 @@ class Interruption:
         done = self._savepoint is not None and self._savepoint.done() and self._savepoint.exception() is None
         return self._savepoint.result() if done and self._savepoint is not None else None
 
+    def where_stopped(self) -> str:
+        """Return a line that says from where the stopped job can continue."""
+        return (
+            f"Job {self._job_name!r} has stopped. To continue, set execution.state-recovery.path to 'latest' or to "
+            f"{self.savepoint}"
+        )
+
+    def where_cancelled(self) -> str:
+        """Return a line that says from where the cancelled job can continue."""
+        if self._job.checkpoint is None:
+            return (
+                f"Job {self._job_name!r} was cancelled and left no checkpoint: it starts from the beginning. "
+                "Checkpoints are kept where execution.checkpointing.dir is set, from the end of the first epoch on."
+            )
+        return (
+            f"Job {self._job_name!r} was cancelled. To continue from its last checkpoint, set "
+            f"execution.state-recovery.path to 'latest' or to {self._job.checkpoint}"
+        )
+
     def on_signal(self, number: int, _: FrameType | None) -> None:
         """Take a signal."""
         if os.getpid() != self._process:  # a child that the program has forked: the job is not its own
@@ -101,25 +120,6 @@ class Interruption:
             report(f"Cancelling job {self._job_name!r}; once more {then}.")
             self._cancelled = True
             self._job.cancel()
-
-    def where_stopped(self) -> str:
-        """Return a line that says from where the stopped job can continue."""
-        return (
-            f"Job {self._job_name!r} has stopped. To continue, set execution.state-recovery.path to 'latest' or to "
-            f"{self.savepoint}"
-        )
-
-    def where_cancelled(self) -> str:
-        """Return a line that says from where the cancelled job can continue."""
-        if self._job.checkpoint is None:
-            return (
-                f"Job {self._job_name!r} was cancelled and left no checkpoint: it starts from the beginning. "
-                "Checkpoints are kept where execution.checkpointing.dir is set, from the end of the first epoch on."
-            )
-        return (
-            f"Job {self._job_name!r} was cancelled. To continue from its last checkpoint, set "
-            f"execution.state-recovery.path to 'latest' or to {self._job.checkpoint}"
-        )
 
 
 def _say_failure(savepoint: Future[str]) -> None:
