@@ -29,7 +29,7 @@ from penstock.errors import MissingRecordsError, SupervisionNoteError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock._engine.driver.driver import JobDriver
+    from penstock._engine.gateway.job_control import JobControl
     from penstock._engine.gateway.progress import JobFailure, JobProgress, JobStatusListener
 
 _log = logging.getLogger("penstock")
@@ -164,7 +164,7 @@ class ResumableJob:
         self._resumption, self._place, self._is_kept = resumption, place, is_kept
         self.earlier = earlier
 
-    def follow(self, driver: JobDriver) -> JobStatusListener:
+    def follow(self, driver: JobControl) -> JobStatusListener:
         """Return the listener that notes the job of a driver."""
         return _ResumptionListener(
             lambda: self._resumption.note(
