@@ -34,49 +34,7 @@ MAX_CONNECTIONS: Final = 256
 #: The limits on the head of a request: its bytes and its lines. Browsers send some 20 lines.
 _MAX_HEAD: Final = 32 << 10
 _MAX_HEAD_LINES: Final = 100
-#: The bytes of one answer that are kept before a part of it is sent.
-_CORKED_BYTES: Final = 64 << 10
 _METRICS: Final = "/metrics"
-
-
-class _Corked:
-    """A transport that collects all writes of one turn of the loop, so that head and body go in one TLS record.
-
-    Args:
-        transport: The wrapped transport.
-        loop: The loop.
-    """
-
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport = transport
-        self._loop = loop
-        self._parts: list[bytes] = []
-        self._bytes = 0
-
-    def write(self, data: bytes) -> None:
-        """Collect data to send."""
-        if not data:
-            return
-        if not self._parts:
-            self._loop.call_soon(self._flush)
-        self._parts.append(data)
-        self._bytes += len(data)
-        if self._bytes > _CORKED_BYTES:  # so that the transport notices a client that takes nothing
-            self._flush()
-
-    def close(self) -> None:
-        """Close after all data is sent."""
-        self._flush()
-        self._transport.close()
-
-    def _flush(self) -> None:
-        if self._parts:
-            data = b"".join(self._parts)
-            self._parts, self._bytes = [], 0
-            self._transport.write(data)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
 
 
 class LimitedProtocol(H11Protocol):
@@ -89,7 +47,7 @@ class LimitedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request; beyond the maximum, close the connection whose last answer is the oldest."""
-        super().connection_made(cast("Any", _Corked(transport, self.loop)))
+        super().connection_made(transport)
         self._last_served = self.loop.time()
         self._within(self.request_timeout_s)
         if len(self.connections) > MAX_CONNECTIONS:
