@@ -7,7 +7,7 @@ of the same job can complete nothing, because the id of its next entry is taken.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator.checkpoints.chain import ChainWriter, DriverIdentity
 from penstock._engine.coordinator.checkpoints.snapshots import resumable
@@ -17,7 +17,6 @@ from penstock._engine.coordinator.events import (
     ChainEntryStored,
     ChainEntryTaken,
     ChainEntryUncertain,
-    Event,
     InstructionFailed,
     JobEventsFound,
     JobsListed,
@@ -40,7 +39,6 @@ from penstock._engine.coordinator.instructions import (
     RecordStart,
 )
 from penstock._engine.coordinator.phases import StartPhase
-from penstock._engine.coordinator.reactions import START, bound, table_of
 from penstock._engine.coordinator.restore.commit_decisions import decided, settled, without_commits_of
 from penstock._engine.coordinator.restore.origin import ownership
 from penstock._engine.coordinator.restore.reopening import ReopenedSources, reopen
@@ -54,14 +52,11 @@ from penstock.errors import (
     ConfigurationError,
     CorruptCheckpointError,
     FencedError,
-    InternalError,
     NoCheckpointError,
     UndeliveredResultsError,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock._engine.coordinator.settings import JobSettings
     from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.protocol.batch_program import BatchProgram
@@ -113,10 +108,6 @@ _NAMELESS: Final = (
 )
 
 
-#: All reactions of a starting driver.
-_REACTIONS: Final = table_of(START)
-
-
 class JobStart:
     """Starts one job in this driver: finds it, reads the state to restore, and takes the job over.
 
@@ -149,8 +140,8 @@ class JobStart:
         self._takeovers: list[ChainEntry] = []
         self._takeover: ChainEntry | None = None
         self._tries = 0
-        self._now_ms = 0
-        self._handlers: dict[str, Callable[[Any], list[Instruction]]] = bound(START, self)
+        #: When the event came that it reacts to.
+        self.now_ms = 0
 
     def begin(self) -> list[Instruction]:
         """Return the first instructions."""
@@ -159,18 +150,6 @@ class JobStart:
             return [ListJobs(self._settings.job_name)]
         self.job_id = self.job_id or self._identity.fresh_job_id
         return self._list()
-
-    def handle(self, event: Event, now_ms: int) -> list[Instruction]:
-        """Continue after the answer to an instruction.
-
-        Raises:
-            PenstockError: The job cannot start; the error says why.
-        """
-        self._now_ms = now_ms
-        reaction = _REACTIONS.get((self.phase, type(event)))
-        if reaction is None:
-            raise InternalError(f"A starting driver got {event} while {self.phase.name}.")
-        return self._handlers[reaction](event)
 
     def failed(self, event: InstructionFailed) -> list[Instruction]:
         """End the start with the error of an instruction."""
@@ -412,7 +391,7 @@ class JobStart:
     def _put_takeover(self, chain: ChainWriter) -> list[Instruction]:
         self._tries = 0
         commits = None if self.restored is None else self.restored.assignment.snapshot.commits
-        self._takeover = chain.make(ChainEntryKind.TAKEOVER, self._now_ms, commits=commits)
+        self._takeover = chain.make(ChainEntryKind.TAKEOVER, self.now_ms, commits=commits)
         return [PutChainEntry(self._takeover)]
 
     def takeover_answered(self, event: ChainEntryStored | ChainEntryTaken | ChainEntryUncertain) -> list[Instruction]:
