@@ -120,6 +120,12 @@ def _deep(number: int) -> Any:
     return value
 
 
+def _made_module(number: int) -> Any:
+    module = types.ModuleType("made")
+    module.__dict__["LIMIT"] = decimal.Decimal(number)
+    return module
+
+
 def _attributed(number: int) -> Any:
     function = _made_function(0)
     function.limit = decimal.Decimal(number)
@@ -196,6 +202,10 @@ KINDS: dict[str, Callable[[int], Any]] = {
     "global": _written,
     "cached": lambda n: functools.lru_cache(_made_function(n)),
     "attributed": _attributed,
+    "made module": _made_module,
+    "long texts": lambda n: {f"{each}": "x" * (each + 250) for each in range(n, n + 10)},
+    "long rows": lambda n: {(each, (n,) * (each + 60)) for each in range(10)},
+    "moments": lambda n: [_BEGIN.replace(tzinfo=zoneinfo.ZoneInfo(_ZONES[n % 3]))],
     "member": _enumerated,
     "circle": _circle,
     "deep": _deep,

@@ -6,7 +6,6 @@ A rule takes a record that went in and its `Value`, and returns the record that 
 from __future__ import annotations
 
 import datetime as dt
-import enum
 from decimal import Decimal, localcontext
 from typing import TYPE_CHECKING, Any, cast
 
@@ -81,7 +80,8 @@ def as_column(record: dict[str, Any], value: Value) -> dict[str, Any]:
 def as_row(record: dict[str, Any], value: Value) -> dict[str, Any]:
     """A dict is the row of the declared type, with all of its fields in their order."""
     declared: Any = value.declared
-    return {FIELD: Row(**{name: record[FIELD].get(name) for name in declared.get_field_names()})}
+    found = plain_part(record[FIELD])
+    return {FIELD: Row(**{name: found.get(name) for name in declared.get_field_names()})}
 
 
 def column_part(part: Any, kind: Any) -> Any:
@@ -90,6 +90,7 @@ def column_part(part: Any, kind: Any) -> Any:
         return {field.name: column_part(part.get(field.name), field.type) for field in kind}
     makers = {
         pa.types.is_integer: int,
+        pa.types.is_float16: lambda one: float(np.float16(one)),
         pa.types.is_float32: lambda one: float(np.float32(one)),
         pa.types.is_float64: float,
         pa.types.is_decimal: lambda one: rescaled(Decimal(one), kind.scale),
@@ -115,7 +116,8 @@ def rescaled(number: Decimal, scale: int) -> Decimal:
     """Return a decimal with some digits behind the point; a column of decimals knows no negative zero."""
     with localcontext() as context:
         context.prec = 200
-        return number.quantize(Decimal(1).scaleb(-scale)) + 0
+        found = number.quantize(Decimal(1).scaleb(-scale))
+        return found or abs(found)
 
 
 def plain_part(field: Any) -> Any:
@@ -123,12 +125,14 @@ def plain_part(field: Any) -> Any:
     if isinstance(field, Row):
         field = field.as_dict()
     if isinstance(field, dict):
-        return {key: plain_part(part) for key, part in field.items()}
+        return {plain_part(key): plain_part(part) for key, part in field.items()}
     if isinstance(field, (list, tuple, set)):
         return [plain_part(part) for part in field]
-    if isinstance(field, np.datetime64):
+    if isinstance(field, pd.Timestamp) and not field.nanosecond:
+        return field.to_pydatetime()
+    if isinstance(field, np.datetime64) and field.dtype != np.dtype("datetime64[D]"):
         exact = field.astype("datetime64[us]")
         return exact.item() if exact == field else pd.Timestamp(field)
-    makers = {(bytearray, memoryview): bytes, (enum.IntEnum,): int, (np.ndarray, np.generic): lambda one: one.tolist()}
-    make = next((make for classes, make in makers.items() if isinstance(field, classes)), None)
-    return field if make is None else make(field)
+    makers = {(bytearray, memoryview): bytes, (np.ndarray, np.generic): lambda one: one.tolist()}
+    make = next((make for classes, make in makers.items() if isinstance(field, classes)), rules.of_python)
+    return make(field)

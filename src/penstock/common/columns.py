@@ -131,12 +131,47 @@ def python_values(column: Any, type_info: TypeInformation | None = None) -> list
         ValueError: A value has no counterpart in Python, such as a year beyond 9999, or a map has a key twice.
     """
     try:
-        values: list[Any] = column.to_pylist()
+        values: list[Any] = _in_microseconds(column).to_pylist()
     except OverflowError as error:
         msg = f"a value of type {column.type} has no counterpart in Python ({error})"
         raise ValueError(msg) from error
     convert = _conversion(column.type, type_info)
     return values if convert is None else [None if value is None else convert(value) for value in values]
+
+
+def _in_microseconds(column: Any) -> Any:
+    """Return a column with its times of day in microseconds, as Python has them: Arrow would cut nanoseconds.
+
+    Raises:
+        ValueError: One has nanoseconds.
+    """
+    return column.cast(_type_in_microseconds(column.type)) if _has_nanoseconds_of_a_day(column.type) else column
+
+
+def _has_nanoseconds_of_a_day(kind: Any) -> bool:
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(kind):
+        return _has_nanoseconds_of_a_day(kind.value_type)
+    parts = [kind.field(place).type for place in range(kind.num_fields)]
+    return kind == pa.time64("ns") or any(map(_has_nanoseconds_of_a_day, parts))
+
+
+def _type_in_microseconds(kind: Any) -> Any:
+    import pyarrow as pa
+
+    types: Any = pa.types
+    if not _has_nanoseconds_of_a_day(kind):
+        return kind
+    if types.is_dictionary(kind):
+        return _type_in_microseconds(kind.value_type)
+    if types.is_map(kind):
+        return pa.map_(*map(_type_in_microseconds, (kind.key_type, kind.item_type)))
+    if types.is_struct(kind):
+        return pa.struct([field.with_type(_type_in_microseconds(field.type)) for field in kind])
+    if any(is_list(kind) for is_list in _list_kinds()):
+        return pa.list_(_type_in_microseconds(kind.value_type))
+    return pa.time64("us")
 
 
 def needs_conversion(type_info: TypeInformation) -> bool:
@@ -163,13 +198,22 @@ def _conversion(kind: Any, type_info: TypeInformation | None) -> Callable[[Any],
         return _map_conversion(
             _conversion(kind.item_type, type_info.value_type if isinstance(type_info, MapTypeInfo) else None)
         )
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+    if any(is_list(kind) for is_list in _list_kinds()):
         inner = type_info.elem_type if isinstance(type_info, (ListTypeInfo, ObjectArrayTypeInfo)) else None
         item = _conversion(kind.value_type, inner)
         return None if item is None else lambda values: [None if value is None else item(value) for value in values]
     if types.is_timestamp(kind) and isinstance(type_info, InstantTypeInfo):
         return lambda moment: Instant(*_since_epoch(moment))
     return None
+
+
+def _list_kinds() -> tuple[Callable[[Any], bool], ...]:
+    """Return what tells the types of lists."""
+    import pyarrow as pa
+
+    types: Any = pa.types
+    views = (types.is_list_view, types.is_large_list_view)
+    return types.is_list, types.is_large_list, types.is_fixed_size_list, *views
 
 
 def _since_epoch(moment: datetime) -> tuple[int, int]:
@@ -196,7 +240,11 @@ def _struct_conversion(kind: Any, type_info: TypeInformation | None) -> Callable
 
 def _map_conversion(item: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
     def as_dict(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
-        made = dict(pairs)
+        try:
+            made = dict(pairs)
+        except TypeError as error:
+            msg = f"the map {pairs!r:.200} has keys that no dict has ({error})"
+            raise ValueError(msg) from error
         if len(made) < len(pairs):
             msg = f"the map {pairs!r:.200} has a key twice, and a dict has each once"
             raise ValueError(msg)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import functools
 import importlib
+import itertools
 import os
 import subprocess
 import sys
 import threading
+import time
+import tracemalloc
 import types
 from dataclasses import make_dataclass
 from pathlib import Path
@@ -16,6 +19,7 @@ from typing import Any, Generic, TypedDict, TypeVar
 import pytest
 
 from penstock._engine.graph.likeness import likeness
+from penstock._engine.graph.parts import Parts, parts_of
 
 ROOT = Path(__file__).parents[3]
 
@@ -111,9 +115,10 @@ def test_the_digest_is_the_same_in_every_process() -> None:
 
 HELPERS = {
     "settings": "LIMIT = 3\nNAMES = {'a': [1, (2, None)]}\n",
+    "sought": "def seek(name):\n    return globals()[name]()\ndef hidden():\n    return 5\n",
     "steps": "def clean(n):\n    return n + 1\n",
     "program": """
-import settings, steps, time
+import settings, sought, steps, time
 from steps import clean as imported
 OWN = 4
 BEGUN = [time.time]
@@ -126,7 +131,7 @@ class Step(Base):
         BEGUN.append(time)
         return self.apply(n) if n in settings.NAMES else imported(n) * OWN
 def function(n):
-    return steps.clean(n) if n < settings.LIMIT else Step().map(n)
+    return steps.clean(n) if n < settings.LIMIT else Step().map(n) + sought.seek("hidden")
 OTHER = 1
 """,
 }
@@ -155,6 +160,7 @@ def test_the_digest_of_a_program_has_what_its_functions_find_in_the_users_module
         ("FLOOR = 0", "FLOOR = 1"),
         ("max(n, self", "min(n, self"),
         ("BEGUN = [", "BEGUN = [1, "),
+        ("return 5", "return 6"),  # found by a name that is made when it runs
     ]
     alike = [change for change in changes if digest_with(tmp_path, monkeypatch, *change) == before]
     assert alike == []
@@ -264,3 +270,53 @@ def test_parts_that_hold_each_other_have_the_digest_of_all_of_them() -> None:
     assert not alike(ring(1, 2, 3)[0], ring(1, 2, 4)[0])
     assert not alike(ring(1, 2, 3)[0], ring(2, 3, 1)[0])
     assert alike(set(ring(1, 2, 3)), set(ring(3, 1, 2)))
+
+
+def test_a_digest_takes_little_memory_and_long_values_count_once() -> None:
+    large = b"\0" * 4_000_000
+    shared, one = [large] * 5000, [[bytes([n]) * 4_000_000 for n in range(4)]]
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        begun = time.process_time()
+        assert not alike(shared, one)
+        assert time.process_time() - begun < 2  # each occurrence by itself takes 20 s
+        assert tracemalloc.get_traced_memory()[1] - before < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_the_time_for_values_that_hold_each_other_grows_with_their_number() -> None:
+    root = Limit([])
+    root.limit = [Limit((root, n)) for n in range(4_000)]
+    begun = time.process_time()
+    likeness({"function": root})
+    assert time.process_time() - begun < 5  # with all of them in the digest of each it takes 10 s
+
+
+def test_a_value_of_too_many_parts_has_no_digest_and_rows_of_plain_values_are_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("penstock._engine.graph.likeness.MOST_PARTS", 2_000)
+    ring: list[Any] = []
+    for _ in range(300):  # few objects, but each is looked at again for each that is told apart
+        ring.append([ring[-1:], []])
+    for one, other in itertools.pairwise(ring):
+        one[1].append(other)
+    assert likeness({"function": [*range(10_000)]}) != likeness({"function": [*range(9_999)]})
+    for large in ([Limit(n) for n in range(2_000)], ring):
+        with pytest.raises(OverflowError, match="captured more than 2,000 objects"):
+            likeness({"function": large})
+
+
+def test_the_class_of_many_objects_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[object] = []
+
+    def parts_and_note(value: object) -> Parts:
+        seen.append(value)
+        return parts_of(value)
+
+    monkeypatch.setattr("penstock._engine.graph.likeness.parts_of", parts_and_note)
+    assert not alike([Limit(n) for n in range(50)], [Same(n) for n in range(50)])
+    assert seen.count(Limit) == 2  # once for each digest, of which the second finds it as a base
+    assert seen.count(Limit.__init__) == 2

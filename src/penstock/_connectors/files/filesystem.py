@@ -172,6 +172,10 @@ class FileSystem(Protocol):
         """Tell whether such a file in a folder, or in one above it, has a line; True where hosts share all folders."""
         ...
 
+    def notes(self, folder: str, ending: str) -> dict[str, list[str]]:
+        """Return the lines of such files in a folder, by name, whose names end so; none where nothing is noted."""
+        ...
+
     def forget_notes(self, folder: str, name: str) -> None:
         """Remove such a file if it exists."""
         ...

@@ -200,6 +200,11 @@ class ObjectFileSystem:
         del folder, name, line
         return True
 
+    def notes(self, folder: str, ending: str) -> dict[str, list[str]]:
+        """Return none."""
+        del folder, ending
+        return {}
+
     def forget_notes(self, folder: str, name: str) -> None:
         """Do nothing."""
 

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from penstock._engine.coordinator.settings import EarlierRun
     from penstock._engine.driver.background import BackgroundExecutor
     from penstock._engine.driver.mailbox import Clock
     from penstock._engine.gateway.progress import JobStatusListener
@@ -94,7 +95,11 @@ class RuntimeEnvironment:
 
 
 def assemble(
-    graph: JobGraph, configuration: Configuration, main_classes: bytes | None, environment: RuntimeEnvironment
+    graph: JobGraph,
+    configuration: Configuration,
+    main_classes: bytes | None,
+    environment: RuntimeEnvironment,
+    earlier: EarlierRun | None = None,
 ) -> tuple[JobDriver, JobLoop]:
     """Make the driver of a job and its main loop.
 
@@ -103,6 +108,7 @@ def assemble(
         configuration: Its effective configuration.
         main_classes: The pickled classes of the main script, for the tasks; None without any.
         environment: The environment of the job in this process.
+        earlier: What is known of an earlier run of the job; the configuration may know more.
 
     Raises:
         ConfigurationError: A key has a value that it cannot have.
@@ -110,7 +116,7 @@ def assemble(
     """
     learn_secrets(configuration.to_dict(), configuration.get(option_table.SENSITIVE_WORDS))
     program = DriverOperators(graph)
-    settings = replace(check_settings(graph, configuration), collects=program.collects)
+    settings = replace(check_settings(graph, configuration, earlier), collects=program.collects)
     recovers = recovers_from_lost_drivers(graph, configuration)
     if recovers:
         settings = replace(settings, recovery=BatchRecoverySettings.read(configuration, program_of(graph)))
@@ -282,8 +288,13 @@ def _for_tasks(configuration: Configuration) -> dict[str, str]:
     }
 
 
-def check_settings(graph: JobGraph, configuration: Configuration) -> JobSettings:
+def check_settings(graph: JobGraph, configuration: Configuration, earlier: EarlierRun | None = None) -> JobSettings:
     """Return the settings of a job.
+
+    Args:
+        graph: The job.
+        configuration: Its effective configuration.
+        earlier: What is known of an earlier run of it.
 
     Raises:
         ConfigurationError: A key has a value that it cannot have.
@@ -300,4 +311,4 @@ def check_settings(graph: JobGraph, configuration: Configuration) -> JobSettings
         key = option_table.CHECKPOINT_DIRECTORY.key
         reason = f"there is no directory in which the job's newest checkpoint could be; set {key} to it"
         raise ConfigurationError(option_table.RECOVERY_PATH.key, LATEST, reason)
-    return settings
+    return settings if earlier is None else replace(settings, earlier=earlier)

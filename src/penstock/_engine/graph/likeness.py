@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Final
 
 from penstock._engine.graph.own_modules import sources_digest
 from penstock._engine.graph.parts import Parts, parts_of
-from penstock._engine.graph.plain_values import plain_digest
+from penstock._engine.graph.plain_values import is_long, plain_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 _LETTERS: Final = 16
 #: The digest of a value with more parts is kept, because finding it again takes longer than keeping it.
 _CHEAP: Final = 16
+#: Larger values have no digest: this many parts take two minutes. Rows, dicts and sets of plain values are one part.
+MOST_PARTS: Final = 20_000_000
 
 
 def likeness(members: Mapping[str, object]) -> str:
@@ -29,6 +31,7 @@ def likeness(members: Mapping[str, object]) -> str:
         members: Functions, selectors, sources and settings by name.
 
     Raises:
+        OverflowError: They have too many parts.
         Exception: One of them cannot be pickled. Any class may come, because pickling runs code of the user's classes.
 
     Example:
@@ -71,6 +74,8 @@ class _Walk:
         #: By id, in their order: nodes whose digest waits for others around them.
         self._open: dict[int, _Node] = {}
         self._count = 0
+        #: What may still be looked at; in a cycle each of its parts counts in each round.
+        self._left = MOST_PARTS
 
     def digest(self, value: object) -> bytes:
         known = self._find(value)
@@ -94,11 +99,15 @@ class _Walk:
 
     def _find(self, value: object) -> bytes | _Node | None:
         """Return the digest of a value, or the node that will have it; None if it is yet to be looked at."""
-        simple = plain_digest(value)
-        if simple is not None:
-            return simple
         known = self._known.get(id(value))
-        return self._open.get(id(value)) if known is None else known[0]
+        if known is not None:
+            return known[0]
+        simple = plain_digest(value)
+        if simple is None:
+            return self._open.get(id(value))
+        if is_long(value):
+            self._known[id(value)] = simple, value
+        return simple
 
     def _enters(self, node: _Node, part: object) -> bool:
         """Note a part of a node, or begin to look at it."""
@@ -112,7 +121,13 @@ class _Walk:
             node.low = min(node.low, known.index)
         return False
 
+    def _spend(self, parts: int) -> None:
+        self._left -= parts
+        if self._left < 0:
+            raise OverflowError(f"they have captured more than {MOST_PARTS:,} objects, which takes too long to look at")
+
     def _enter(self, value: object) -> None:
+        self._spend(1)
         try:
             parts = parts_of(value)
         except Exception:
@@ -136,21 +151,23 @@ class _Walk:
             around.append(last)
             if last is node:
                 break
-        digests = _settled(around)
+        digests = _settled(around, self._spend)
         for each in around:
-            if each.weight > _CHEAP or len(around) > 1 or each.parts.parts == ():
+            parts = each.parts.parts  # those of code take long to find, few or many; so do files that have none
+            if each.weight > _CHEAP or len(around) > 1 or not isinstance(parts, tuple) or parts == ():
                 self._known[id(each.value)] = digests[each], each.value
         return digests[node]
 
 
-def _settled(nodes: list[_Node]) -> dict[_Node, bytes]:
+def _settled(nodes: list[_Node], spend: Callable[[int], None]) -> dict[_Node, bytes]:
     """Return the digests of the nodes of a cycle, whichever was found first: colours are refined until they stay."""
     if len(nodes) == 1 and all(isinstance(part, bytes) for part in nodes[0].found):
         return {nodes[0]: nodes[0].digest({})}
     colours = dict.fromkeys(nodes, b"")
     count = 0
     while len(set(colours.values())) > count:
+        spend(len(nodes))
         count = len(set(colours.values()))
         colours = {node: node.digest(colours) for node in nodes}
-    whole = b"".join(sorted(set(colours.values())))
+    whole = sha256(b"".join(sorted(set(colours.values())))).digest()
     return {node: sha256(whole + colours[node]).digest() for node in nodes}

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from penstock._engine.kept.files import KeptSink, KeptWriter
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.record_columns import DeclaredColumns, with_columns
-from penstock._formats.arrow_values import MisfitError
+from penstock._formats.arrow_misfits import MisfitError
 from penstock._formats.arrow_widening import joined
 from penstock._formats.frame_types import of_frames
 from penstock.errors import BatchColumnsError

@@ -11,7 +11,8 @@ import math
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._api.functions.basic import AggregateFunction
-from penstock._formats.arrow_values import MisfitError, array_of, arrow_array
+from penstock._formats.arrow_misfits import MisfitError
+from penstock._formats.arrow_values import array_of, arrow_array
 from penstock.common.user_values import short_repr
 from penstock.errors import BatchColumnsError
 

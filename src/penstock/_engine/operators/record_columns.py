@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._engine.operators.columns import ColumnBatch
+from penstock._formats.arrow_misfits import MisfitError
 from penstock._formats.arrow_types import arrow_type
-from penstock._formats.arrow_values import MisfitError, array_of, arrow_array
+from penstock._formats.arrow_values import array_of, arrow_array
 from penstock._formats.batches import as_schema
 from penstock.common.columns import RecordLayout, check_columns, int64_column
 from penstock.common.typeinfo import MapTypeInfo, PickledBytesTypeInfo, RowTypeInfo, TupleTypeInfo, Types

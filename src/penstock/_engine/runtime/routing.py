@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import random
-import reprlib
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -17,6 +16,7 @@ from penstock._engine.protocol.key_groups import int_key_groups, key_group, key_
 from penstock._engine.protocol.keys import encode_key, equal_as_encoded, normal_key
 from penstock._engine.runtime.column_routing import KeyColumn, by_receiver, in_turn
 from penstock.common.copies import any_may_change, own
+from penstock.common.user_values import short_repr
 from penstock.errors import KeyEncodingError, PartitionError
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ class CustomRouter(TargetRouter):
         try:
             return self._receivers[chosen]
         except (KeyError, TypeError):
-            raise PartitionError(reprlib.repr(chosen), len(self._receivers)) from None
+            raise PartitionError(short_repr(chosen), len(self._receivers)) from None
 
 
 class KeyRoutes:

@@ -7,7 +7,6 @@ takes no bytes: most chunks have only keys and values.
 from __future__ import annotations
 
 import pickle
-import reprlib
 from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
@@ -19,7 +18,7 @@ from penstock._engine.protocol.key_groups import key_group
 from penstock._engine.protocol.keys import NormalKey, decode_normal, encode_normal
 from penstock._engine.state import pickles
 from penstock._engine.state.trust import ALL_CLASSES
-from penstock.common.user_values import error_line
+from penstock.common.user_values import error_line, short_repr
 from penstock.errors import StateClassError, UnpicklableStateError, UntrustedClassError
 
 if TYPE_CHECKING:
@@ -140,7 +139,7 @@ def _pickle_column(chunk: Chunk, column: list[Any]) -> bytes:
             except Exception as reason:
                 kind = cast("type[Any]", type(value))
                 name = f"{kind.__module__}.{kind.__qualname__}"
-                raise UnpicklableStateError(chunk.name, reprlib.repr(normal), name, str(reason)) from reason
+                raise UnpicklableStateError(chunk.name, short_repr(normal), name, str(reason)) from reason
         raise UnpicklableStateError(chunk.name, "?", "value", str(error)) from error
 
 

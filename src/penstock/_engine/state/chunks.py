@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from dataclasses import dataclass
 from itertools import compress, islice, repeat
 from operator import is_
@@ -13,6 +12,7 @@ from penstock._engine.protocol.key_values import key_value
 from penstock._engine.state.chunk_columns import Chunk, ChunkOperation
 from penstock._engine.state.rows import TIMERS, keys_at
 from penstock._engine.state.table import ABSENT, Pane
+from penstock.common.user_values import short_repr
 from penstock.errors import InternalError
 
 if TYPE_CHECKING:
@@ -260,7 +260,7 @@ def check_key_groups(name: str, addresses: Collection[Address], own: range, max_
         return
     normal, group = next(pair for pair in zip(keys, groups, strict=True) if pair[1] not in own)
     reason = (
-        f"state {name!r} has the key {reprlib.repr(key_value(normal))} of key group {group}, but this subtask has "
+        f"state {name!r} has the key {short_repr(key_value(normal))} of key group {group}, but this subtask has "
         f"the groups {own.start} to {own.stop - 1}. The usual cause is a key selector that gave another key where the "
         "record was sent: it must give the same key for a record each time, in every process"
     )

@@ -6,7 +6,6 @@ driver can distribute them to other subtasks without reading the file.
 
 from __future__ import annotations
 
-import reprlib
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from zlib import crc32
@@ -22,6 +21,7 @@ from penstock._engine.state.chunk_columns import load_value
 from penstock._engine.state.integrity import check_intact
 from penstock._engine.state.pickles import dump
 from penstock._engine.state.trust import ALL_CLASSES
+from penstock.common.user_values import short_repr
 from penstock.errors import (
     CorruptCheckpointError,
     StateDescriptorError,
@@ -279,7 +279,7 @@ def _pickled(name: str, state: _State) -> tuple[bytes, ...]:
         return (dump(state.entries),)
     except Exception:
         for key, value in state.entries.items():
-            _pickle(name, reprlib.repr(key), (key, value))
+            _pickle(name, short_repr(key), (key, value))
         raise
 
 

@@ -34,8 +34,16 @@ from penstock._engine.protocol.paths import (
     run_of_file,
     shared_directory,
 )
-from penstock._engine.savepoints.chains import commits_at_the_end, last_checkpoint, read_entry, readable_entry
+from penstock._engine.savepoints.chains import (
+    commits_at_the_end,
+    last_checkpoint,
+    read_chain,
+    read_entry,
+    readable_entry,
+    same_place,
+)
 from penstock._engine.savepoints.located import rebased
+from penstock._engine.savepoints.waiting import waiting_job
 from penstock._engine.storage.copying import copy_files
 from penstock._engine.storage.entries import document_of, entry_of, find_entry
 from penstock._engine.storage.opening import above, open_storage, without_links
@@ -215,6 +223,8 @@ class CheckpointStore:
         claimant = claimant_of(holder, inner, holder.names(inner))
         if claimant is not None and claimant.job_id not in {own, *jobs} and not has_ended(claimant, self._options):
             jobs.append(claimant.job_id)
+        if start.claims and (waiting := self._waits_for(start)) not in {None, own, *jobs}:
+            jobs.append(str(waiting))
         for job in started_jobs(self._storage, start.job_name):
             newest = None if job in {own, *first, *jobs} else self._newest(job)
             if newest is None or newest.is_terminal:
@@ -223,6 +233,17 @@ class CheckpointStore:
             if begun is not None and begun.parent is not None and begun.parent.path == start.path:
                 jobs.append(job)
         return tuple(jobs)
+
+    def _waits_for(self, start: do.FindLaterCheckpoint) -> str | None:
+        """Return the job of another name that waits for a savepoint which is to be claimed."""
+        holder, inner = self._locate(start.path)
+        savepoint = holder.full_path(inner)
+        with contextlib.suppress(PenstockError, OSError):  # nobody knows
+            job = waiting_job(open_storage(savepoint, self._options))
+            if job is not None and job.job_name != start.job_name:
+                needed = read_chain(open_storage(job.checkpoints, self._options), job.job_id).start()
+                return job.job_id if any(same_place(savepoint, place) for place in needed) else None
+        return None
 
     def _goes_on(self, storage: FileStorage, job_id: str) -> bool:
         for number in reversed(checkpoint_ids(storage.names(job_id))):

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Final
 from penstock._engine.coordinator import events as ev
 from penstock._engine.protocol.metadata import handles_of
 from penstock._engine.protocol.paths import METADATA, STAGED_METADATA
+from penstock._engine.savepoints.waiting import StoppedJob, note_waiting
 from penstock._engine.state.integrity import check_intact
 from penstock._engine.storage.copying import copy_files
 from penstock._engine.storage.entries import document_of, entry_of, find_entry
 from penstock._engine.storage.new_directory import check_no_links, first_missing, remove_empty
 from penstock._engine.storage.opening import above, open_storage
+from penstock._engine.storage.temporary import TemporaryStorage
 from penstock.errors import CheckpointStorageError, PenstockError
 
 if TYPE_CHECKING:
@@ -118,6 +120,7 @@ class SavepointFiles:
         target = open_storage(instruction.path, self._options)
         self._copy(target, instruction)
         if instruction.is_staged:
+            self._note_waiting(target, instruction)
             target.put(STAGED_METADATA, document_of(target, instruction.entry))
         else:
             self._put(target, instruction.entry)
@@ -133,7 +136,15 @@ class SavepointFiles:
             self._check_same(target, entry)
         except PenstockError:
             self._copy(target, instruction)
+            self._note_waiting(target, instruction)
             self._put(target, entry)
+
+    def _note_waiting(self, target: FileStorage, instruction: do.WriteSavepoint | do.CompleteSavepoint) -> None:
+        """Note that the job waits for the savepoint that it stops into, unless its checkpoints go with its process."""
+        if not isinstance(self._storage, TemporaryStorage):
+            entry = instruction.entry
+            job = StoppedJob(entry.job_id, entry.job_name, self._storage.full_path(""), instruction.path)
+            note_waiting(target, job)
 
     def _copy(self, target: FileStorage, instruction: do.WriteSavepoint | do.CompleteSavepoint) -> None:
         """Copy the files of a savepoint, and compare the copies with what was written at first.

@@ -13,6 +13,7 @@ from penstock._engine.coordinator import events as ev
 from penstock._engine.driver.client.signals import HEARS_S
 from penstock._engine.protocol.signing import check_digest
 from penstock.common.process import print_lines
+from penstock.common.user_values import error_line
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError, UnreadableOutputError
 
 if TYPE_CHECKING:
@@ -108,7 +109,11 @@ class Results:
             self._changed.notify_all()
 
     def next_block(self, uid: str) -> list[Any] | None:
-        """Wait for the next records of an operator; return None at the end, or raise the error of a failed job."""
+        """Wait for the next records of an operator; return None at the end, or raise the error of a failed job.
+
+        Raises:
+            UnreadableOutputError: A record raises where it is unpickled, which it did not in a task.
+        """
         blocks = self._blocks[uid]
         with self._changed:
             while not self._changed.wait_for(lambda: blocks or self._ended, HEARS_S):
@@ -120,4 +125,10 @@ class Results:
             block = blocks.popleft()
             self._waiting_bytes -= len(block)
             self._changed.notify_all()
-        return pickle.loads(block)
+        try:
+            return pickle.loads(block)
+        except BaseException as error:  # code of the user's classes
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            name, _ = self._collectors[uid]
+            raise UnreadableOutputError(name, uid, f"a record cannot be unpickled here: {error_line(error)}") from error

@@ -15,6 +15,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from penstock._engine.driver.client.resumption import resumption
 from penstock._engine.protocol.control import StopMode
 from penstock.common.notebook import is_interactive
 from penstock.common.process import report
@@ -92,22 +93,28 @@ class Interruption:
         elif self._savepoint is None and (stopping := self._job.stopping) is not None:
             path, self._savepoint = stopping
             report(f"Job {self._job_name!r} is stopping already, into {path}; once more cancels it.")
-            self._savepoint.add_done_callback(_say_failure)
+            self._savepoint.add_done_callback(self._say_failure)
         elif self._savepoint is None and self._job.savepoint_directory is not None:
             report(f"Stopping job {self._job_name!r} with a savepoint; once more cancels it.")
             self._savepoint = self._job.savepoint(None, StopMode.SUSPEND)
-            self._savepoint.add_done_callback(_say_failure)
+            self._savepoint.add_done_callback(self._say_failure)
         else:
             then = "stops waiting for its end" if _is_for_cell(number) else "ends it at once"
             report(f"Cancelling job {self._job_name!r}; once more {then}.")
             self._cancelled = True
             self._job.cancel()
 
-
-def _say_failure(savepoint: Future[str]) -> None:
-    error = savepoint.exception()
-    if error is not None:
-        report(f"The job did not stop. {error} Once more cancels it.")
+    def _say_failure(self, savepoint: Future[str]) -> None:
+        """Say that a stop has failed, and tell the supervisor that the job runs on."""
+        error = savepoint.exception()
+        if error is None:
+            return
+        if self._job.view.ended is not None:
+            report(f"The job did not stop with a savepoint, and has ended. {error}")
+            return
+        supervised = resumption()
+        guard = "" if supervised is None else f" The program runs on, and {supervised.note_failed_stop()}."
+        report(f"The job did not stop. {error}{guard} Once more cancels it.")
 
 
 def leave_closed_terminal() -> None:
