@@ -49,8 +49,6 @@ TWICE = {
         "_connectors/hybrid/enumerator.py",
         "testing/connector_contexts.py",
     ): "two contexts of enumerators",
-    ("datastream/__init__.py", "datastream/connectors/__init__.py"): "packages that load what is asked for",
-    ("datastream/__init__.py", "testing/__init__.py"): "packages that load what is asked for",
 }
 #: Pairs of modules that may have blocks of one shape, with other names, beside those that have them line by line.
 ALIKE = {
