@@ -31,7 +31,8 @@ from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.epochs import execution as epochs
 from penstock._engine.kept.place import KEPT, kept_place
 from penstock._engine.protocol.control import StopMode
-from penstock._engine.protocol.metadata import ChainEntryKind, decode_chain_entry
+from penstock._engine.protocol.metadata import ChainEntryKind
+from penstock._engine.protocol.metadata_document import decode_chain_entry
 from penstock._engine.protocol.paths import MARK, START_ORDER, shared_path
 from penstock._engine.runtime import subtask_state
 from penstock._engine.savepoints.disposal import dispose

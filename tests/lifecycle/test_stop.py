@@ -33,7 +33,8 @@ from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.protocol.control import StopMode, decode
 from penstock._engine.protocol.events import ReaderState
-from penstock._engine.protocol.metadata import ChainEntryKind, decode_chain_entry
+from penstock._engine.protocol.metadata import ChainEntryKind
+from penstock._engine.protocol.metadata_document import decode_chain_entry
 from penstock.common.job_status import JobStatus
 from penstock.common.time import Duration
 from penstock.common.watermark_strategy import WatermarkStrategy

@@ -20,7 +20,8 @@ from tests.property.sabotage import Lines, Saboteur, UnreliableSink, doubled, fa
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
 from penstock._engine.protocol.control import StopMode
-from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind, decode_chain_entry
+from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind
+from penstock._engine.protocol.metadata_document import decode_chain_entry
 from penstock._engine.protocol.paths import checkpoint_ids, metadata_path
 from penstock._engine.storage.opening import open_storage
 from penstock.common.job_status import JobStatus

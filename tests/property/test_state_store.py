@@ -15,6 +15,7 @@ from tests.unit.state.checkpoints import ABSENT, Checkpoints, as_if_large, conte
 from penstock._engine.operators.windows.window_strategy import ReducePanes
 from penstock._engine.state import local_version, moves
 from penstock._engine.state.environment import LmdbEnvironment
+from penstock._engine.state.key_rows import clear_key, present_keys, rows_of_key
 from penstock._engine.state.rows import key_at
 from penstock.errors import StaleAttemptError
 
@@ -135,7 +136,7 @@ class Model:
         """Go through the rows of a key while entries leave memory and others are written."""
         pane = store.table("maps").pane(namespace)
         found: dict[Any, Any] = {}
-        for address, value, original, stamp in pane.sub_rows().rows(owner):
+        for address, value, original, stamp in rows_of_key(pane, owner):
             store.make_room()
             pane.put(("other", (), len(found)), 1)
             pane.dirty.add(("other", (), len(found)))
@@ -149,12 +150,12 @@ class Model:
             for (address, place), value in self.rows.items()
             if place == namespace and address[:2] == owner
         }
-        assert sorted(map(repr, {key for key, _ in pane.present_keys()})) == sorted(
+        assert sorted(map(repr, {key for key, _ in present_keys(pane)})) == sorted(
             map(repr, {key_at(address) for address, place in self.rows if place == namespace})
         )
 
     def clear(self, store: MemoryStore, namespace: Any, owner: Any) -> None:
-        store.table("maps").pane(namespace).sub_rows().clear(owner)
+        clear_key(store.table("maps").pane(namespace), owner)
         self.rows = {row: value for row, value in self.rows.items() if row[1] != namespace or row[0][:2] != owner}
 
     def drop_maps(self, store: MemoryStore, namespace: Any) -> None:

@@ -189,7 +189,7 @@ def test_polars_frames_come_and_go_where_polars_is_installed(monkeypatch: pytest
     polars: Any = ModuleType("polars")
     polars.from_arrow = DataFrame
     stream = Program(tmp_path).source([1])
-    monkeypatch.setattr("penstock._builders.batch_functions.find_spec", lambda _: None)
+    monkeypatch.setattr("penstock._builders.checks.find_spec", lambda _: None)
     with pytest.raises(UnsupportedOperationError, match="polars is not installed"):
         stream.map_batches(same, batch_format="polars")
     monkeypatch.setitem(sys.modules, "polars", polars)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from tests.kit.cells import cells
 
-from penstock._engine.protocol import job_events, metadata
+from penstock._engine.protocol import job_events
+from penstock._engine.protocol import metadata_document as metadata
 from penstock._engine.protocol.job_events import LogBaseEvent, SegmentHeader
 from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind
 from penstock._engine.protocol.signing import SigningKeys

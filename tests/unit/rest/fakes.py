@@ -190,6 +190,7 @@ class FakeControl:
 
     view: JobView = field(default_factory=job)
     savepoint_directory: str | None = "/sp"
+    checkpoint: str | None = None
     asked: list[tuple[Any, ...]] = field(default_factory=list[tuple[Any, ...]])
     answers: list[Future[Any]] = field(default_factory=list[Future[Any]])
     savepoints: frozenset[str] = frozenset()

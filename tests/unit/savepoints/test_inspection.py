@@ -14,7 +14,7 @@ from tests.unit.savepoints.jobs import cancelled_job, savepoint_of
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.protocol.control import StopMode
-from penstock._engine.protocol.metadata import DOCUMENT
+from penstock._engine.protocol.metadata_document import DOCUMENT
 from penstock._engine.savepoints.inspection import OperatorInfo, SavepointInfo, inspect
 from penstock._engine.savepoints.verification import verify
 from penstock.errors import CorruptCheckpointError, UnknownStateError, UnsupportedFormatError

@@ -76,7 +76,15 @@ class JobCoordinator:
         self._stop = StopWithSavepoint(
             self._context, self._state, self._requests, self._savepoints, life=self, scheduler=lambda: self._scheduler
         )
-        self._commits = CommitScheduler(self._context, self._state, settings.committer_retries, fail=self.fail)
+        self._commits = CommitScheduler(
+            self._context,
+            topology.graph,
+            self._state.ledger,
+            self._state.committed,
+            retries=settings.committer_retries,
+            lost=self._state.lost,
+            fail=self.fail,
+        )
         self._scheduler: Scheduler = factory.make(
             context=self._context,
             state=self._state,

@@ -32,6 +32,11 @@ class JobControl(Protocol):
         ...
 
     @property
+    def checkpoint(self) -> str | None:
+        """The path of the newest retained checkpoint, for users; known when the job has ended."""
+        ...
+
+    @property
     def savepoint_directory(self) -> str | None:
         """The directory of savepoints if a request names none; None if it is not configured."""
         ...

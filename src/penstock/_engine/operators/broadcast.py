@@ -10,6 +10,7 @@ from penstock._api.state.kinds import ReadOnlyBroadcastState
 from penstock._engine.operators.context import EngineRuntimeContext, KeyedRecordContext
 from penstock._engine.operators.process import KeyedProcessOperator, ProcessOperator
 from penstock._engine.protocol.rows import NO_TIMESTAMP
+from penstock._engine.state.key_rows import present_keys
 from penstock._engine.state.kinds.typed import typed_broadcast
 from penstock.errors import AbsentAttributeError, StateDescriptorError, UnsupportedOperationError
 
@@ -269,7 +270,7 @@ class KeyedBroadcastProcessOperator(KeyedProcessOperator):
         """Call a function for each key that has a value in a state."""
         state = self._runtime_context.state_of(descriptor)
         pane, key = self.store.table(descriptor.get_name()).pane(), self.key
-        for key.normal, key.key in pane.present_keys():
+        for key.normal, key.key in present_keys(pane):
             self.store.make_some_room()
             function(key.key, state)
         key.leave()

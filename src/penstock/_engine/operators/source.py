@@ -26,6 +26,7 @@ from penstock._engine.protocol.events import (
     SourceEventWrapper,
     decode_event,
 )
+from penstock.common.columns import layout_of
 from penstock.common.configuration import Configuration
 from penstock.common.option_table import ALLOW_UNALIGNED_SOURCE_SPLITS
 from penstock.common.watermark_strategy import WatermarkKind, WatermarkStrategy
@@ -90,7 +91,7 @@ class SourceOperator(InputHead):
         self._reader_context: ReaderContext
         self._output: EpochReaderOutput
 
-    def new_marker(self) -> TimestampsAndWatermarks | None:
+    def _new_marker(self) -> TimestampsAndWatermarks | None:
         """Return the timestamps and watermarks of one input; None for a strategy without any."""
         if self.strategy.kind is WatermarkKind.NONE and self.strategy.timestamp_assigner is None:
             return None
@@ -138,7 +139,7 @@ class SourceOperator(InputHead):
         if self.reader is not None:
             self.reader.close()
         self._reader_context = ReaderContext(self.context)
-        self._output = EpochReaderOutput(self)
+        self._output = EpochReaderOutput(self, layout_of(self.source.get_produced_type()), self._new_marker)
         self._no_more_splits = self.ended = False
         self.reader = self.source.create_reader(self._reader_context)
         self._output.record_type = self.reader.record_type

@@ -11,14 +11,14 @@ from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.columns import ColumnBatch, time_column
 from penstock._engine.protocol.rows import MIN_WATERMARK, NO_TIMESTAMP
 from penstock._engine.protocol.times import checked_time, checked_timestamps
-from penstock.common.columns import RecordLayout, check_columns, layout_of, records_of
+from penstock.common.columns import RecordLayout, check_columns, records_of
 from penstock.common.copies import own, own_all
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from penstock._engine.operators.batch import Batch
-    from penstock._engine.operators.source import SourceOperator
+    from penstock._engine.operators.head import InputHead
     from penstock._engine.operators.watermarks import TimestampsAndWatermarks
 
 #: The size of the batches into which single records are collected.
@@ -70,7 +70,7 @@ class SplitOutput(SourceOutput[Any]):
             self._reader.emit(columns, self)
             return
         for piece in columns.pieces() if self.marker.needs_rows else (columns,):
-            self._reader.emit(self.marker.stamp_columns(piece, self._reader.operator.iterate), self)
+            self._reader.emit(self.marker.stamp_columns(piece, self._reader.head.iterate), self)
 
     def records_of(self, batch: Any) -> list[Any]:
         return records_of(batch, self._reader.layout)
@@ -87,7 +87,7 @@ class SplitOutput(SourceOutput[Any]):
         if self.marker is None:
             self._reader.emit(RowBatch(records, stamps, shape=self._reader.record_type), self)
         else:
-            self._reader.emit(self.marker.stamp(records, self._reader.operator.iterate, stamps), self)
+            self._reader.emit(self.marker.stamp(records, self._reader.head.iterate, stamps), self)
 
     def emit_watermark(self, watermark: int) -> None:
         self.flush()
@@ -117,13 +117,21 @@ class SplitOutput(SourceOutput[Any]):
 
 
 class EpochReaderOutput(ReaderOutput[Any]):
-    """The output of a reader: the batches of an epoch, with the smallest watermark of its splits."""
+    """The output of a reader: the batches of an epoch, with the smallest watermark of its splits.
 
-    def __init__(self, operator: SourceOperator) -> None:
-        self.operator = operator
+    Args:
+        head: The operator that calls the reader.
+        layout: The Python type of the records of column batches.
+        new_marker: Returns the timestamps and watermarks of one output; None for a strategy without any.
+    """
+
+    def __init__(
+        self, head: InputHead, layout: RecordLayout, new_marker: Callable[[], TimestampsAndWatermarks | None]
+    ) -> None:
+        self.head = head
         self.batches: list[Batch] = []
-        #: The Python type of the records of column batches.
-        self.layout: RecordLayout = layout_of(operator.source.get_produced_type())
+        self.layout = layout
+        self._new_marker = new_marker
         #: Whether emitted records are copied, because the reader may keep them.
         self.copies = True
         self.record_type: type | None = None
@@ -131,7 +139,7 @@ class EpochReaderOutput(ReaderOutput[Any]):
         #: The number of records that the running epoch may read; 0 for no limit.
         self.limit = 0
         self.top = MIN_WATERMARK
-        self.main = SplitOutput(self, operator.new_marker())
+        self.main = SplitOutput(self, new_marker())
         self.splits: dict[str, SplitOutput] = {}
 
     @property
@@ -162,7 +170,7 @@ class EpochReaderOutput(ReaderOutput[Any]):
     def create_output_for_split(self, split_id: str) -> SplitOutput:
         output = self.splits.get(split_id)
         if output is None:
-            output = self.splits[split_id] = SplitOutput(self, self.operator.new_marker())
+            output = self.splits[split_id] = SplitOutput(self, self._new_marker())
             output.takes_batches = self.takes_batches
         return output
 
@@ -227,7 +235,7 @@ class EpochReaderOutput(ReaderOutput[Any]):
     def begin_epoch(self, limit: int) -> None:
         """Begin to count the records of an epoch, which wants up to `limit`; 0 for no limit."""
         self.records, self.limit = 0, limit
-        self.takes_batches = self.operator.takes_batches
+        self.takes_batches = self.head.takes_batches
         for output in self._all():
             output.had_records, output.takes_batches = False, self.takes_batches
 

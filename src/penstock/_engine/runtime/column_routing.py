@@ -9,7 +9,7 @@ from penstock.common.columns import int64_column_of, python_values
 
 if TYPE_CHECKING:
     from penstock._engine.operators.columns import ColumnBatch
-    from penstock._engine.runtime.routing import KeyRoutes
+    from penstock._engine.runtime.key_routes import KeyRoutes
 
 #: Arrow's predicates of the types whose distinct values it can find.
 _KEY_TYPES: Final = (

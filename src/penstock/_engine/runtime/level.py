@@ -115,7 +115,7 @@ class LevelTask:
             runtime = cache.take(part)
             is_new = runtime is None
             if runtime is None:
-                runtime = SubtaskRuntime(self._plan, task.job, self._at, cache)
+                runtime = SubtaskRuntime(self._plan, task.job, self._at, cache.environment(task.job))
             self._subtasks[subtask_target(*self._at)] = runtime
             self._turn_to(runtime)
             if part.is_notification:

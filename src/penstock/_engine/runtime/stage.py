@@ -85,7 +85,7 @@ class StageTask:
         runtime = cast("StageSubtask | None", cache.take(part))
         is_new = runtime is None
         if runtime is None:
-            runtime = StageSubtask(plan, task.job, self._at, cache)
+            runtime = StageSubtask(plan, task.job, self._at, cache.environment(task.job))
         self._runtime = runtime
         self._log.turn_to(runtime)
         if is_new:

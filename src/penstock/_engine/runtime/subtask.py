@@ -50,7 +50,7 @@ if TYPE_CHECKING:
         TaskDispatch,
     )
     from penstock._engine.runtime.edge_writer import EdgeWriter
-    from penstock._engine.runtime.worker_cache import WorkerCache
+    from penstock._engine.runtime.environment import TaskEnvironment
 
 T = TypeVar("T")
 
@@ -60,13 +60,13 @@ _log = hiding(logging.getLogger(__name__))
 class SubtaskRuntime:
     """A subtask with opened operators; kept from epoch to epoch where possible."""
 
-    def __init__(self, plan: ExecutionPlan, job: JobDispatch, place: tuple[int, int], worker: WorkerCache) -> None:
+    def __init__(self, plan: ExecutionPlan, job: JobDispatch, place: tuple[int, int], env: TaskEnvironment) -> None:
         self.place = place
         self.vertex: JobVertex = plan.graph.vertices[place[0]]
         self._plan = plan
         #: The user's operator at a position of the chain.
         self._owner = partial(owner_of, plan.graph, self.vertex)
-        clock = self._clock = worker.clock
+        clock = self._clock = env.clock
         self._processing_clock = ProcessingClock(clock)
         self._now_ms = self._processing_clock.now_ms
         #: The time in which there could have been input, and its value at the start of the running epoch.
@@ -75,9 +75,9 @@ class SubtaskRuntime:
         configuration = Configuration.from_dict(job.configuration)
         self._drain_fires_timers = configuration.get(DRAIN_FIRES_PROCESSING_TIME_TIMERS)
         self._object_reuse = configuration.get(OBJECT_REUSE)
-        self._local = worker.local_state(job.run_id)
+        self._local = env.local_state
         of_type = TransientState if plan.graph.job_type is JobType.BATCH else SubtaskState
-        self._state = of_type(self.vertex, place[1], job, worker.storage(job), self._local)
+        self._state = of_type(self.vertex, place[1], job, env.storage, self._local)
         self.metrics = [InMemoryMetricGroup() for _ in self.vertex.operators]
         self._accumulators = [AccumulatorRegistry() for _ in self.vertex.operators]
         self._nodes = chain_of(self.vertex, plan, place[1])

@@ -19,6 +19,7 @@ from penstock._engine.operators.clocks import TaskClock
 from penstock._engine.plan.levels import ExecutionPlan, build_plan
 from penstock._engine.protocol.control import HISTORY
 from penstock._engine.protocol.signing import check_digest
+from penstock._engine.runtime.environment import TaskEnvironment
 from penstock._engine.runtime.failures import OperatorError
 from penstock._engine.storage.local_state import LocalStateDirectory
 from penstock._engine.storage.opening import open_storage
@@ -132,6 +133,14 @@ class WorkerCache:
         if run_id not in self._local_states:
             self._local_states[run_id] = LocalStateDirectory(run_id, self.state_directory)
         return self._local_states[run_id]
+
+    def environment(self, job: JobDispatch) -> TaskEnvironment:
+        """Return what the job's subtasks work with.
+
+        Raises:
+            CheckpointStorageError: The storage cannot be opened, or this host does not have it.
+        """
+        return TaskEnvironment(self.clock, self.storage(job), self.local_state(job.run_id))
 
     def take(self, subtask: SubtaskDispatch) -> SubtaskRuntime | None:
         """Remove and return a subtask's entry; None when the epoch cannot continue with it."""

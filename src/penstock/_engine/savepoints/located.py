@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator.checkpoints.snapshots import map_handles
-from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind, document_format
+from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind
+from penstock._engine.protocol.metadata_document import document_format
 from penstock._engine.protocol.paths import METADATA
 from penstock._engine.state.integrity import check_intact
 from penstock._engine.state.trust import ALL_CLASSES

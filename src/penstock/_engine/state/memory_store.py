@@ -18,6 +18,7 @@ from penstock._engine.protocol.state_handle import StateHandle
 from penstock._engine.state.chunk_columns import Chunk, ChunkOperation
 from penstock._engine.state.chunks import Chunker, check_key_groups
 from penstock._engine.state.integrity import check_intact
+from penstock._engine.state.key_rows import clear_key
 from penstock._engine.state.lineage import LineageStep, Position, steps
 from penstock._engine.state.rows import TIMERS, key_at
 from penstock._engine.state.state_file import StateFileWriter, read_index, read_state_file
@@ -210,7 +211,7 @@ class MemoryStore:
             self._absorb_drop(pane, chunk.key_groups)
         elif chunk.op is ChunkOperation.CLEAR:
             for normal, namespace, _ in cast("list[Composite]", chunk.addresses()):
-                pane.sub_rows().clear((normal, namespace), unsaved=False)
+                clear_key(pane, (normal, namespace), unsaved=False)
         else:
             _absorb_rows(pane, chunk)
 

@@ -58,7 +58,7 @@ def get(number: int) -> None:
 
 def wait(driver: Any, *happenings: Callable[[], None]) -> None:
     """Wait for a job, while this and that happens."""
-    with ending_on_signals(driver):
+    with ending_on_signals(driver.interruption):
         for happening in happenings:
             happening()
 

@@ -15,7 +15,8 @@ from tests.kit.world import World, numbers_job, published
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.checkpoints.checkpoint_store import CheckpointStore
-from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind, decode_chain_entry
+from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind
+from penstock._engine.protocol.metadata_document import decode_chain_entry
 from penstock._engine.protocol.paths import (
     MARK,
     START_ORDER,

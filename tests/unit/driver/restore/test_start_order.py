@@ -16,7 +16,7 @@ from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.checkpoints.checkpoint_store import CheckpointStore
 from penstock._engine.driver.checkpoints.start_order import record_start, started_jobs
-from penstock._engine.protocol.metadata import decode_chain_entry, encode_chain_entry
+from penstock._engine.protocol.metadata_document import decode_chain_entry, encode_chain_entry
 from penstock._engine.protocol.paths import (
     START_ORDER,
     checkpoint_ids,

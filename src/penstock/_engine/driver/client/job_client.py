@@ -53,7 +53,9 @@ class JobHandle:
             JobCancelledError: The job was cancelled.
         """
         while True:
-            with ending_on_signals(self._driver):  # only while waiting: between two records the program has Ctrl-C
+            with ending_on_signals(
+                self._driver.interruption
+            ):  # only while waiting: between two records the program has Ctrl-C
                 block = self._driver.results.next_block(uid)
             if block is None:
                 return
@@ -143,7 +145,7 @@ class _JobResult(CompletableFuture["JobExecutionResult"]):
 
     def result(self, timeout: float | None = None) -> JobExecutionResult:
         """Wait for the job to end, and return its result."""
-        with ending_on_signals(self._driver):
+        with ending_on_signals(self._driver.interruption):
             self._wait(math.inf if timeout is None else timeout)
             return super().result(0)
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from types import FrameType
 
-    from penstock._engine.driver.driver import JobDriver
     from penstock._engine.gateway.job_control import JobControl
 
 #: The signals of Ctrl-C, of supervisors and of a closed terminal.
@@ -103,6 +102,25 @@ class Interruption:
             self._cancelled = True
             self._job.cancel()
 
+    def where_stopped(self) -> str:
+        """Return a line that says from where the stopped job can continue."""
+        return (
+            f"Job {self._job_name!r} has stopped. To continue, set execution.state-recovery.path to 'latest' or to "
+            f"{self.savepoint}"
+        )
+
+    def where_cancelled(self) -> str:
+        """Return a line that says from where the cancelled job can continue."""
+        if self._job.checkpoint is None:
+            return (
+                f"Job {self._job_name!r} was cancelled and left no checkpoint: it starts from the beginning. "
+                "Checkpoints are kept where execution.checkpointing.dir is set, from the end of the first epoch on."
+            )
+        return (
+            f"Job {self._job_name!r} was cancelled. To continue from its last checkpoint, set "
+            f"execution.state-recovery.path to 'latest' or to {self._job.checkpoint}"
+        )
+
 
 def _say_failure(savepoint: Future[str]) -> None:
     error = savepoint.exception()
@@ -123,7 +141,7 @@ def leave_closed_terminal() -> None:
 
 
 @contextlib.contextmanager
-def ending_on_signals(driver: JobDriver) -> Generator[None]:
+def ending_on_signals(interruption: Interruption) -> Generator[None]:
     """End a job if SIGINT, SIGTERM or SIGHUP arrives while the main thread waits for it.
 
     The process then exits as if the signal had ended it, and the last line says from where the job can continue. Where
@@ -133,26 +151,21 @@ def ending_on_signals(driver: JobDriver) -> Generator[None]:
     A signal for which the program has set a handler of its own is left to that handler.
 
     Args:
-        driver: The job.
+        interruption: What its signals do.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    interruption = driver.interruption
     heard = [number for number in _ENDING if _is_free(signal.getsignal(number))]
     before = {number: signal.signal(number, interruption.on_signal) for number in heard}
     try:
         yield
         if interruption.savepoint is not None and interruption.number:
-            _exit(
-                interruption,
-                f"Job {driver.job_name!r} has stopped. To continue, set execution.state-recovery.path to 'latest' or "
-                f"to {interruption.savepoint}",
-            )
+            _exit(interruption, interruption.where_stopped())
     except JobCancelledError:
         if not interruption.number:
             raise
-        _exit(interruption, _how_to_go_on(driver))
+        _exit(interruption, interruption.where_cancelled())
     finally:
         if not interruption.over:
             for number, handler in before.items():
@@ -179,15 +192,3 @@ def _exit(interruption: Interruption, last_words: str) -> NoReturn:
         raise KeyboardInterrupt from None
     interruption.over = True
     raise SystemExit(128 + interruption.number) from None
-
-
-def _how_to_go_on(driver: JobDriver) -> str:
-    if driver.checkpoint is None:
-        return (
-            f"Job {driver.job_name!r} was cancelled and left no checkpoint: it starts from the beginning. Checkpoints "
-            "are kept where execution.checkpointing.dir is set, from the end of the first epoch on."
-        )
-    return (
-        f"Job {driver.job_name!r} was cancelled. To continue from its last checkpoint, set "
-        f"execution.state-recovery.path to 'latest' or to {driver.checkpoint}"
-    )
