@@ -207,7 +207,7 @@ def test_directory_that_is_moved_and_spelt_otherwise_gives_the_same_id(
 
 def test_drivers_that_find_no_mark_at_the_same_time_agree(tmp_path: Path) -> None:
     storage = open_storage(str(tmp_path))
-    keepers = [CheckpointStore(storage, {}, cast("Any", None), cast("Any", None)) for _ in range(8)]
+    keepers = [CheckpointStore(storage, cast("Any", None), cast("Any", None)) for _ in range(8)]
     together = threading.Barrier(len(keepers))
 
     def read(number: int) -> ev.Event:

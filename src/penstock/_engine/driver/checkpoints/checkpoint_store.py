@@ -88,16 +88,12 @@ class CheckpointStore:
 
     Args:
         storage: The directory.
-        options: The storage options for other directories of the same kind.
         background: Runs deletions.
         clock: The clock for the age of files.
     """
 
-    def __init__(
-        self, storage: FileStorage, options: dict[str, str], background: BackgroundExecutor, clock: Clock
-    ) -> None:
+    def __init__(self, storage: FileStorage, background: BackgroundExecutor, clock: Clock) -> None:
         self._storage = storage
-        self._options = options
         self._background = background
         self._clock = clock
         self._looked_at_rights = False
@@ -123,7 +119,7 @@ class CheckpointStore:
         for path in instruction.claimed:
             storage, inner = self._locate(path)
             job = Claimant(instruction.job_id, instruction.job_name, here, storage.full_path(inner))
-            claim(storage, inner, job, self._options)
+            claim(storage, inner, job, self._storage.options)
         record_start(self._storage, instruction.job_name, instruction.job_id)
         return ev.StartRecorded()
 
@@ -193,7 +189,7 @@ class CheckpointStore:
         """
         entry = instruction.entry
         if instruction.claims:
-            check_claim(*self._locate(instruction.path), instruction.job_id, self._options)
+            check_claim(*self._locate(instruction.path), instruction.job_id, self._storage.options)
         path, others, commits = instruction.path, tuple[str, ...](), None
         # A savepoint does not name the checkpoint directory of its job, so this job's own directory is searched.
         is_savepoint = entry.kind is ChainEntryKind.SAVEPOINT
@@ -221,7 +217,11 @@ class CheckpointStore:
         jobs = [job for job in first if job != own and self._goes_on(storage, job)]
         holder, inner = self._locate(start.path)
         claimant = claimant_of(holder, inner, holder.names(inner))
-        if claimant is not None and claimant.job_id not in {own, *jobs} and not has_ended(claimant, self._options):
+        if (
+            claimant is not None
+            and claimant.job_id not in {own, *jobs}
+            and not has_ended(claimant, self._storage.options)
+        ):
             jobs.append(claimant.job_id)
         if start.claims and (waiting := self._waits_for(start)) not in {None, own, *jobs}:
             jobs.append(str(waiting))
@@ -265,7 +265,7 @@ class CheckpointStore:
                 return self._storage, place.relative_to(root).as_posix()
         directory, name = above(without_links(path))
         root, job = above(directory)
-        return open_storage(root or "/", self._options), "/".join(filter(None, (job, name)))
+        return open_storage(root or "/", self._storage.options), "/".join(filter(None, (job, name)))
 
     def put_entry(self, instruction: do.PutChainEntry) -> ev.Event:
         """Put an entry unless its id is taken; for a checkpoint this is the commit point."""

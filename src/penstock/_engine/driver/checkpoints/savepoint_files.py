@@ -41,16 +41,12 @@ class SavepointFiles:
 
     Args:
         storage: The checkpoint directory.
-        options: The options of object stores.
         mailbox: Passes outcomes to the loop.
         background: Copies files.
     """
 
-    def __init__(
-        self, storage: FileStorage, options: dict[str, str], mailbox: Mailbox, background: BackgroundExecutor
-    ) -> None:
+    def __init__(self, storage: FileStorage, mailbox: Mailbox, background: BackgroundExecutor) -> None:
         self._storage = storage
-        self._options = options
         self._mailbox = mailbox
         self._background = background
         self._lock = threading.Lock()
@@ -76,7 +72,7 @@ class SavepointFiles:
             self._new[path] = top
         if no_links_below is not None:
             check_no_links(path, no_links_below)
-        open_storage(path, self._options).probe()
+        open_storage(path, self._storage.options).probe()
         if no_links_below is not None:  # a link may have been made meanwhile
             check_no_links(path, no_links_below)
 
@@ -117,7 +113,7 @@ class SavepointFiles:
         return is_unwanted
 
     def _fill(self, instruction: do.WriteSavepoint) -> None:
-        target = open_storage(instruction.path, self._options)
+        target = open_storage(instruction.path, self._storage.options)
         self._copy(target, instruction)
         if instruction.is_staged:
             self._note_waiting(target, instruction)
@@ -127,7 +123,7 @@ class SavepointFiles:
             self.copied.add(instruction.path)
 
     def _complete(self, instruction: do.CompleteSavepoint) -> None:
-        target, entry = open_storage(instruction.path, self._options), instruction.entry
+        target, entry = open_storage(instruction.path, self._storage.options), instruction.entry
         try:
             staged = find_entry(target, STAGED_METADATA)
             if staged is not None and not _is_same_state(staged, entry):
@@ -175,7 +171,7 @@ class SavepointFiles:
     def _discard(self, path: str) -> None:
         root, name = above(path)
         with contextlib.suppress(PenstockError):  # the rest is no savepoint, and `penstock clean` finds it
-            storage = open_storage(root or "/", self._options)
+            storage = open_storage(root or "/", self._storage.options)
             storage.delete(
                 [f"{name}/{METADATA}"]
             )  # first: the store may have written it although it answered with an error
