@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock._engine.kept import place as kept_places
+from penstock._engine.caches import place as kept_places
 from penstock._engine.spark.session import users_session
 from penstock.common import Configuration, Row, Types, WatermarkStrategy
 from penstock.datastream import RuntimeExecutionMode, StreamExecutionEnvironment

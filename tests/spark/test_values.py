@@ -9,7 +9,7 @@ from tests.values.page import changed, faults
 from tests.values.paths.data_frames import PATHS
 from tests.values.table import verdicts
 
-from penstock._engine.kept import place as kept_places
+from penstock._engine.caches import place as kept_places
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

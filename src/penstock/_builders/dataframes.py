@@ -11,10 +11,10 @@ from penstock._api.connectors.source import Boundedness, Source
 from penstock._connectors.files.discovery import FileSet
 from penstock._connectors.files.source import FileEnumerator, FileReader
 from penstock._connectors.files.source_state import FileCheckpoint, FileSourceSplit
+from penstock._engine.caches.files import take_noted
+from penstock._engine.caches.place import cache_directory
 from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.graph.stream_graph import with_ancestors
-from penstock._engine.kept.files import take_noted
-from penstock._engine.kept.place import kept_place
 from penstock._engine.storage.opening import storage_options
 from penstock._formats.parquet import ParquetColumnarRowInputFormat
 from penstock.common import option_table
@@ -204,7 +204,7 @@ def frame_of_stream(
         UnsupportedOperationError: A source of the stream is unbounded, or Spark has no such columns.
         BatchColumnsError: A column has values of several types.
     """
-    from penstock._engine.kept.frames import FrameSink, schema_of
+    from penstock._engine.caches.frames import FrameSink, schema_of
     from penstock._engine.spark.frames import frame_of_files
 
     sources = with_ancestors([edge.source for edge in edges])
@@ -213,7 +213,7 @@ def frame_of_stream(
         reason = f"{endless} never comes to an end; write the stream by a sink, and query what it has written"
         raise UnsupportedOperationError("to_dataframe() of an unbounded stream", reason)
     options = storage_options(configuration)
-    place = kept_place(configuration.get(option_table.CHECKPOINT_DIRECTORY), options)
+    place = cache_directory(configuration.get(option_table.CHECKPOINT_DIRECTORY), options)
     writing = secrets.token_hex(8)
     sink = FrameSink(place.storage.url, writing, declared)
     node = pipeline.add_apart(OperatorKind.SINK_WRITER, "DataFrame", {"sink": sink}, edges)

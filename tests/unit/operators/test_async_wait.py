@@ -189,7 +189,7 @@ def test_the_default_timeout_fails_with_the_record(loop: VirtualLoop) -> None:
     waiting.harness.process_element(("a", 30))
     with pytest.raises(TimeoutError, match=r"After.async_invoke has not answered .* \('a', 30\)"):
         waiting.pass_ms(60)
-    assert waiting.operator.record_in_hand() == (True, ("a", 30))
+    assert waiting.operator.current_record() == (True, ("a", 30))
     waiting.harness.close()
 
 
@@ -332,7 +332,7 @@ def test_what_a_call_raises_fails_the_operator_and_leaves_the_loop_alone(
     waiting.harness.process_element("record")
     with pytest.raises(error):
         waiting.pass_ms(1)
-    assert waiting.operator.record_in_hand() == (True, "record")
+    assert waiting.operator.current_record() == (True, "record")
     waiting.harness.close()
     another = Waiting(loop, Answers([1]))
     another.harness.process_element("record")

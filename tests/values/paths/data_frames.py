@@ -14,8 +14,8 @@ from tests.values.same import same
 from tests.values.table import NotAskedError, Outcome, Path, each
 from tests.values.values import FIELD
 
-from penstock._engine.kept.frames import FrameSink
-from penstock._engine.kept.frames import schema_of as frame_schema_of
+from penstock._engine.caches.frames import FrameSink
+from penstock._engine.caches.frames import schema_of as frame_schema_of
 from penstock._formats.arrow_misfits import misfits
 from penstock._formats.arrow_values import array_of, arrow_array
 from penstock._formats.frame_types import nullable, of_files, of_frames

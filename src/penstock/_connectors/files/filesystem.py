@@ -122,7 +122,7 @@ class FileSystem(Protocol):
         """
         ...
 
-    def twin(self, folder: str) -> str | None:
+    def case_collision(self, folder: str) -> str | None:
         """Return the existing folder that the file system takes for this one despite another name; None without one."""
         ...
 

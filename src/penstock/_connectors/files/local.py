@@ -96,7 +96,7 @@ class LocalFileSystem:
             )
         return again
 
-    def twin(self, folder: str) -> str | None:
+    def case_collision(self, folder: str) -> str | None:
         """Look for a folder whose name differs in case, on a file system that ignores case."""
         asked = _local(folder)
         if not asked.exists():

@@ -127,7 +127,7 @@ class ObjectFileSystem:
         del path, size
         return stream
 
-    def twin(self, folder: str) -> str | None:
+    def case_collision(self, folder: str) -> str | None:
         """Return None, because stores distinguish all names."""
         del folder
 

@@ -324,17 +324,17 @@ class JobCoordinator:
     def checkpoint_requested(self, event: ev.CheckpointRequested) -> None:
         """Accept or refuse a request for a checkpoint."""
         self._requests.request_checkpoint(event.id)
-        self._scheduler.hurry()
+        self._scheduler.trigger_now()
 
     def savepoint_requested(self, event: ev.SavepointRequested) -> None:
         """Accept or refuse a request for a savepoint or a stop."""
         self._requests.request_savepoint(event.request)
         if self._requests.waiting:
-            self._scheduler.hurry()
+            self._scheduler.trigger_now()
 
     def savepoint_answered(self, event: ev.SavepointWritten | ev.SavepointFailed) -> None:
         """Continue after a savepoint was written or has failed."""
-        self._stop.heard(event)
+        self._stop.on_savepoint_answer(event)
         self.check_stopped()
         self._scheduler.check_finished()
 
@@ -394,7 +394,7 @@ class JobCoordinator:
         elif self._context.is_stopping:
             self.check_stopped()
         else:
-            self.go_back()
+            self.restart()
 
     # ------------------------------------------------------------------------------- failures, the end (`JobLife`)
 
@@ -405,15 +405,15 @@ class JobCoordinator:
     def _cancel(self) -> None:
         self._failure_handler.cancel()
 
-    def go_back(self) -> None:
+    def restart(self) -> None:
         """Restart from the last completed checkpoint at once, without a failure."""
-        self._failure_handler.go_back()
+        self._failure_handler.restart()
 
     def check_stopped(self) -> None:
         """Continue the teardown, if the job is being torn down and no answer is due any more."""
         self._failure_handler.check()
 
-    def leave(self) -> None:
+    def terminate(self) -> None:
         """End the job: everything is committed and delivered, and checkpoint listeners are notified."""
         stop = self._stop
         if stop.checkpoint is None:

@@ -179,9 +179,9 @@ class JobLoop:
                 event, now = self._next_event(), self._now
                 self._jumps.look(now)
                 if event is not None:
-                    self._watch.heard(event)
+                    self._watch.on_event(event)
                     self._perform_all(self._coordinator.handle(event, now))
-                    self._watch.turned()
+                    self._watch.on_turn()
             return self._ending
         finally:
             self._background.close(wait=self._ending is not None and self._ending.status is not JobStatus.SUSPENDED)
@@ -189,7 +189,7 @@ class JobLoop:
 
     def perform(self, instruction: do.Instruction) -> None:
         """Perform one instruction of the coordinator."""
-        self._watch.saw(instruction)
+        self._watch.on_instruction(instruction)
         try:
             answer = self._handlers[type(instruction)](instruction)
         except Exception as error:  # noqa: BLE001 - storage or user code failed; the coordinator knows what follows

@@ -1,4 +1,4 @@
-"""Digests of values without parts, and of rows of them at the speed of C; all others are for `likeness`."""
+"""Digests of values without parts, and of rows of them at the speed of C; all others are for `fingerprint`."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.common.copies import own
+from penstock.common.copies import copy_if_mutable
 from penstock.common.types import Row
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class AsyncCalls:
         self._again_after: Callable[[Any], bool] | None = predicate.result_predicate()
         self._again_after_error: Callable[[Exception], bool] | None = predicate.exception_predicate()
         self._loop = loop
-        self._given: Callable[[Any], Any] = (lambda record: record) if object_reuse else own
+        self._given: Callable[[Any], Any] = (lambda record: record) if object_reuse else copy_if_mutable
         #: The ended calls that the operator has not taken yet.
         self._ended: SimpleQueue[Call] = SimpleQueue()
 

@@ -11,7 +11,7 @@ from penstock._engine.protocol.control import OperatorAck
 from penstock._engine.protocol.keys import NormalKey, encode_key, normal_key
 from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock._engine.state.key_kinds import KeyKinds
-from penstock.common.copies import any_may_change, own
+from penstock.common.copies import any_may_change, copy_if_mutable
 from penstock.common.user_values import short_repr
 from penstock.errors import MissingTimestampError, UnstableKeyError
 
@@ -42,7 +42,7 @@ def refuse_unstable_key(select: Callable[[Any], Any], record: Any, operator: str
     Raises:
         UnstableKeyError: The keys are not equal.
     """
-    first = own(select(record))
+    first = copy_if_mutable(select(record))
     again = select(record)
     if type(first) is type(again) in _QUICK and first == again:
         return
@@ -96,6 +96,6 @@ class KeyedOperator(UserFunctionOperator):
         if set(map(type, keys)) in _PLAIN_KEYS:
             return keys, keys
         if any_may_change(keys):  # a key may be a part of its record, or one object for all of them
-            keys = [own(select(record)) for record in self.iterate(records)]
+            keys = [copy_if_mutable(select(record)) for record in self.iterate(records)]
         normals = [normal_key(key) for key, _ in zip(keys, self.iterate(records), strict=True)]
         return keys, normals

@@ -29,7 +29,7 @@ from penstock._engine.operators.stateless import FunctionOperator
 from penstock._engine.protocol.rows import MAX_WATERMARK
 from penstock._engine.state import pickles
 from penstock._engine.state.table import ABSENT
-from penstock.common.copies import own
+from penstock.common.copies import copy_if_mutable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -155,7 +155,7 @@ class _FoldOperator(FunctionOperator):
 
     def end_input(self, input_index: int) -> Iterator[Output]:
         self.iterate([])
-        yield None, RowBatch([own(result) for result in self.results()])
+        yield None, RowBatch([copy_if_mutable(result) for result in self.results()])
         yield None, watermark_only(MAX_WATERMARK)
         yield from super().end_input(input_index)
 

@@ -95,7 +95,7 @@ class KeyedProcessOperator(KeyedOperator):
         super().open(context)
         self.event_timers = self.store.timers("event-time")
         self.processing_timers = self.store.timers("processing-time")
-        times = TimerTimes(context.operator_name, self.record_in_hand)
+        times = TimerTimes(context.operator_name, self.current_record)
         self.timers = KeyedTimerService(context, self.key, self.event_timers, self.processing_timers, times)
 
     def begin_epoch(self, epoch: EpochContext) -> None:

@@ -8,7 +8,7 @@ from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.keyed import KeyedOperator
 from penstock._engine.operators.loops import Loops
-from penstock.common.copies import own
+from penstock.common.copies import copy_if_mutable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,5 +50,5 @@ class ReduceOperator(KeyedOperator):
         A function may change its first argument, and return one object for all keys. So the state is always a separate
         copy; with object reuse, the returned object itself is emitted.
         """
-        self.pane.hot[key] = own(after)
-        return after if self.object_reuse else own(after)
+        self.pane.hot[key] = copy_if_mutable(after)
+        return after if self.object_reuse else copy_if_mutable(after)

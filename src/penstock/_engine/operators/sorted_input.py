@@ -24,7 +24,7 @@ from penstock._engine.operators.spilling import sort_directory
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 from penstock.common.batch_options import SORTED_INPUTS_MEMORY
 from penstock.common.configuration import Configuration
-from penstock.common.copies import own
+from penstock.common.copies import copy_if_mutable
 from penstock.common.redaction import hiding
 
 if TYPE_CHECKING:
@@ -132,8 +132,8 @@ class SortedInputOperator(Operator):
     def iterate(self, records: list[Any]) -> Any:
         return self.operator.iterate(records)
 
-    def record_in_hand(self) -> tuple[bool, Any]:
-        return self.operator.record_in_hand()
+    def current_record(self) -> tuple[bool, Any]:
+        return self.operator.current_record()
 
 
 class SortedReduceOperator(SortedInputOperator):
@@ -163,7 +163,7 @@ class SortedReduceOperator(SortedInputOperator):
         for part in parts:
             for record in self.operator.iterate(part.records):
                 result, is_first = (record, False) if is_first else (call(result, record), False)
-        yield ((None, RowBatch([result if self.object_reuse else own(result)], [MAX_WATERMARK])),)
+        yield ((None, RowBatch([result if self.object_reuse else copy_if_mutable(result)], [MAX_WATERMARK])),)
 
 
 class _MergedOutput:

@@ -12,7 +12,7 @@ from penstock._engine.operators.columns import ColumnBatch, time_column
 from penstock._engine.protocol.rows import MIN_WATERMARK, NO_TIMESTAMP
 from penstock._engine.protocol.times import checked_time, checked_timestamps
 from penstock.common.columns import RecordLayout, check_columns, records_of
-from penstock.common.copies import own, own_all
+from penstock.common.copies import copy_all_if_mutable, copy_if_mutable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -50,7 +50,7 @@ class SplitOutput(SourceOutput[Any]):
         return self.emitted if self.marker is None else max(self.emitted, self.marker.watermark)
 
     def collect(self, record: Any, timestamp: int | None = None) -> None:
-        self._records.append(own(record) if self._reader.copies else record)
+        self._records.append(copy_if_mutable(record) if self._reader.copies else record)
         self._stamps.append(NO_TIMESTAMP if timestamp is None else timestamp)
         if len(self._records) >= _BATCH_RECORDS:
             self.flush()
@@ -58,7 +58,7 @@ class SplitOutput(SourceOutput[Any]):
     def collect_all(self, records: list[Any], timestamps: Sequence[int] | None = None) -> None:
         self.flush()
         if self._reader.copies:
-            records = own_all(records)
+            records = copy_all_if_mutable(records)
         self._emit(records, None if timestamps is None else list(timestamps))
 
     def collect_batch(self, batch: Any, timestamps: Any = None) -> None:

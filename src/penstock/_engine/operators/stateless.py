@@ -16,7 +16,7 @@ from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.loops import Loops
 from penstock._engine.operators.user_functions import UserFunctionOperator
 from penstock.common.conversion import Conversion, conversion
-from penstock.common.copies import IMMUTABLE, own
+from penstock.common.copies import IMMUTABLE, copy_if_mutable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -87,7 +87,7 @@ class FilterOperator(FunctionOperator):
         stamped: list[Any] = []
         for record in cursor:
             kept.append(bool(call(record)))
-            stamped.append(own(record) if kept[-1] else None)
+            stamped.append(copy_if_mutable(record) if kept[-1] else None)
         return ((None, batch.keeping(kept, stamped)),)
 
 
@@ -105,7 +105,7 @@ class FlatMapOperator(FunctionOperator):
         return ((None, self._explode_stamped(batch)),)
 
     def _explode(self, records: list[Any]) -> Iterable[Output]:
-        call, given = self.call, _as_it_is if self.object_reuse else own
+        call, given = self.call, _as_it_is if self.object_reuse else copy_if_mutable
         result: Any = None
         try:
             exploded: list[Any] = [
@@ -120,7 +120,7 @@ class FlatMapOperator(FunctionOperator):
         return ((None, RowBatch(exploded)),) if exploded else NOTHING
 
     def _explode_stamped(self, batch: RowBatch) -> RowBatch:
-        call, given = self.call, _as_it_is if self.object_reuse else own
+        call, given = self.call, _as_it_is if self.object_reuse else copy_if_mutable
         records: list[Any] = []
         ends: list[int] = [0]
         for record in self.iterate(batch.records):

@@ -94,7 +94,7 @@ class TimestampsAndWatermarks:
 
         Args:
             records: The records.
-            iterate: Returns the iterator over them, if functions are called with them; see `RecordsInHand`.
+            iterate: Returns the iterator over them, if functions are called with them; see `CurrentRecord`.
             timestamps: Those that they have.
         """
         extract = self._extract
@@ -124,7 +124,7 @@ class TimestampsAndWatermarks:
 
         Args:
             batch: The batch.
-            iterate: Returns the iterator over its records, if functions are called with them; see `RecordsInHand`.
+            iterate: Returns the iterator over its records, if functions are called with them; see `CurrentRecord`.
         """
         column = self._column
         if not self.needs_rows and (column is None or batch.has(column)):

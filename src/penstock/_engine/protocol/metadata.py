@@ -162,7 +162,7 @@ class OperatorPlace:
     inputs: tuple[PlaceInput, ...] = ()
     #: Its name and a digest of its functions, which show that operators have changed places.
     name: str = ""
-    likeness: str = ""
+    fingerprint: str = ""
     #: What its state is of: the declared type of its keys, the class of a source's splits; "" if unknown.
     key_type: str = ""
     splits: str = ""

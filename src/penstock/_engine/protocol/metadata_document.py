@@ -11,7 +11,7 @@ from penstock._engine.protocol.decoders import json_decoder
 from penstock._engine.protocol.formats import StoredFormat
 from penstock._engine.protocol.metadata import ChainEntry, handles_of
 from penstock._engine.protocol.signing import UNSIGNED, SigningKeys
-from penstock._engine.protocol.soundness import why_unsound
+from penstock._engine.protocol.soundness import why_invalid
 from penstock.common.user_values import encoded
 from penstock.errors import CorruptCheckpointError, SignatureError
 
@@ -81,7 +81,7 @@ def _entry_of(body: bytes, path: str) -> ChainEntry:
         entry = json_decoder(ChainEntry).decode(body)
     except _NOT_DECODED as error:
         raise CorruptCheckpointError(path, f"it is not the metadata of a checkpoint ({error})") from error
-    fault = why_unsound(entry)
+    fault = why_invalid(entry)
     if fault is not None:
         raise CorruptCheckpointError(path, f"it is not the metadata of a checkpoint: {fault}")
     return entry

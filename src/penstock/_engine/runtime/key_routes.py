@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.protocol.key_groups import int_key_groups, key_group, key_groups, subtask_of_key_group
 from penstock._engine.protocol.keys import equal_as_encoded, normal_key
-from penstock.common.copies import any_may_change, own
+from penstock.common.copies import any_may_change, copy_if_mutable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,14 +55,16 @@ class KeyRoutes:
         Args:
             records: The records.
             select: Returns the key of a record; it may return the same mutable object for all records.
-            iterate: Returns the iterator over the records, see `RecordsInHand`.
+            iterate: Returns the iterator over the records, see `CurrentRecord`.
 
         Raises:
             KeyEncodingError: A key has no encoding.
         """
         keys = [select(record) for record in iterate(records)]
         if not equal_as_encoded(keys):
-            return self._compute([own(select(record)) for record in iterate(records)] if any_may_change(keys) else keys)
+            return self._compute(
+                [copy_if_mutable(select(record)) for record in iterate(records)] if any_may_change(keys) else keys
+            )
         if self.overflowed:
             self.known.clear()
             return self._compute(keys)

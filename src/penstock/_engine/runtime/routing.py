@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from penstock._engine.graph.job_graph import JobEdge, PartitionerKind
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.columns import ColumnBatch, joined
-from penstock._engine.operators.in_hand import RecordsInHand
+from penstock._engine.operators.current_record import CurrentRecord
 from penstock._engine.operators.keyed import refuse_unstable_key
 from penstock._engine.protocol.keys import encode_key, equal_as_encoded
 from penstock._engine.runtime.column_routing import KeyColumn, by_receiver, in_turn
@@ -73,7 +73,7 @@ class OutputBuffer:
         return batch
 
 
-class Router(RecordsInHand, ABC):
+class Router(CurrentRecord, ABC):
     """Puts runs of records into the output buffers of an edge.
 
     Args:

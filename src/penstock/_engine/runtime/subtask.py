@@ -273,7 +273,7 @@ class SubtaskRuntime:
 
     def close_channel(self, channel: int, news: ChannelNews, token: int, read_ms: float = 0.0) -> Iterator[None]:
         """Apply a channel's control row; `read_ms` is the time in which its sender could have read."""
-        risen = self.channels.hear(channel, news, token, read_ms)
+        risen = self.channels.input_watermark_status(channel, news, token, read_ms)
         if risen is not None:
             yield from self._push(0, watermark_only(risen), 0)
 
@@ -449,7 +449,9 @@ class SubtaskRuntime:
         last = None if edges or not children else children[-1]
         for child in children:
             # Each operator may change its records. Edges do not; they share the records that no operator gets.
-            yield from self._push(child, batch if child is last else batch.apart(object_reuse=self._object_reuse), 0)
+            yield from self._push(
+                child, batch if child is last else batch.copy_if_shared(object_reuse=self._object_reuse), 0
+            )
         for edge in edges:
             try:
                 edge.write(batch)
@@ -496,5 +498,5 @@ class SubtaskRuntime:
         except BaseException as error:  # Spark would take an exit for a lost worker, and retry
             if passes_guards(error):  # of an edge; of whoever stops the process
                 raise
-            has_record, record = self._nodes[position].operator.record_in_hand()
+            has_record, record = self._nodes[position].operator.current_record()
             raise OperatorError(self._owner(position), has_record=has_record, record=record) from error

@@ -104,7 +104,7 @@ class WorkerCache:
         for place, runtime in list(self._subtasks.items()):
             if not task.level.releases and _is_needless(runtime, own.get(place), task.level):
                 del self._subtasks[place]
-                close_needless(runtime)
+                close_idle(runtime)
 
     def storage(self, job: JobDispatch) -> FileStorage:
         """Return the job's checkpoint storage.
@@ -146,7 +146,7 @@ class WorkerCache:
         """Remove and return a subtask's entry; None when the epoch cannot continue with it."""
         runtime = self._subtasks.pop((subtask.vertex, subtask.subtask), None)
         if runtime is not None and not _is_accepted(runtime, subtask):
-            close_needless(runtime)
+            close_idle(runtime)
             return None
         return runtime
 
@@ -175,7 +175,7 @@ class WorkerCache:
         self._subtasks.clear()
         for runtime in runtimes:
             turn_to(runtime)
-            close_needless(runtime)
+            close_idle(runtime)
 
 
 def _is_accepted(runtime: SubtaskRuntime, part: SubtaskDispatch) -> bool:
@@ -204,7 +204,7 @@ def _is_needless(runtime: SubtaskRuntime, part: SubtaskDispatch | None, level: L
     return has_finished or checkpoint_id < level.checkpoint_id - HISTORY
 
 
-def close_needless(runtime: SubtaskRuntime) -> None:
+def close_idle(runtime: SubtaskRuntime) -> None:
     """Close a subtask that is not needed any more; its errors fail no epoch."""
     try:
         runtime.close()

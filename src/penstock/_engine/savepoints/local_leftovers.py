@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from penstock._engine.kept.place import TEMPORARY
+from penstock._engine.caches.place import TEMPORARY
 from penstock._engine.savepoints.chains import read_chains
 from penstock._engine.savepoints.reading import SCRATCH
 from penstock._engine.savepoints.survey import UnclearLeftover

@@ -28,9 +28,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import ArrayType, MapType, NullType, StringType, StructField, StructType
 
+from penstock._engine.caches.files import read_kept
+from penstock._engine.caches.frames import FILE_BYTES, parquet_bytes
 from penstock._engine.graph.pickling import main_classes
-from penstock._engine.kept.files import read_kept
-from penstock._engine.kept.frames import FILE_BYTES, parquet_bytes
 from penstock._engine.spark.session import users_session
 from penstock._engine.spark.shipping import runs_here
 from penstock._engine.spark.words import worker_error
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import DataType
 
-    from penstock._engine.kept.files import KeptFile
+    from penstock._engine.caches.files import KeptFile
     from penstock._engine.storage.checkpoint_storage import FileStorage
     from penstock._engine.storage.run_files import RunFiles
 

@@ -126,7 +126,7 @@ class KeyedStore(MemoryStore):
             elif place < 0 and version.meta.run_id == self._run_id and way[-1].position in version.meta.history:
                 raise self._stale(version.position, way[-1].position)
         if self._local is not None:
-            self._arrived_at(way[best].position)
+            self._set_position(way[best].position)
             self._attach(self._local)
             for pane in self._panes():
                 pane.whole = not pane.stored
@@ -138,11 +138,11 @@ class KeyedStore(MemoryStore):
                 return self._start_over(way, places)
         return best
 
-    def _settle_name(self, name: Position) -> None:
+    def _set_version(self, name: Position) -> None:
         # The local version gets the name that lineages will have.
         self._passed.remove(name)
         self._passed.append(name)
-        super()._settle_name(name)
+        super()._set_version(name)
 
     def _take(self, step: LineageStep, places: dict[Position, int]) -> None:
         super()._take(step, places)
@@ -157,8 +157,8 @@ class KeyedStore(MemoryStore):
         """Return whether another process moved the local version beyond this step."""
         return any(places.get(version.position, -1) > places[step.position] for version in self._versions())
 
-    def _absorb(self, chunk: Chunk) -> None:
-        super()._absorb(chunk)
+    def _apply_delta(self, chunk: Chunk) -> None:
+        super()._apply_delta(chunk)
         if chunk.kind == TIMERS:
             row_bytes = _TIMER_BYTES
         else:
@@ -169,8 +169,8 @@ class KeyedStore(MemoryStore):
         elif self._absorbed > max(self._memory_bytes // 2, _FEWEST_CHANGED_BYTES):
             self._unload()  # the local version stays where it is: part of a step leads to no position
 
-    def _arrived_at(self, position: Position) -> None:
-        super()._arrived_at(position)
+    def _set_position(self, position: Position) -> None:
+        super()._set_position(position)
         self._passed.append(position)
         if self._local is not None:
             self._local.release()

@@ -152,7 +152,7 @@ class MemoryStore:
         if self._running or here < 0:
             here = self._start_over(way, places)
         else:
-            self._settle_name(way[here].position)
+            self._set_version(way[here].position)
         self._running = False
         for step in way[here + 1 :]:
             self._take(step, places)
@@ -172,7 +172,7 @@ class MemoryStore:
         self._names = []
         return -1
 
-    def _settle_name(self, name: Position) -> None:
+    def _set_version(self, name: Position) -> None:
         """Note which of the positions of the state in memory the checkpoint uses."""
         self._names = [name]
 
@@ -180,10 +180,10 @@ class MemoryStore:
         """Apply one step's files; `places` has the index of each position on the lineage."""
         for handle in step.handles:
             for chunk in self._chunks_of(handle):
-                self._absorb(chunk)
-        self._arrived_at(step.position)
+                self._apply_delta(chunk)
+        self._set_position(step.position)
 
-    def _arrived_at(self, position: Position) -> None:
+    def _set_position(self, position: Position) -> None:
         self._names = [position]
 
     def _caught_up(self, places: dict[Position, int]) -> None:
@@ -198,7 +198,7 @@ class MemoryStore:
         wanted = range(max(first, self._key_groups.start), min(last + 1, self._key_groups.stop))
         return read_state_file(data, path, wanted, self._max_parallelism, self._classes)
 
-    def _absorb(self, chunk: Chunk) -> None:
+    def _apply_delta(self, chunk: Chunk) -> None:
         if chunk.kind == TIMERS:
             self._absorb_timers(chunk)
             return
@@ -254,7 +254,7 @@ class MemoryStore:
         self._end_epoch()
         if not writer.has_chunks:
             return None
-        self._arrived_at((checkpoint_id, token))
+        self._set_position((checkpoint_id, token))
         self._learn_entry_size(writer.raw_size, writer.entries)
         return writer.finish()
 
@@ -299,7 +299,7 @@ class MemoryStore:
             writer.add(chunk)
         names = [] if self._has_changes() else self._names
         self._end_epoch()
-        self._arrived_at((checkpoint_id, token))
+        self._set_position((checkpoint_id, token))
         self._names = [*names, *self._names]
         self._learn_entry_size(writer.raw_size, writer.entries)
         yield writer.finish()

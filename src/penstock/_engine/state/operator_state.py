@@ -180,7 +180,7 @@ class OperatorStateBackend:
                 own_came = own_came or part.mode is not StateMode.FOREIGN
                 try:
                     values = [load_value(classes, part.name, items[part.name][place]) for place in part.places()]
-                    self._absorb(part, values, after_own=own_came)
+                    self._apply_delta(part, values, after_own=own_came)
                 except (ValueError, TypeError, LookupError) as error:
                     raise CorruptCheckpointError(
                         _name(handle), f"{_WRONG_PART} {part.name[:80]!r} ({error})"
@@ -188,7 +188,7 @@ class OperatorStateBackend:
             if len(handles) == 1 and _is_whole(handle, items):
                 self._saved = _digest(data), handle
 
-    def _absorb(self, part: StatePart, values: list[Any], *, after_own: bool) -> None:
+    def _apply_delta(self, part: StatePart, values: list[Any], *, after_own: bool) -> None:
         if part.mode is StateMode.BROADCAST:
             for entries in values:
                 self.broadcast_state(part.name).put_all(entries)

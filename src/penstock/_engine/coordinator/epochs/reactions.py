@@ -17,7 +17,7 @@ EPOCHS: Final = (
     Rule(
         EpochScheduler.enumerators_called,
         (ev.EnumeratorsCalled,),
-        frozenset({Phase.OPENING, Phase.SETTLING, Phase.NOTIFYING}),
+        frozenset({Phase.OPENING, Phase.NOTIFYING_SOURCES, Phase.NOTIFYING}),
     ),
     Rule(EpochScheduler.splits_assigned, (ev.SplitsAssigned,), TAKEN_OVER),
     Rule(EpochScheduler.observed, (ev.EpochObserved,), TAKEN_OVER),

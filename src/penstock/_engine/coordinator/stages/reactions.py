@@ -14,7 +14,9 @@ _RECONCILES: Final = frozenset({Phase.RECONCILING})
 
 #: The progress of a job by stages.
 STAGES: Final = (
-    Rule(StageScheduler.enumerators_called, (ev.EnumeratorsCalled,), frozenset({Phase.OPENING, Phase.SETTLING})),
+    Rule(
+        StageScheduler.enumerators_called, (ev.EnumeratorsCalled,), frozenset({Phase.OPENING, Phase.NOTIFYING_SOURCES})
+    ),
     Rule(StageScheduler.splits_assigned, (ev.SplitsAssigned,), TAKEN_OVER),
     Rule(StageScheduler.stage_ended, (ev.EpochEnded,), _RUNS),
     Rule(StageScheduler.events_claimed, (ev.JobEventsClaimed,), _RECONCILES),
@@ -22,7 +24,7 @@ STAGES: Final = (
     Rule(StageScheduler.events_fenced, (ev.JobEventsFenced,), TAKEN_OVER),
     Rule(StageScheduler.subtasks_finished, (ev.SubtasksFinished,), TAKEN_OVER),
     Rule(StageScheduler.results_lost, (ev.ResultsLost,), _RUNS),
-    Rule(StageScheduler.enumerators_snapshotted, (ev.EnumeratorsSnapshotted,), frozenset({Phase.SETTLING})),
+    Rule(StageScheduler.enumerators_snapshotted, (ev.EnumeratorsSnapshotted,), frozenset({Phase.NOTIFYING_SOURCES})),
     Rule(StageScheduler.stage_lost, (ev.EpochLost,), _RUNS),
     Rule(StageScheduler.epoch_failed, (ev.EpochFailed,), _RUNS),
     Rule(StageScheduler.epoch_abandoned, (ev.EpochEnded, ev.EpochLost, ev.EpochFailed, ev.ResultsLost), STOPPING),

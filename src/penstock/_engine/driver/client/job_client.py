@@ -8,7 +8,7 @@ from concurrent import futures
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from penstock._engine.driver.client.signals import HEARS_S, ending_on_signals
+from penstock._engine.driver.client.signals import SIGNAL_POLL_S, ending_on_signals
 from penstock._engine.protocol.control import StopMode
 from penstock.common.completable_future import CompletableFuture
 from penstock.common.job_client import JobClient
@@ -152,4 +152,4 @@ class _JobResult(CompletableFuture["JobExecutionResult"]):
     def _wait(self, timeout_s: float) -> None:
         end_s = time.monotonic() + timeout_s
         while not self.done() and (left_s := end_s - time.monotonic()) > 0:
-            futures.wait([self._driver.result], min(left_s, HEARS_S))
+            futures.wait([self._driver.result], min(left_s, SIGNAL_POLL_S))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from penstock._engine.coordinator import events as ev
-from penstock._engine.driver.client.signals import HEARS_S
+from penstock._engine.driver.client.signals import SIGNAL_POLL_S
 from penstock._engine.protocol.signing import check_digest
 from penstock.common.process import print_lines
 from penstock.common.user_values import error_line
@@ -116,7 +116,7 @@ class Results:
         """
         blocks = self._blocks[uid]
         with self._changed:
-            while not self._changed.wait_for(lambda: blocks or self._ended, HEARS_S):
+            while not self._changed.wait_for(lambda: blocks or self._ended, SIGNAL_POLL_S):
                 pass
             if not blocks:
                 if self._error is not None:

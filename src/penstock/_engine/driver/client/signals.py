@@ -33,7 +33,7 @@ _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 #: The longest wait for a lock in seconds. The kernel may deliver a signal to any thread, and Python runs the handler
 #: when the main thread runs next, which a lock does not wake.
-HEARS_S: Final = 0.2
+SIGNAL_POLL_S: Final = 0.2
 
 #: Signals within this time count as one, because a supervisor may signal a process and then its group.
 _TOGETHER_S: Final = 1.0

@@ -46,7 +46,11 @@ class Submission:
             job_graph.name,
             configuration.get(option_table.CHECKPOINT_DIRECTORY),
             configuration.get(option_table.JOB_ID),
-            {uid: place.likeness for uid, place in job_graph.places.items() if place.kind == OperatorKind.SOURCE.value},
+            {
+                uid: place.fingerprint
+                for uid, place in job_graph.places.items()
+                if place.kind == OperatorKind.SOURCE.value
+            },
         )
 
     def finds(self, other: Submission) -> bool:

@@ -12,7 +12,7 @@ from penstock._api.connectors.reader import InputStatus
 from penstock._api.connectors.reader_base.sequential import SequentialSourceReader, SplitCursor
 from penstock._api.connectors.source import Boundedness, Source
 from penstock._api.connectors.split import SourceSplit
-from penstock._engine.kept.files import KeptFile, KeptSink, KeptWriter, read_kept
+from penstock._engine.caches.files import KeptFile, KeptSink, KeptWriter, read_kept
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.columns import ColumnBatch
 from penstock._engine.protocol.control import decode, encode

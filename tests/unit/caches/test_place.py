@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock._engine.kept.place import KEPT, kept_place, remove_places
+from penstock._engine.caches.place import KEPT, cache_directory, remove_places
 from penstock._engine.savepoints.leftovers import find_leftovers, remove_leftovers
 from penstock._engine.savepoints.survey import LeftoverKind, LeftoverPlaces
 from penstock._engine.storage.opening import open_storage
@@ -20,8 +20,8 @@ DAY_MS = 86_400_000
 
 PROGRAM = """
 import os, signal, sys
-from penstock._engine.kept.place import kept_place
-kept_place(sys.argv[1], {}).storage.put("writing/0", b"records")
+from penstock._engine.caches.place import cache_directory
+cache_directory(sys.argv[1], {}).storage.put("writing/0", b"records")
 if sys.argv[2] == "killed":
     os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -43,7 +43,7 @@ def test_what_a_killed_program_left_is_found_and_that_of_a_living_one_stays(tmp_
     (left,) = keep(tmp_path, "killed")
     try:
         if by == "the next program":
-            kept_place(str(tmp_path), {}).storage.put("writing/0", b"records")
+            cache_directory(str(tmp_path), {}).storage.put("writing/0", b"records")
             assert not left.exists()
         survey = find_leftovers(places, min_age_ms=-DAY_MS)
         if by == "penstock clean":

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.property.likeness_values import CONTAINERS, KINDS, Recipe, changed, digest
+from tests.property.fingerprint_values import CONTAINERS, KINDS, Recipe, changed, digest
 
 ROOT = Path(__file__).parents[2]
 #: Kinds that take milliseconds each are in the list of all kinds, and seldom drawn.
@@ -42,7 +42,7 @@ def test_an_unchanged_value_has_one_digest_under_every_seed_of_hashes() -> None:
     recipes = {json.dumps([kind, 5]): digest([kind, 5]) for kind in KINDS} | _seen
     for seed in ("1", "2"):
         printed = subprocess.run(
-            [sys.executable, "-c", "from tests.property.likeness_values import main; main()"],
+            [sys.executable, "-c", "from tests.property.fingerprint_values import main; main()"],
             input="\n".join(recipes),
             capture_output=True,
             text=True,

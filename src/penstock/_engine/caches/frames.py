@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock._engine.kept.files import KeptSink, KeptWriter
+from penstock._engine.caches.files import KeptSink, KeptWriter
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.record_columns import DeclaredColumns, column_batches
 from penstock._formats.arrow_misfits import MisfitError

@@ -36,7 +36,7 @@ TEMPORARY: Final = "penstock-kept-"
 _log = logging.getLogger(__name__)
 
 
-class KeptPlace:
+class CacheDirectory:
     """The directory of this program.
 
     Args:
@@ -68,11 +68,11 @@ class KeptPlace:
             _log.warning("%s", error)
 
 
-_places: dict[str, KeptPlace] = {}
+_places: dict[str, CacheDirectory] = {}
 _lock: Final = threading.Lock()
 
 
-def kept_place(directory: str | None, options: Mapping[str, str]) -> KeptPlace:
+def cache_directory(directory: str | None, options: Mapping[str, str]) -> CacheDirectory:
     """Return the directory of this program; it is made at the first call, and goes with the process.
 
     Args:
@@ -100,9 +100,9 @@ def remove_places() -> None:
         _places.popitem()[1].remove()
 
 
-def _made(base: str, options: Mapping[str, str]) -> KeptPlace:
+def _made(base: str, options: Mapping[str, str]) -> CacheDirectory:
     if scheme_of(base):
-        return KeptPlace(open_storage(f"{base.rstrip('/')}/{KEPT}/{secrets.token_hex(16)}", options), None)
+        return CacheDirectory(open_storage(f"{base.rstrip('/')}/{KEPT}/{secrets.token_hex(16)}", options), None)
     try:
         if base:
             parent = Path(base) / KEPT
@@ -114,7 +114,7 @@ def _made(base: str, options: Mapping[str, str]) -> KeptPlace:
             scratch = ScratchDirectory(TEMPORARY)
     except (OSError, LocalDirectoryError) as error:
         raise CheckpointStorageError(base or "the temporary directory", str(error)) from error
-    return KeptPlace(LocalStorage(scratch.path), scratch)
+    return CacheDirectory(LocalStorage(scratch.path), scratch)
 
 
 def of_this_host(parent: Path) -> list[Path]:

@@ -24,7 +24,7 @@ _CHEAP: Final = 16
 MOST_PARTS: Final = 20_000_000
 
 
-def likeness(members: Mapping[str, object]) -> str:
+def fingerprint(members: Mapping[str, object]) -> str:
     """Return the digest of an operator.
 
     Args:
@@ -36,7 +36,7 @@ def likeness(members: Mapping[str, object]) -> str:
 
     Example:
         >>> from decimal import Decimal
-        >>> likeness({"rate": Decimal("0.5")}) == likeness({"rate": Decimal("0.05")})
+        >>> fingerprint({"rate": Decimal("0.5")}) == fingerprint({"rate": Decimal("0.05")})
         False
     """
     return _Walk().digest(dict(members)).hex()[:_LETTERS]

@@ -29,7 +29,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from penstock._engine.graph.likeness import likeness
+from penstock._engine.graph.fingerprint import fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -237,7 +237,7 @@ def changed(recipe: Recipe, choose: Callable[[int], int]) -> Recipe:
 
 
 def digest(recipe: Recipe) -> str:
-    return likeness({"function": made(recipe)})
+    return fingerprint({"function": made(recipe)})
 
 
 def main() -> None:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 
-class RecordsInHand:
+class CurrentRecord:
     """What calls user functions with records, one after the other."""
 
     def __init__(self) -> None:
-        self._in_hand: list[Any] = []
+        self._current: list[Any] = []
         self._cursor: Any = iter(())
 
     def iterate(self, records: list[Any]) -> Any:
-        """Return an iterator over records whose position `record_in_hand` can read."""
-        self._in_hand = records
+        """Return an iterator over records whose position `current_record` can read."""
+        self._current = records
         self._cursor = iter(records)
         return self._cursor
 
-    def record_in_hand(self) -> tuple[bool, Any]:
+    def current_record(self) -> tuple[bool, Any]:
         """Return (True, record) for the record last taken from `iterate`, (False, None) where there is none."""
-        taken = len(self._in_hand) - self._cursor.__length_hint__() if self._in_hand else 0
-        return (True, self._in_hand[taken - 1]) if taken > 0 else (False, None)
+        taken = len(self._current) - self._cursor.__length_hint__() if self._current else 0
+        return (True, self._current[taken - 1]) if taken > 0 else (False, None)

@@ -18,14 +18,14 @@ from typing import Any, Generic, TypedDict, TypeVar
 
 import pytest
 
-from penstock._engine.graph.likeness import likeness
+from penstock._engine.graph.fingerprint import fingerprint
 from penstock._engine.graph.parts import Parts, parts_of
 
 ROOT = Path(__file__).parents[3]
 
 
 def alike(one: Any, other: Any) -> bool:
-    return likeness({"function": one}) == likeness({"function": other})
+    return fingerprint({"function": one}) == fingerprint({"function": other})
 
 
 def written(text: str, line: int = 0, file: str = "job.py") -> Any:
@@ -80,7 +80,7 @@ def test_what_a_function_does_counts_with_all_that_it_has_closed_over(one: Any, 
 def test_a_value_that_holds_itself_has_a_digest_all_the_same() -> None:
     around = Limit(None)
     around.limit = [around]
-    assert likeness({"function": around})
+    assert fingerprint({"function": around})
 
 
 def of_this_process() -> Any:
@@ -93,11 +93,11 @@ def of_this_process() -> Any:
 
 def sample() -> str:
     own = of_this_process()
-    return likeness({"function": Limit({"b", "a", 3, at_most(1)}), "key_selector": at_most(3), "own": own})
+    return fingerprint({"function": Limit({"b", "a", 3, at_most(1)}), "key_selector": at_most(3), "own": own})
 
 
 def test_the_digest_is_the_same_in_every_process() -> None:
-    program = "from tests.unit.graph.test_likeness import sample; print(sample())"
+    program = "from tests.unit.graph.test_fingerprint import sample; print(sample())"
     path = f"{ROOT / 'src'}{os.pathsep}{ROOT}"
     found = {
         subprocess.run(
@@ -145,7 +145,7 @@ def digest_with(folder: Path, monkeypatch: pytest.MonkeyPatch, old: str = "", ne
         monkeypatch.delitem(sys.modules, name, raising=False)
     importlib.invalidate_caches()
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    return likeness({"function": importlib.import_module("program").function})
+    return fingerprint({"function": importlib.import_module("program").function})
 
 
 def test_the_digest_of_a_program_has_what_its_functions_find_in_the_users_modules(
@@ -196,7 +196,7 @@ def digests_with(folder: Path, monkeypatch: pytest.MonkeyPatch, changed: str = "
     importlib.invalidate_caches()
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     begun = importlib.import_module("begun")
-    return [likeness({"function": function}) for function in (begun.captured(), begun.imports, begun.held)]
+    return [fingerprint({"function": function}) for function in (begun.captured(), begun.imports, begun.held)]
 
 
 def test_a_module_counts_by_its_name_and_the_users_own_by_their_files(
@@ -239,10 +239,10 @@ def test_which_modules_a_process_has_loaded_does_not_count(tmp_path: Path, monke
             monkeypatch.delitem(sys.modules, name, raising=False)
         importlib.invalidate_caches()
         lazy = importlib.import_module("lazy")
-        before = likeness({"function": lazy.function}), likeness({"function": lazy.kept})
+        before = fingerprint({"function": lazy.function}), fingerprint({"function": lazy.kept})
         for name in loaded:
             importlib.import_module(name)
-        assert (likeness({"function": lazy.function}), likeness({"function": lazy.kept})) == before
+        assert (fingerprint({"function": lazy.function}), fingerprint({"function": lazy.kept})) == before
         found.append(before)
     assert all(one != other for one, other in zip(*found, strict=True))  # the user's own counts, loaded or not
 
@@ -256,7 +256,7 @@ def test_a_variable_that_does_not_pickle_counts_by_the_file_that_makes_it(
 
 def test_what_does_not_pickle_has_no_digest() -> None:
     with pytest.raises(TypeError, match="pickle"):
-        likeness({"function": Limit(threading.Lock())})
+        fingerprint({"function": Limit(threading.Lock())})
 
 
 def test_parts_that_hold_each_other_have_the_digest_of_all_of_them() -> None:
@@ -290,23 +290,23 @@ def test_the_time_for_values_that_hold_each_other_grows_with_their_number() -> N
     root = Limit([])
     root.limit = [Limit((root, n)) for n in range(4_000)]
     begun = time.process_time()
-    likeness({"function": root})
+    fingerprint({"function": root})
     assert time.process_time() - begun < 5  # with all of them in the digest of each it takes 10 s
 
 
 def test_a_value_of_too_many_parts_has_no_digest_and_rows_of_plain_values_are_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("penstock._engine.graph.likeness.MOST_PARTS", 2_000)
+    monkeypatch.setattr("penstock._engine.graph.fingerprint.MOST_PARTS", 2_000)
     ring: list[Any] = []
     for _ in range(300):  # few objects, but each is looked at again for each that is told apart
         ring.append([ring[-1:], []])
     for one, other in itertools.pairwise(ring):
         one[1].append(other)
-    assert likeness({"function": [*range(10_000)]}) != likeness({"function": [*range(9_999)]})
+    assert fingerprint({"function": [*range(10_000)]}) != fingerprint({"function": [*range(9_999)]})
     for large in ([Limit(n) for n in range(2_000)], ring):
         with pytest.raises(OverflowError, match="captured more than 2,000 objects"):
-            likeness({"function": large})
+            fingerprint({"function": large})
 
 
 def test_the_class_of_many_objects_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,7 +316,7 @@ def test_the_class_of_many_objects_is_looked_at_once(monkeypatch: pytest.MonkeyP
         seen.append(value)
         return parts_of(value)
 
-    monkeypatch.setattr("penstock._engine.graph.likeness.parts_of", parts_and_note)
+    monkeypatch.setattr("penstock._engine.graph.fingerprint.parts_of", parts_and_note)
     assert not alike([Limit(n) for n in range(50)], [Same(n) for n in range(50)])
     assert seen.count(Limit) == 2  # once for each digest, of which the second finds it as a base
     assert seen.count(Limit.__init__) == 2
