@@ -316,7 +316,7 @@ def test_with_a_key_nothing_is_started_or_read_that_it_has_not_signed(
     list(Savepoint.open(str(signed), SIGNED).keyed_state("totals", "total"))
     forge(signed)
     before = files_of(signed)
-    monkeypatch.setattr("penstock._engine.state.pickles.load", lambda _: pytest.fail("it was unpickled"))
+    monkeypatch.setattr("penstock._engine.state.files.pickles.load", lambda _: pytest.fail("it was unpickled"))
     for use in (
         lambda: start(str(signed), **SIGNED),
         lambda: Savepoint.open(str(signed), SIGNED),

@@ -25,10 +25,10 @@ from penstock._engine.savepoints.inspection import inspect
 from penstock._engine.savepoints.leftovers import find_leftovers, remove_leftovers
 from penstock._engine.savepoints.survey import LeftoverPlaces
 from penstock._engine.savepoints.verification import verify
-from penstock._engine.state import state_file
-from penstock._engine.state.chunk_columns import Chunk, ChunkOperation
-from penstock._engine.state.state_file import StateFileWriter, read_index, read_owners, read_state_file
-from penstock._engine.state.trust import AllowedClasses
+from penstock._engine.state.files import state_file
+from penstock._engine.state.files.chunk_columns import Chunk, ChunkOperation
+from penstock._engine.state.files.state_file import StateFileWriter, read_index, read_owners, read_state_file
+from penstock._engine.state.files.trust import AllowedClasses
 from penstock.common.config_check import Setting, checked
 from penstock.common.config_loading import FILE_NAME, effective_configuration, outer_settings
 from penstock.common.configuration import Configuration

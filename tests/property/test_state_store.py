@@ -13,9 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.unit.state.checkpoints import ABSENT, Checkpoints, as_if_large, contents, read, write
 
 from penstock._engine.operators.windows.window_strategy import ReducePanes
-from penstock._engine.state import local_version, moves
-from penstock._engine.state.environment import LmdbEnvironment
 from penstock._engine.state.key_rows import clear_key, present_keys, rows_of_key
+from penstock._engine.state.local import local_version, moves
+from penstock._engine.state.local.environment import LmdbEnvironment
 from penstock._engine.state.rows import key_at
 from penstock.errors import StaleAttemptError
 

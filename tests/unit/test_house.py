@@ -53,7 +53,10 @@ TWICE = {
 #: Pairs of modules that may have blocks of one shape, with other names, beside those that have them line by line.
 ALIKE = {
     ("_builders/async_data_stream.py",): "four methods with PyFlink's signatures",
-    ("_api/connectors/reader_base/threaded.py", "_engine/operators/source_output.py"): "outputs that hand calls on",
+    (
+        "_api/connectors/reader_base/threaded.py",
+        "_engine/operators/sources/source_output.py",
+    ): "outputs that hand calls on",
     ("_api/state/ttl.py",): "a builder has a method for each setting",
     ("_api/state/ttl.py", "_engine/operators/context.py"): "methods that give a field",
     ("_api/windows/triggers.py",): "as in Flink, there is a trigger for each kind of time; each sees the other's calls",
@@ -66,7 +69,7 @@ ALIKE = {
         "_connectors/postgres/source.py",
     ): "builders with a method for each setting",
     ("_engine/cli/porting.py", "_engine/rest/guard.py"): "a predicate that tries",
-    ("_engine/operators/broadcast.py", "_engine/state/kinds/typed.py"): "maps that hand calls on",
+    ("_engine/operators/functions/broadcast.py", "_engine/state/kinds/typed.py"): "maps that hand calls on",
     (
         "_engine/operators/windows/keyed_windows.py",
         "_engine/operators/windows/window.py",

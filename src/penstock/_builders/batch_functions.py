@@ -8,7 +8,7 @@ from penstock._api.connectors.topology import CheckpointFunction
 from penstock._api.functions.basic import MapFunction
 from penstock._builders.checks import check_format, check_function, check_type
 from penstock._engine.graph.job_graph import OperatorKind
-from penstock._engine.operators.record_columns import DeclaredColumns
+from penstock._engine.operators.columnar.record_columns import DeclaredColumns
 from penstock.common.arguments import instance
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock._api.functions.field_key import FieldKey
-from penstock._engine.operators.column_aggregates import PARTS, ColumnAggregates
+from penstock._engine.operators.columnar.column_aggregates import PARTS, ColumnAggregates
 from penstock.common.typeinfo import RowTypeInfo, Types
 from penstock.errors import UnsupportedOperationError
 

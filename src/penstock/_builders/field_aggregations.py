@@ -13,7 +13,7 @@ from penstock._builders.declared_fields import check_field
 from penstock._engine.graph.job_graph import OperatorKind, PartitionerKind
 from penstock._engine.graph.pickling import dumps_members
 from penstock._engine.graph.stream_graph import Partitioning
-from penstock._engine.operators.column_aggregates import KEY
+from penstock._engine.operators.columnar.column_aggregates import KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -15,7 +15,7 @@ from penstock._builders.declared_fields import check_sort_field
 from penstock._builders.typed_functions import typed_reduce
 from penstock._engine.graph.job_graph import OperatorKind, PartitionerKind
 from penstock._engine.graph.stream_graph import Partitioning
-from penstock._engine.operators.record_columns import DeclaredColumns
+from penstock._engine.operators.columnar.record_columns import DeclaredColumns
 from penstock._shelf import show
 from penstock.common.order import Order
 from penstock.errors import UnsupportedOperationError

@@ -296,10 +296,7 @@ def _check_years(values: Sequence[Any], zone: Any) -> None:
 
 
 def _may_be_field(name: Any) -> bool:
-    try:
-        return isinstance(name, str) and name.encode() is not None
-    except UnicodeEncodeError:  # half of a surrogate pair
-        return False
+    return isinstance(name, str) and name.encode(errors="replace").decode() == name  # no half of a surrogate pair
 
 
 def _structs(values: Sequence[Any]) -> Any:

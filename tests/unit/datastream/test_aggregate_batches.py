@@ -11,9 +11,9 @@ import pytest
 from tests.kit.program import Program
 
 from penstock._engine.operators.batch import RowBatch
-from penstock._engine.operators.column_aggregates import ColumnAggregates
-from penstock._engine.operators.column_totals import ColumnPartialsOperator, ColumnTotalsOperator
-from penstock._engine.operators.column_windows import column_window_operator
+from penstock._engine.operators.columnar.column_aggregates import ColumnAggregates
+from penstock._engine.operators.columnar.column_totals import ColumnPartialsOperator, ColumnTotalsOperator
+from penstock._engine.operators.columnar.column_windows import column_window_operator
 from penstock._engine.operators.columns import ColumnBatch
 from penstock.common.columns import int64_column
 from penstock.common.typeinfo import Types

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock._engine.operators import async_wait
-from penstock._engine.operators.async_wait import REPEATED_CALLS, AsyncWaitOperator
+from penstock._engine.operators.async_functions import async_wait
+from penstock._engine.operators.async_functions.async_wait import REPEATED_CALLS, AsyncWaitOperator
 from penstock._engine.protocol.rows import MAX_WATERMARK
 from penstock.common import Row
 from penstock.common.time import Time

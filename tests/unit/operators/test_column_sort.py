@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from penstock._engine.operators.column_sort import ColumnSorter, SortBatchesOperator
 from penstock._engine.operators.columns import ColumnBatch
+from penstock._engine.operators.partitions.column_sort import ColumnSorter, SortBatchesOperator
 from penstock.common.columns import int64_column
 from penstock.common.order import Order
 from penstock.errors import BatchColumnsError

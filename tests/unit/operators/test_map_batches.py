@@ -16,9 +16,9 @@ import pytest
 from tests.kit.program import Program
 
 from penstock._engine.operators.batch import RowBatch
+from penstock._engine.operators.columnar.map_batches import MapBatchesOperator
+from penstock._engine.operators.columnar.record_columns import DeclaredColumns, column_batches
 from penstock._engine.operators.columns import ColumnBatch
-from penstock._engine.operators.map_batches import MapBatchesOperator
-from penstock._engine.operators.record_columns import DeclaredColumns, column_batches
 from penstock.common.columns import RecordLayout, int64_column
 from penstock.common.typeinfo import Types
 from penstock.common.types import Row, RowKind

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from tests.values.same import same
 
-from penstock._engine.operators.frames import Frames
+from penstock._engine.operators.columnar.frames import Frames
 from penstock.common.columns import records_of
 from penstock.errors import BatchColumnsError
 

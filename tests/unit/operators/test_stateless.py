@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock._engine.operators.batch import RowBatch
-from penstock._engine.operators.stateless import FilterOperator, FlatMapOperator, MapOperator, keeps_nothing
+from penstock._engine.operators.functions.stateless import FilterOperator, FlatMapOperator, MapOperator, keeps_nothing
 from penstock._engine.protocol.tracebacks import own_lines
 from penstock.datastream.functions import MapFunction
 from penstock.testing.harness import OperatorHarness, StreamRecord

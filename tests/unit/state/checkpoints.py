@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import pytest
 
-from penstock._engine.state import epoch_layer, keyed_store, memory_store, state_file
+from penstock._engine.state import keyed_store, memory_store
+from penstock._engine.state.files import state_file
 from penstock._engine.state.keyed_store import KeyedStore
+from penstock._engine.state.local import epoch_layer
 from penstock._engine.state.memory_store import MemoryStore
 from penstock._engine.state.table import ABSENT, MISSING
 

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.state.checkpoints import ABSENT, Checkpoints, as_if_large, contents, read, write, write_all
 
 from penstock._engine.state.key_rows import clear_key
-from penstock._engine.state.versions import new_version
+from penstock._engine.state.local.versions import new_version
 from penstock.errors import StaleAttemptError
 
 if TYPE_CHECKING:

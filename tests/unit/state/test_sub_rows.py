@@ -129,7 +129,7 @@ def test_rows_that_memory_has_whole_are_not_looked_up_below(tmp_path: Path, monk
     rows.keep()
     assert rows.pane.stored
     for name in ("get", "scan", "scan_under", "owners"):
-        monkeypatch.setattr(f"penstock._engine.state.local_version.LocalVersion.{name}", pytest.fail)
+        monkeypatch.setattr(f"penstock._engine.state.local.local_version.LocalVersion.{name}", pytest.fail)
     assert rows.pane.load(("b", (), 1)) is ABSENT
     assert rows.of("a") == [(1, "x")]
     assert [row[1] for row in rows_of_key(rows.pane, ("a", ()))] == ["x"]

@@ -8,7 +8,7 @@ from penstock._api.functions.windows import ProcessWindowFunction, WindowFunctio
 from penstock._builders.checks import check_function
 from penstock._builders.column_aggregation import aggregated_type, column_aggregates
 from penstock._builders.windows.window_settings import WindowSettings
-from penstock._engine.operators.column_windows import WINDOW_COLUMNS
+from penstock._engine.operators.columnar.column_windows import WINDOW_COLUMNS
 from penstock._shelf import show
 
 if TYPE_CHECKING:

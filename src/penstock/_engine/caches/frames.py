@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from penstock._engine.caches.files import KeptSink, KeptWriter
 from penstock._engine.operators.batch import RowBatch
-from penstock._engine.operators.record_columns import DeclaredColumns, column_batches
+from penstock._engine.operators.columnar.record_columns import DeclaredColumns, column_batches
 from penstock._formats.arrow_misfits import MisfitError
 from penstock._formats.arrow_widening import joined
 from penstock._formats.frame_types import NO_FIELD, of_files, of_frames

@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from msgspec import UNSET
 
@@ -20,7 +20,7 @@ from penstock._engine.operators.columns import ColumnBatch
 from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.head import InputHead, ReadLimits
 from penstock._engine.operators.side_outputs import parted
-from penstock._engine.operators.source import SourceOperator
+from penstock._engine.operators.sources.source import SourceOperator
 from penstock._engine.plan.bounds import subtasks_of
 from penstock._engine.protocol.control import ENDED, OperatorAck, ReadingTime, SubtaskAck
 from penstock._engine.protocol.rows import MAX_WATERMARK, subtask_target
@@ -448,10 +448,9 @@ class SubtaskRuntime:
     ) -> Iterator[None]:
         last = None if edges or not children else children[-1]
         for child in children:
-            # Each operator may change its records. Edges do not; they share the records that no operator gets.
-            yield from self._push(
-                child, batch if child is last else batch.copy_if_shared(object_reuse=self._object_reuse), 0
-            )
+            # Each operator may change its records. Edges do not; they share those that no operator gets.
+            own = batch if child is last else batch.copy_if_shared(object_reuse=self._object_reuse)
+            yield from self._push(child, own, 0)
         for edge in edges:
             try:
                 edge.write(batch)
@@ -471,8 +470,7 @@ class SubtaskRuntime:
         """Iterate an operator's outputs; errors name the operator."""
         node = self._nodes[position]
         outputs: Iterable[Output] = self._call(position, with_room, node.operator, run, *arguments)
-        kind: object = type(outputs)
-        if kind is not tuple:  # the operator runs between its outputs
+        if cast("object", type(outputs)) is not tuple:  # the operator runs between its outputs
             outputs = self._steps(position, outputs)
         for output in outputs:
             if node.parts_tagged and output[0] is None and isinstance(output[1], RowBatch):

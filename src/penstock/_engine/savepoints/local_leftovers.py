@@ -22,7 +22,7 @@ from penstock._engine.caches.place import TEMPORARY
 from penstock._engine.savepoints.chains import read_chains
 from penstock._engine.savepoints.reading import SCRATCH
 from penstock._engine.savepoints.survey import UnclearLeftover
-from penstock._engine.state.environment import is_in_use
+from penstock._engine.state.local.environment import is_in_use
 from penstock._engine.storage.executor_directory import executors_of_host
 from penstock._engine.storage.local_state import has_living_executor
 from penstock._engine.storage.opening import open_storage

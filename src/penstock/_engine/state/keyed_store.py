@@ -13,15 +13,15 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from penstock._engine.state.epoch_layer import EpochLayer
-from penstock._engine.state.local_version import NOWHERE, LocalVersion, VersionMovedError
+from penstock._engine.state.files.trust import ALL_CLASSES
+from penstock._engine.state.local.epoch_layer import EpochLayer
+from penstock._engine.state.local.local_version import NOWHERE, LocalVersion, VersionMovedError
+from penstock._engine.state.local.timer_rows import place_before
+from penstock._engine.state.local.versions import find_versions, new_version
 from penstock._engine.state.memory_store import MemoryStore, entry_bytes
 from penstock._engine.state.rows import TIMERS
 from penstock._engine.state.table import ABSENT, MISSING, Pane
-from penstock._engine.state.timer_rows import place_before
 from penstock._engine.state.timers import Timers
-from penstock._engine.state.trust import ALL_CLASSES
-from penstock._engine.state.versions import find_versions, new_version
 from penstock._engine.storage.local_state import private_directory
 from penstock.errors import StaleAttemptError
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock._engine.protocol.state_handle import Lineage, StateHandle
-    from penstock._engine.state.chunk_columns import Chunk
-    from penstock._engine.state.lineage import LineageStep, Position
+    from penstock._engine.state.files.chunk_columns import Chunk
+    from penstock._engine.state.files.trust import AllowedClasses
+    from penstock._engine.state.local.lineage import LineageStep, Position
     from penstock._engine.state.rows import Address, Composite, Owner, Row
     from penstock._engine.state.timers import StoredTimer
-    from penstock._engine.state.trust import AllowedClasses
 
 #: Deltas that may wait in memory for the local version: a store that starts from that version has to load them all.
 _MAX_PENDING_DELTAS: Final = 8

@@ -15,25 +15,25 @@ from zlib import crc32
 from penstock._engine.protocol.key_groups import key_group
 from penstock._engine.protocol.signing import file_digest
 from penstock._engine.protocol.state_handle import StateHandle
-from penstock._engine.state.chunk_columns import Chunk, ChunkOperation
-from penstock._engine.state.chunks import Chunker, check_key_groups
-from penstock._engine.state.integrity import check_intact
+from penstock._engine.state.files.chunk_columns import Chunk, ChunkOperation
+from penstock._engine.state.files.chunks import Chunker, check_key_groups
+from penstock._engine.state.files.integrity import check_intact
+from penstock._engine.state.files.state_file import StateFileWriter, read_index, read_state_file
+from penstock._engine.state.files.trust import ALL_CLASSES
 from penstock._engine.state.key_rows import clear_key
-from penstock._engine.state.lineage import LineageStep, Position, steps
+from penstock._engine.state.local.lineage import LineageStep, Position, steps
 from penstock._engine.state.rows import TIMERS, key_at
-from penstock._engine.state.state_file import StateFileWriter, read_index, read_state_file
 from penstock._engine.state.sweep import Sweep
 from penstock._engine.state.table import ABSENT, Pane, Table
 from penstock._engine.state.timers import Timers
-from penstock._engine.state.trust import ALL_CLASSES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator
 
     from penstock._engine.protocol.state_handle import Lineage
+    from penstock._engine.state.files.state_file import ChunkInfo
+    from penstock._engine.state.files.trust import AllowedClasses
     from penstock._engine.state.rows import Address, Composite, Owner, Row
-    from penstock._engine.state.state_file import ChunkInfo
-    from penstock._engine.state.trust import AllowedClasses
 
 #: A snapshot begins another file when one has as many bytes.
 SNAPSHOT_FILE_BYTES: Final = 32 << 20

@@ -17,10 +17,10 @@ from penstock._engine.protocol.decoders import msgpack_decoder
 from penstock._engine.protocol.formats import StoredFormat
 from penstock._engine.protocol.signing import file_digest
 from penstock._engine.protocol.state_handle import StateHandle, StateMode, StatePart
-from penstock._engine.state.chunk_columns import load_value
-from penstock._engine.state.integrity import check_intact
-from penstock._engine.state.pickles import dump
-from penstock._engine.state.trust import ALL_CLASSES
+from penstock._engine.state.files.chunk_columns import load_value
+from penstock._engine.state.files.integrity import check_intact
+from penstock._engine.state.files.pickles import dump
+from penstock._engine.state.files.trust import ALL_CLASSES
 from penstock.common.user_values import short_repr
 from penstock.errors import (
     CorruptCheckpointError,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from penstock._engine.protocol.state_handle import Lineage
-    from penstock._engine.state.trust import AllowedClasses
+    from penstock._engine.state.files.trust import AllowedClasses
 
 #: The content is MessagePack of the pickled items of each state, by its name.
 OPERATOR_STATE: Final = StoredFormat("file of operator state", mark=b"PNLISTS")

@@ -239,9 +239,9 @@ class CheckpointStore:
         holder, inner = self._locate(start.path)
         savepoint = holder.full_path(inner)
         with contextlib.suppress(PenstockError, OSError):  # nobody knows
-            job = waiting_job(open_storage(savepoint, self._options))
+            job = waiting_job(open_storage(savepoint, self._storage.options))
             if job is not None and job.job_name != start.job_name:
-                needed = read_chain(open_storage(job.checkpoints, self._options), job.job_id).start()
+                needed = read_chain(open_storage(job.checkpoints, self._storage.options), job.job_id).start()
                 return job.job_id if any(same_place(savepoint, place) for place in needed) else None
         return None
 

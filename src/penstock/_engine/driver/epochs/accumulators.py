@@ -14,7 +14,7 @@ from penstock._engine.coordinator import events as ev
 from penstock._engine.operators.accumulators import class_name
 from penstock._engine.protocol.metadata import StoredAccumulator, check_accumulators
 from penstock._engine.runtime.failures import describe_failure
-from penstock._engine.state.pickles import dump, load
+from penstock._engine.state.files.pickles import dump, load
 from penstock.common.redaction import hiding
 from penstock.common.user_values import error_line, told, value_text
 from penstock.errors import AccumulatorTypeError, StateClassError

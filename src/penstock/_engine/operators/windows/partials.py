@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from penstock._api.functions.basic import AggregateFunction
 from penstock._api.functions.wrapping import WrappingFunction
 from penstock._api.windows.time_windows import AlignedWindows
-from penstock._engine.operators.combine import CombineOperator, absent
+from penstock._engine.operators.functions.combine import CombineOperator, absent
 from penstock._engine.operators.windows.slices import Slices
 from penstock._engine.operators.windows.window_choice import window_operator
 from penstock._engine.protocol.rows import MAX_WATERMARK, NO_TIMESTAMP
