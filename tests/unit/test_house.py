@@ -42,6 +42,10 @@ TWICE = {
         "_engine/coordinator/epochs/checkpoint_coordinator.py",
         "_engine/coordinator/epochs/epoch_scheduler.py",
     ): "both are given the parts of the job that they work with",
+    (
+        "_engine/coordinator/epochs/epoch_scheduler.py",
+        "_engine/coordinator/stages/stage_scheduler.py",
+    ): "both are given the parts of the job that they work with",
     ("_engine/driver/client/job_client.py", "common/job_client.py"): "an interface and its implementation",
     ("_engine/rest/handlers/checkpoints.py",): "Flink's answers have the same fields in several places",
     ("common/_typeinfo/composite.py",): "rows and tuples, which are read in one way and written in another",
@@ -99,21 +103,48 @@ class Module(NamedTuple):
     lines: list[str]
     #: All imports, those inside functions and behind TYPE_CHECKING as well.
     imports: list[ast.Import | ast.ImportFrom]
+    #: The number of parameters of each function that a caller may give.
+    parameters: list[tuple[str, int]]
 
 
 @cache
 def module_of(text: str) -> Module:
     left_out: set[int] = set()
     imports: list[ast.Import | ast.ImportFrom] = []
+    counted: list[tuple[str, int]] = []
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             imports.append(node)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            names = [one.arg for one in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+            counted.append((node.name, len(names) - (names[:1] in (["self"], ["cls"]))))
+            continue
         elif not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
             continue
         left_out |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     kept = (line for number, line in enumerate(text.splitlines(), 1) if number not in left_out)
     bare = (re.sub(r"(^|\s+)# .*$|^#$", "", line).strip() for line in kept)
-    return Module([line for line in bare if line], imports)
+    return Module([line for line in bare if line], imports, counted)
+
+
+#: Functions of the engine with more parameters than others, with the reason.
+MANY_PARAMETERS = {
+    "_engine/cli/run_command.py:run": "click passes each option of a command",
+    "_engine/cli/clean_command.py:clean": "click passes each option of a command",
+    "_engine/operators/windows/window_choice.py:window_operator": "a window, as the calls of its builder describe it",
+}
+MOST_PARAMETERS = 8
+
+
+def test_no_function_of_the_engine_takes_more_than_8_parameters_without_a_reason() -> None:
+    engine = {name_of(path): path for path in FILES if name_of(path).startswith("_engine/")}
+    found = {
+        f"{name}:{function}"
+        for name, path in engine.items()
+        for function, number in module_of(path.read_text(encoding="utf-8")).parameters
+        if number > MOST_PARAMETERS
+    }
+    assert found == MANY_PARAMETERS.keys()
 
 
 def blocks_twice(texts: dict[str, str]) -> set[tuple[str, ...]]:

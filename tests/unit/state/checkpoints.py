@@ -58,8 +58,7 @@ class Checkpoints:
             MAX_PARALLELISM,
             self.read,
             memory_bytes,
-            operator_uid="sum-1",
-            subtask_index=3,
+            owner=("sum-1", 3),
             run_id=run_id,
         )
 

@@ -88,7 +88,6 @@ class JobCoordinator:
         self._scheduler: Scheduler = factory.make(
             context=self._context,
             state=self._state,
-            settings=settings,
             life=self,
             requests=self._requests,
             savepoints=self._savepoints,

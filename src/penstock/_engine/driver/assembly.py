@@ -30,7 +30,7 @@ from penstock._engine.driver.monitor.job_monitor import JobMonitor, none_lost
 from penstock._engine.driver.monitor.notebook_progress import NotebookProgress
 from penstock._engine.driver.monitor.progress_bar import ProgressBar
 from penstock._engine.driver.monitor.unread_splits import unread_splits
-from penstock._engine.driver.monitor.views import checkpoint_settings, plan_view
+from penstock._engine.driver.monitor.views import plan_view
 from penstock._engine.driver.stages.files import StageFiles, delete_of_runs
 from penstock._engine.driver.stages.program import program_of
 from penstock._engine.graph.job_graph import JobType
@@ -50,7 +50,7 @@ from penstock._engine.storage.temporary import TemporaryStorage
 from penstock._files.s3 import is_s3_setting
 from penstock.common import batch_options, option_table
 from penstock.common.notebook import is_notebook
-from penstock.common.redaction import hiding, learn_secrets, shown_text, shown_value
+from penstock.common.redaction import hiding, learn_secrets, shown_text
 from penstock.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -130,7 +130,9 @@ def assemble(
     coordinator = JobCoordinator(topology_of(plan), settings, identity)
     stages = StageFiles(storage, configuration, mailbox, background, recovers=recovers)
     results = Results(program.collectors, storage)
-    planner = _planner(plan, configuration, environment, storage, stages, run_id=identity.run_id)
+    planner = replace(
+        _planner(plan, configuration, environment, storage, stages, run_id=identity.run_id), main_classes=main_classes
+    )
     local_state = LocalStateDirectory(identity.run_id, environment.state_directory)
     savepoints = SavepointFiles(storage, mailbox, background)
     run_files = cache(partial(_run_files, storage, coordinator, identity.run_id))
@@ -142,7 +144,6 @@ def assemble(
         committers=Committers(program.committing_sinks, mailbox, background, storage),
         epochs=Epochs(
             planner,
-            main_classes=main_classes,
             runner=environment.runner,
             storage=storage,
             mailbox=mailbox,
@@ -164,10 +165,8 @@ def assemble(
         identity.run_id,
         job_plan,
         mailbox.clock.now,
-        settings=checkpoint_settings(configuration),
-        configuration={key: shown_value(key, value) for key, value in configuration.to_dict().items()},
-        failures_kept=configuration.get(option_table.EXCEPTION_HISTORY_SIZE),
-        full_path=_full_path(storage),
+        configuration=configuration,
+        storage=storage,
         lost_executors=environment.lost_executors,
     )
     driver = JobDriver(
@@ -176,10 +175,9 @@ def assemble(
         results,
         performers.requests,
         watch=watch,
-        full_path=_full_path(storage),
+        storage=storage,
         clean_up=partial(_clean_up, coordinator, storage, performers.epochs, stages, local_state, is_batch=is_batch),
         close_functions=lambda: environment.runner.release(identity.run_id),
-        store_options=options_for_tasks(storage.options),
     )
     left = partial(_unread_splits, performers.enumerators, coordinator) if job_plan.bounded else None
     listeners = [watch, *_shown_progress(graph.name, configuration, left)]
@@ -200,11 +198,6 @@ def _open_checkpoints(graph: JobGraph, configuration: Configuration, *, recovers
         storage = open_storage(directory, options)
     storage.probe()
     return storage
-
-
-def _full_path(storage: FileStorage) -> Callable[[str], str] | None:
-    """Return what names the path of a checkpoint to users; None where it goes with the job."""
-    return None if isinstance(storage, TemporaryStorage) else storage.full_path
 
 
 def _planner(

@@ -15,6 +15,7 @@ from penstock._engine.driver.failures import job_error
 from penstock._engine.driver.loop import JobOutcome
 from penstock._engine.gateway.given_up import note_given_up
 from penstock._engine.protocol.control import StopMode
+from penstock._engine.storage.opening import options_for_tasks
 from penstock._files.job_options import reaching_stores_by
 from penstock.common.job_execution_result import GivenUpCommittables, JobExecutionResult
 from penstock.common.job_id import JobID
@@ -23,7 +24,7 @@ from penstock.common.redaction import hiding
 from penstock.errors import CheckpointStorageError, JobCancelledError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from penstock._engine.driver.checkpoints.requests import ClientRequests
     from penstock._engine.driver.client.results import Results
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from penstock._engine.gateway.job_view import JobView
     from penstock._engine.gateway.progress import JobFailure, JobProgress
     from penstock._engine.protocol.metadata import GivenUp
+    from penstock._engine.storage.checkpoint_storage import FileStorage
 
 _log = hiding(logging.getLogger("penstock"))
 
@@ -51,11 +53,10 @@ class JobDriver:
         results: The job's printed and collected output.
         requests: Takes requests for checkpoints, savepoints and a stop.
         watch: The monitor that keeps the job's view up to date.
-        full_path: Turns a path below the checkpoint directory into one for users; None if that directory is temporary.
+        storage: The checkpoint storage; enumerators and committers reach object stores by its options.
         clean_up: Runs after the job has ended and before its result is set: deletes the temporary files of this run.
         close_functions: Runs before the job's result is set and after stops are answered; it takes as long as the
             functions' close().
-        store_options: The options with which enumerators and committers reach object stores.
     """
 
     def __init__(
@@ -66,10 +67,9 @@ class JobDriver:
         requests: ClientRequests,
         *,
         watch: JobMonitor,
-        full_path: Callable[[str], str] | None,
+        storage: FileStorage,
         clean_up: Callable[[], None],
         close_functions: Callable[[], None],
-        store_options: Mapping[str, str] | None = None,
     ) -> None:
         self.job_name = job_name
         self.results = results
@@ -82,10 +82,9 @@ class JobDriver:
         self.watch = watch
         #: The effect of signals to this process on the job.
         self.interruption = Interruption(job_name, self)
-        self._full_path = full_path
+        self._storage = storage
         self._clean_up = clean_up
         self._close_functions = close_functions
-        self._store_options = store_options
         self._started = mailbox.clock.now()
 
     # ------------------------------------------------------------------------------------------- JobControl, any thread
@@ -164,7 +163,7 @@ class JobDriver:
         self._started = self._mailbox.clock.now()
         _log.info("Penstock %s starts job %r", __version__, self.job_name)
         try:
-            with reaching_stores_by(self._store_options):
+            with reaching_stores_by(options_for_tasks(self._storage.options)):
                 ending = loop.run()
         except BaseException as error:  # whatever it is, it must reach the code that waits for the result
             if not isinstance(error, Exception) and threading.current_thread() is threading.main_thread():
@@ -183,8 +182,8 @@ class JobDriver:
                 self.result.set_exception(job_error(error, self.view.job_id, self.job_name))
 
     def _finish(self, ending: JobOutcome) -> None:
-        if ending.checkpoint is not None and self._full_path is not None:
-            self.checkpoint = self._full_path(ending.checkpoint)
+        if ending.checkpoint is not None:
+            self.checkpoint = self._storage.lasting_path(ending.checkpoint)
         error = ending.error
         if ending.status is JobStatus.CANCELED:
             error = JobCancelledError(self.view.job_id, self.job_name, self.checkpoint)

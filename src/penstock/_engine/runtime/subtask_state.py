@@ -62,8 +62,7 @@ class SubtaskState:
             vertex.max_parallelism,
             self.read,
             self._memory_bytes,
-            operator_uid=uid,
-            subtask_index=self._subtask,
+            owner=(uid, self._subtask),
             run_id=self._run_id,
         )
 

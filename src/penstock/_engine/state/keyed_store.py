@@ -83,15 +83,14 @@ class KeyedStore(MemoryStore):
         read: Callable[[StateHandle], bytes],
         memory_bytes: int,
         *,
-        operator_uid: str = "",
-        subtask_index: int = 0,
+        owner: tuple[str, int] = ("", 0),
         run_id: str = "",
         classes: AllowedClasses = ALL_CLASSES,
     ) -> None:
         super().__init__(key_groups, max_parallelism, read, classes)
         self._directory = private_directory(directory)
         self._memory_bytes = memory_bytes
-        self._owner = operator_uid, subtask_index
+        self._owner = owner
         self._run_id = run_id
         self._local: LocalVersion | None = None
         #: Positions from the local version to the state in memory: the version may move to any of them.

@@ -147,6 +147,10 @@ class FileStorage(ABC):
         """Return a path in full, for display."""
         return f"{self.url.rstrip('/')}/{path}" if path else self.url
 
+    def lasting_path(self, path: str) -> str | None:
+        """Return a path in full, for users; None where the storage goes with the job."""
+        return self.full_path(path)
+
     def wait_for_answers(self) -> None:  # noqa: B027 - most storages answer at once, or never
         """Note that the storage is there, so that an outage is waited for: the driver has probed it."""
 

@@ -39,6 +39,10 @@ class TemporaryStorage(LocalStorage):
         self._require()
         super()._publish(path, fill, move)
 
+    def lasting_path(self, path: str) -> str | None:
+        """Return None."""
+        del path
+
     def remove(self) -> None:
         """Delete the directory; the job has ended."""
         self._scratch.remove()

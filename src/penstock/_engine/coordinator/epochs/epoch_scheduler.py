@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.life.savepoint_copies import SavepointCopies
     from penstock._engine.coordinator.life.stop import StopWithSavepoint
     from penstock._engine.coordinator.scheduler import JobLife
-    from penstock._engine.coordinator.settings import JobSettings
     from penstock._engine.protocol.control import EdgeStatus, SubtaskDispatch
     from penstock._engine.protocol.metadata import ChainEntry
 
@@ -40,7 +39,6 @@ class EpochScheduler(SourceScheduler):
     Args:
         context: The coordinator's context.
         state: The job's state.
-        settings: Hold the timeout of an epoch.
         life: The life of the job.
         requests: The requests for checkpoints, savepoints and a stop.
         savepoints: The savepoints that are copies of checkpoints.
@@ -53,7 +51,6 @@ class EpochScheduler(SourceScheduler):
         self,
         context: CoordinatorContext,
         state: JobState,
-        settings: JobSettings,
         life: JobLife,
         *,
         requests: PendingRequests,
@@ -69,7 +66,7 @@ class EpochScheduler(SourceScheduler):
         self._checkpoints = CheckpointCoordinator(
             context, state, requests=requests, savepoints=savepoints, stop=stop, commits=commits, output=output
         )
-        self._watch = EpochMonitor(context, settings, self._expire)
+        self._watch = EpochMonitor(context, state.settings, self._expire)
         self._rotation = 0
         #: Whether the job stops with the running epoch.
         self._stops = StopMode.NO

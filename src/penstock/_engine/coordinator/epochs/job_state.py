@@ -81,7 +81,7 @@ class JobState:
         self._collectors = topology.collectors
         self._ends = topology.ends
         self._source_vertices = frozenset(self._sources_by_uid.values())
-        self._settings = settings
+        self.settings = settings
         #: The operators that keep their state after they have finished.
         self._kept = at_and_behind(topology.graph, settings.reopened_sources)
         operators = topology.graph.operators.items()
@@ -346,7 +346,7 @@ class JobState:
 
     def pace(self, *, backlog: bool) -> None:
         """Set the intended length of the next epochs."""
-        self._planner.interval_ms = self._settings.backlog_epoch_ms if backlog else self._settings.epoch_ms
+        self._planner.interval_ms = self.settings.backlog_epoch_ms if backlog else self.settings.epoch_ms
 
     @property
     def awaits_commits(self) -> bool:

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.epochs.acceptance import Subtask
     from penstock._engine.coordinator.epochs.job_state import JobState
     from penstock._engine.coordinator.scheduler import JobLife
-    from penstock._engine.coordinator.settings import JobSettings
     from penstock._engine.graph.job_graph import JobVertex
     from penstock._engine.plan.bounds import Bounds
     from penstock._engine.protocol.control import SubtaskAck
@@ -59,7 +58,6 @@ class StageScheduler(SourceScheduler):
         context: The coordinator's context.
         state: The job's state. Between two stages it is ahead of the last checkpoint.
         life: The life of the job.
-        settings: Say how many subtasks a vertex runs.
         commits: The commits.
         output: Delivers printed and collected records to the program.
         unused: The parts for requested checkpoints and savepoints, which batch jobs do not make.
@@ -71,17 +69,17 @@ class StageScheduler(SourceScheduler):
         state: JobState,
         life: JobLife,
         *,
-        settings: JobSettings,
         commits: CommitScheduler,
         output: OutputDelivery,
         **unused: object,
     ) -> None:
         del unused
         super().__init__(context, state, life, commits, output)
-        self._auto_parallelism = settings.auto_parallelism
+        self._auto_parallelism = state.settings.auto_parallelism
         graph = state.topology.graph
         #: None for a job that begins anew after a failure.
-        self._recovery = None if settings.recovery is None else JobRecovery(context, graph, settings.recovery)
+        recovery = state.settings.recovery
+        self._recovery = None if recovery is None else JobRecovery(context, graph, recovery)
         self._losses = 0
         self._results = StageResults(context, graph, keeps=self._recovery is not None)
         #: The state at the last checkpoint, to which a restart returns; None before the first start.

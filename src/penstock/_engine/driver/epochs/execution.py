@@ -60,6 +60,12 @@ class EpochPlanner:
     #: A secret of the run, which is not in the checkpoint storage: others who can write there do not know it.
     dispatch_key: bytes = field(default_factory=partial(secrets.token_bytes, 32), repr=False)
     homes: Homes = field(default_factory=Homes)
+    #: The pickled classes of the main script, for the tasks; None without any.
+    main_classes: bytes | None = None
+
+    def program(self) -> bytes:
+        """Return what tasks run."""
+        return pickle.dumps((self.plan.graph, self.main_classes))
 
     def job(
         self, chain: ChainWriter, program: bytes | None, program_path: str | None, program_digest: bytes | None
@@ -110,7 +116,6 @@ class Epochs:
 
     Args:
         planner: Makes the dispatches.
-        main_classes: The pickled classes of the main script, for the tasks; None without any.
         runner: Runs epochs.
         storage: Stores a large program.
         mailbox: Passes the outcomes to the loop.
@@ -124,7 +129,6 @@ class Epochs:
         self,
         planner: EpochPlanner,
         *,
-        main_classes: bytes | None,
         runner: EpochRunner,
         storage: FileStorage,
         mailbox: Mailbox,
@@ -136,8 +140,7 @@ class Epochs:
         self._finished = finished
         self._planner = planner
         self._local_state = local_state
-        self._main_classes = main_classes
-        self._program = self._pickled()
+        self._program = planner.program()
         self._runner = runner
         self._storage = storage
         self._mailbox = mailbox
@@ -151,10 +154,7 @@ class Epochs:
         """Run the job with another graph; called before its first epoch."""
         if instruction.graph != self._planner.plan.graph:
             self._planner = replace(self._planner, plan=build_plan(instruction.graph))
-            self._program = self._pickled()
-
-    def _pickled(self) -> bytes:
-        return pickle.dumps((self._planner.plan.graph, self._main_classes))
+            self._program = self._planner.program()
 
     def run(self, instruction: do.RunEpoch, chain: ChainWriter) -> None:
         """Start an epoch; its outcome is an event."""

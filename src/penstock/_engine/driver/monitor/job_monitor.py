@@ -15,13 +15,15 @@ from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.checkpoints.splits import unread_splits
 from penstock._engine.driver.epochs.accumulators import totals
 from penstock._engine.driver.monitor.checkpoint_stats import CheckpointStatsTracker
+from penstock._engine.driver.monitor.views import checkpoint_settings
 from penstock._engine.gateway.checkpoint_view import RestoredView
 from penstock._engine.gateway.job_view import JobView, SubtaskView
 from penstock._engine.gateway.progress import JobFailure, JobProgress
 from penstock._engine.protocol.metadata import LATE_RECORDS, ChainEntryKind, late_records
 from penstock._engine.protocol.paths import checkpoint_path
 from penstock.common.job_status import JobStatus
-from penstock.common.redaction import shown_text
+from penstock.common.option_table import EXCEPTION_HISTORY_SIZE
+from penstock.common.redaction import shown_text, shown_value
 from penstock.common.user_values import error_line
 from penstock.errors import JobExecutionError
 
@@ -30,11 +32,12 @@ if TYPE_CHECKING:
 
     from penstock._engine.coordinator.job import JobCoordinator
     from penstock._engine.coordinator.restore.state_assignment import RestoredCheckpoint
-    from penstock._engine.gateway.checkpoint_view import CheckpointSettings
     from penstock._engine.gateway.job_view import PlanView
     from penstock._engine.protocol.clocks import Moment
     from penstock._engine.protocol.control import SubtaskAck
     from penstock._engine.protocol.metadata import StoredAccumulator
+    from penstock._engine.storage.checkpoint_storage import FileStorage
+    from penstock.common.configuration import Configuration
 
 
 def none_lost(_: bool) -> Sequence[Exception]:
@@ -51,10 +54,8 @@ class JobMonitor:
         run_id: The run.
         plan: Its plan.
         clock: Returns the current moment.
-        settings: The job's checkpoint settings.
-        configuration: Its configuration, for users.
-        failures_kept: The number of last failures that are kept.
-        full_path: Turns a path below the checkpoint directory into one for users; None if that directory is temporary.
+        configuration: Its configuration.
+        storage: Its checkpoint storage.
         lost_executors: Returns the executors that Spark has lost since the last call; True for the last call.
     """
 
@@ -66,18 +67,16 @@ class JobMonitor:
         plan: PlanView,
         clock: Callable[[], Moment],
         *,
-        settings: CheckpointSettings,
-        configuration: Mapping[str, str],
-        failures_kept: int,
-        full_path: Callable[[str], str] | None,
+        configuration: Configuration,
+        storage: FileStorage,
         lost_executors: Callable[[bool], Sequence[Exception]] = none_lost,
     ) -> None:
         self._coordinator = coordinator
         self._clock = clock
-        self._full_path = full_path
+        self._storage = storage
         self._lost_executors = lost_executors
-        self._checkpoints = CheckpointStatsTracker(settings, self._checkpoint_path)
-        self._failures: deque[JobFailure] = deque(maxlen=failures_kept)
+        self._checkpoints = CheckpointStatsTracker(checkpoint_settings(configuration), self._checkpoint_path)
+        self._failures: deque[JobFailure] = deque(maxlen=configuration.get(EXCEPTION_HISTORY_SIZE))
         self._failure_count = 0
         #: Since when the job is RUNNING, None while it is not; and below the end of its last accepted epoch.
         self._running_since: Moment | None = None
@@ -111,7 +110,7 @@ class JobMonitor:
             last_interval_ms=0,
             running_ms=0,
             checkpoints=self._checkpoints.view,
-            configuration=configuration,
+            configuration={key: shown_value(key, value) for key, value in configuration.to_dict().items()},
             stage=frozenset() if plan.job_type == "BATCH" else None,
         )
 
@@ -327,10 +326,10 @@ class JobMonitor:
     def _restored_path(self, restored: RestoredCheckpoint) -> str | None:
         if "://" in restored.path or restored.path.startswith("/"):
             return restored.path
-        return self._full_path and self._full_path(restored.path)
+        return self._storage.lasting_path(restored.path)
 
     def _checkpoint_path(self, checkpoint_id: int) -> str | None:
-        return self._full_path and self._full_path(checkpoint_path(self._coordinator.job_id, checkpoint_id))
+        return self._storage.lasting_path(checkpoint_path(self._coordinator.job_id, checkpoint_id))
 
     def _show(self, **changes: Any) -> None:
         self.view = replace(self.view, checkpoints=self._checkpoints.view, **changes)
