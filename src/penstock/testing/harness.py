@@ -7,8 +7,9 @@ but those of sorts.
 from __future__ import annotations
 
 import tempfile
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.operators.accumulators import AccumulatorRegistry
 from penstock._engine.operators.base import EpochContext, Operator, OperatorContext, ReadingOperator
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from penstock._engine.operators.base import Output
 
 __all__ = ["OperatorHarness"]
+
+#: Harnesses may be attempts at one epoch, which are told apart by these.
+_TOKENS: Final = count(1)
 
 
 class OperatorHarness(OneInputMakers):
@@ -105,7 +109,7 @@ class OperatorHarness(OneInputMakers):
         self._unread: list[RowBatch] = []
         self._directory: tempfile.TemporaryDirectory[str] | None = None
         self._start = OperatorSnapshot(parallelism, MIN_WATERMARK, (), None)
-        self._checkpoint_id = 0
+        self._checkpoint_id = self._token = 0
         self._opened = self._ended = False
         self._watermark = MIN_WATERMARK
         self._output: list[StreamRecord | Watermark] = []
@@ -247,33 +251,43 @@ class OperatorHarness(OneInputMakers):
 
     # ------------------------------------------------------------------------------------------------------ state
 
-    def snapshot(self) -> OperatorSnapshot:
+    def snapshot(self, *, incremental: bool = False, completes: bool = True) -> OperatorSnapshot:
         """Take a checkpoint of the subtask, which keeps running.
+
+        Args:
+            incremental: Whether it has of the keyed state what has changed since the one before, and refers to that for
+                the rest, as most checkpoints of jobs do.
+            completes: Whether the subtask goes on behind it; else :meth:`restore` says from where.
 
         Raises:
             UnpicklableStateError: The state holds something that cannot be pickled.
         """
         self.open()
         self._take(self._operator.prepare_snapshot())
-        ack = self._operator.snapshot(self._epoch(self._start, current=True), finished=self._ended)
+        epoch = self._epoch(self._start, current=True)
+        epoch.full_snapshot = not incremental
+        ack = self._operator.snapshot(epoch, finished=self._ended)
         operator_state = () if ack.operator_state is None else (ack.operator_state,)
         taken = OperatorSnapshot(
             self._parallelism, self._watermark, ack.keyed_state, ack.state, operator_state, self._checkpoint_id
         )
-        self._start = taken
-        self._begin(taken, current=True)
+        if completes:
+            self._start = taken
+            self._begin(taken, current=True)
         return taken
 
     def restore(self, *snapshots: OperatorSnapshot) -> None:
         """Start from checkpoints of all subtasks of an operator, at this or another parallelism.
 
-        As in Flink, the watermark starts again when the parallelism has changed.
+        As in Flink, the watermark starts again when the parallelism has changed. A harness that was used goes on from
+        there with its opened function, as a process does where others have run the subtask meanwhile.
 
         Args:
             *snapshots: Of each of the old subtasks; of the one alone when the parallelism stays the same.
 
         Raises:
-            ValueError: The harness was used before, or there is no snapshot.
+            ValueError: There is no snapshot, or the input has ended.
+            StaleAttemptError: The directory of the state has a later checkpoint.
 
         Example:
             >>> total = lambda a, b: (a[0], a[1] + b[1])
@@ -285,11 +299,15 @@ class OperatorHarness(OneInputMakers):
             >>> after.values()
             [('a', 11)]
         """
-        if self._opened or not snapshots:
-            msg = "restore needs a new harness and at least one snapshot."
+        self._check_input()
+        if not snapshots:
+            msg = "restore needs at least one snapshot."
             raise ValueError(msg)
         self._start = restored_subtask(snapshots, self._subtask, self._parallelism, self._key_groups)
         self._checkpoint_id = self._start.checkpoint_id
+        if self._opened:
+            self._watermark = self._start.watermark
+            self._begin(self._start, current=False)
 
     def notify_checkpoint_complete(self, checkpoint_id: int | None = None) -> None:
         """Notify the function of a completed checkpoint, if it is a ``CheckpointListener``.
@@ -385,13 +403,14 @@ class OperatorHarness(OneInputMakers):
 
     def _begin(self, start: OperatorSnapshot, *, current: bool) -> None:
         self._checkpoint_id += 1
+        self._token = next(_TOKENS)
         self._operator.begin_epoch(self._epoch(start, current=current))
         self._take(self._operator.on_processing_time(self.clock.now_ms()))
 
     def _epoch(self, start: OperatorSnapshot, *, current: bool) -> EpochContext:
         return EpochContext(
             checkpoint_id=self._checkpoint_id,
-            token=self._checkpoint_id,
+            token=self._token,
             restore=OperatorRestore(start.lineage, start.state, operator_state=start.operator_state),
             current=current,
             starts=not current,
