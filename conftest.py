@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import random
 import secrets
+from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
 
 import hypothesis.core
 import pytest
+from _pytest.nodeid import coerce_node_id
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -36,7 +38,12 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Shuffle the tests of each file."""
+    """Shuffle the tests of each file, and let each have an id of its own: lanes run one test of an id."""
+    for item in items:
+        if not item.nodeid.endswith(item.name):  # one for each route of a document, made by schemathesis
+            item._id = coerce_node_id(f"{item.nodeid.rpartition('::')[0]}::{item.name}")
+    ids = Counter(item.nodeid for item in items)
+    assert len(ids) == len(items), ids.most_common(3)
     shuffled: list[pytest.Item] = []
     for file, group in groupby(items, lambda item: item.path):
         tests = list(group)

@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from penstock._engine.operators.batch import RowBatch
-from penstock._engine.operators.stateless import CastOperator
+from penstock._engine.operators.functions.stateless import CastOperator
 from penstock.common.conversion import conversion
 from penstock.common.typeinfo import Types
 from penstock.common.types import Row

@@ -36,7 +36,8 @@ from entries import JOB, MAX_PARALLELISM, UID, entry_of
 from figures import Figures
 
 from penstock._engine.protocol.key_groups import key_group, key_group_range
-from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind, encode_chain_entry
+from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind
+from penstock._engine.protocol.metadata_document import encode_chain_entry
 from penstock._engine.protocol.paths import METADATA, shared_path
 from penstock._engine.protocol.state_handle import rescale
 from penstock._engine.state.keyed_store import KeyedStore

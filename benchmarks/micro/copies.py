@@ -14,7 +14,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from penstock._engine.operators.batch import RowBatch
-from penstock._engine.operators.stateless import MapOperator
+from penstock._engine.operators.functions.stateless import MapOperator
 from penstock.common.types import Row
 
 if TYPE_CHECKING:

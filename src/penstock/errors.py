@@ -35,6 +35,8 @@
     │   ├── MixedChainError                 operators that run as one have finished to different extents
     │   ├── MovedOperatorError              an operator without a uid may have changed places with another
     │   ├── NoCheckpointError               nothing to continue from
+    │   │   ├── MissingRecordsError         the job has run before, and its directory does not know of it
+    │   │   └── MovedCheckpointError        what the job continues from is not where it was
     │   ├── OtherOperatorError              state of an operator whose uid another kind has now
     │   ├── ParallelismLimitError           more subtasks than keyed state has key groups
     │   ├── RepeatedJobError                a second job that would be the first one of its program
@@ -258,7 +260,9 @@ from penstock._errors.start import (
     FinishedOperatorError,
     LocalStateError,
     MaxParallelismError,
+    MissingRecordsError,
     MixedChainError,
+    MovedCheckpointError,
     MovedOperatorError,
     NoCheckpointError,
     OtherOperatorError,
@@ -345,8 +349,10 @@ __all__ = [
     "MaxParallelismError",
     "MessageFormatError",
     "MissingExtraError",
+    "MissingRecordsError",
     "MissingTimestampError",
     "MixedChainError",
+    "MovedCheckpointError",
     "MovedOperatorError",
     "NoCheckpointError",
     "OtherOperatorError",

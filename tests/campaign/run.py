@@ -141,7 +141,7 @@ def cases(seed: int) -> list[Case]:
             [
                 *pytest,
                 *("tests/kafka/test_lives.py", "tests/search/test_lives.py", "tests/connectors/test_changing_files.py"),
-                "tests/postgres/test_table_lives.py",
+                *("tests/postgres/test_table_lives.py", "tests/connectors/test_lake_lives.py"),
             ],
             {"PENSTOCK_TEST_LIVES": str(CHANGED_LIVES), "PENSTOCK_TEST_SEED": str(seed)},
         ),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from penstock._connectors.files.filesystem import FileStatus, is_passed_over
 from penstock._connectors.files.local import LocalFileSystem
 from penstock._connectors.files.opening import FoundFile, filesystem_of
-from penstock._connectors.files.source import FileSourceSplit
+from penstock._connectors.files.source_state import FileSourceSplit
 from penstock._formats import lines as line_blocks
 from penstock.common.time import Duration
 from penstock.datastream.connectors.base import Boundedness

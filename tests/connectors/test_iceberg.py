@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from pyiceberg.expressions import EqualTo, IsNull
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform, IdentityTransform
@@ -107,6 +108,21 @@ def test_rows_go_to_the_partitions_of_the_table(tmp_path: Path) -> None:
     with catalog_of(tmp_path) as catalog:
         table = catalog.load_table(NAME)
         assert len(list(table.scan(row_filter="name == 'n3'").plan_files())) == 1
+
+
+def test_each_value_of_a_partition_is_found_by_it(tmp_path: Path) -> None:
+    with catalog_of(tmp_path) as catalog:
+        catalog.create_table(NAME, FIELDS, partition_spec=PARTS)
+    names = ["a/b", "a=b", " ", "", None, "..", "a%2Fb", "ü\n", "x" * 200, "'q'", "null", "None", "a\\b", "\0"]
+    names += ["__HIVE_DEFAULT_PARTITION__", "\U0001f600"]
+    rows = [{"id": number, "name": name} for number, name in enumerate(names)]
+    commit(tmp_path, staged(tmp_path, rows))
+    assert rows_of(tmp_path) == rows
+    with catalog_of(tmp_path) as catalog:
+        table = catalog.load_table(NAME)
+        for row in rows:
+            wanted = IsNull("name") if row["name"] is None else EqualTo("name", row["name"])
+            assert table.scan(row_filter=wanted).to_arrow().to_pylist() == [row], row
 
 
 def test_partitions_that_cannot_be_computed_here_are_an_error_at_the_start(

@@ -26,12 +26,13 @@ from tests.kit.frames import frame_of
 from tests.kit.program import Program
 
 from penstock._connectors.files.staging import segment_name, sink_name
+from penstock._engine.caches.place import KEPT, cache_directory
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.epochs import execution as epochs
-from penstock._engine.kept.place import KEPT, kept_place
 from penstock._engine.protocol.control import StopMode
-from penstock._engine.protocol.metadata import ChainEntryKind, decode_chain_entry
+from penstock._engine.protocol.metadata import ChainEntryKind
+from penstock._engine.protocol.metadata_document import decode_chain_entry
 from penstock._engine.protocol.paths import MARK, START_ORDER, shared_path
 from penstock._engine.runtime import subtask_state
 from penstock._engine.savepoints.disposal import dispose
@@ -275,7 +276,7 @@ class Experiment:
         [self.savepoint] = (place / "savepoints").glob(f"savepoint-{self.cancelled.driver.job_id[:6]}-*")
         self.orphans = self._leave(self.cancelled) | self._leave(self.original.job)
         #: What a program keeps that lives, and what one that is dead has left.
-        self.kept = kept_place(str(place / "checkpoints"), {})
+        self.kept = cache_directory(str(place / "checkpoints"), {})
         self.kept.storage.put("writing/0", b"kept")
         self.dead = place / "checkpoints" / KEPT / f"{Path(self.kept.storage.full_path('')).name}dead"
         self.dead.mkdir()

@@ -127,7 +127,7 @@ def copied(place: Path) -> tuple[str, str]:
     ("directories", "settings"),
     [
         (separate, {}),
-        (separate, {"penstock.job-id": SAME_ID}),
+        (separate, {"penstock.job-id": SAME_ID, "penstock.allow-first-start": "true"}),
         (copied, {}),
     ],
     ids=["same name", "same id", "same mark"],
@@ -198,7 +198,10 @@ def test_driver_that_was_replaced_ends_without_touching_what_its_successor_needs
 def test_job_of_the_same_id_that_begins_anew_leaves_what_an_earlier_ones_checkpoint_goes_on_with(
     tmp_path: Path,
 ) -> None:
-    directory, settings = str(tmp_path / "checkpoints"), {"penstock.job-id": SAME_ID}
+    directory, settings = (
+        str(tmp_path / "checkpoints"),
+        {"penstock.job-id": SAME_ID, "penstock.allow-first-start": "true"},
+    )
     cancelled = Job(tmp_path, "a", directory, settings, (do.RunEpoch, 3))
     thread = cancelled.start()
     assert cancelled.reached.wait(60)

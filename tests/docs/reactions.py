@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock._engine.coordinator.epochs.reactions import EPOCHS
+from penstock._engine.coordinator.job import LIFE
+from penstock._engine.coordinator.life.start_reactions import START
 from penstock._engine.coordinator.phases import RUNNING, STOPPING, Phase, StartPhase
-from penstock._engine.coordinator.reactions import LIFE, LIVE, START, TAKEN_OVER
+from penstock._engine.coordinator.reactions import LIVE, TAKEN_OVER
 from penstock._engine.coordinator.stages.reactions import STAGES
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ def phases(of: frozenset[Any]) -> str:
 def rows(rules: Iterable[Rule[Any]], whose: str) -> Iterable[str]:
     for rule in rules:
         events = ", ".join(event.__name__ for event in rule.events)
-        yield f"| {events} | {phases(rule.phases)} | {whose} | `{rule.reaction}` |\n"
+        yield f"| {events} | {phases(rule.phases)} | {whose} | `{rule.reaction.__name__}` |\n"
 
 
 def table() -> str:

@@ -129,19 +129,12 @@ def test_a_process_that_is_forked_while_a_decoder_is_made_makes_decoders() -> No
     assert run_python(program).stdout == "a\nTrue\n"
 
 
-class Driver:
-    job_name = "job"
-
-    def __init__(self) -> None:
-        self.interruption = Interruption("job", Any)  # type: ignore[arg-type]
-
-
 def test_handlers_that_the_program_has_set_stay_its_own() -> None:
     heard: list[int] = []
     before = signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
     try:
         mine = signal.getsignal(signal.SIGTERM)
-        with ending_on_signals(Driver()):  # type: ignore[arg-type]
+        with ending_on_signals(Interruption("job", Any)):  # type: ignore[arg-type]
             assert signal.getsignal(signal.SIGTERM) is mine
             os.kill(os.getpid(), signal.SIGTERM)
     finally:

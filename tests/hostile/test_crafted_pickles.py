@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock._engine.state.trust import AllowedClasses
+from penstock._engine.state.files.trust import AllowedClasses
 from penstock.common import RowKind
 from penstock.common.types import make_row
 from penstock.errors import CorruptCheckpointError, UntrustedClassError

@@ -27,7 +27,7 @@ from penstock._engine.cli.main import main
 from penstock._engine.coordinator.checkpoints.snapshots import map_handles
 from penstock._engine.coordinator.instructions import DeliverOutputs, OperatorOutput
 from penstock._engine.driver.client.results import Results
-from penstock._engine.protocol.metadata import ChainEntry, decode_chain_entry, encode_chain_entry
+from penstock._engine.protocol.metadata_document import decode_chain_entry, encode_chain_entry
 from penstock._engine.savepoints.disposal import dispose
 from penstock._engine.savepoints.inspection import inspect
 from penstock._engine.savepoints.located import locate
@@ -47,6 +47,8 @@ from penstock.savepoint import Savepoint, SavepointWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from penstock._engine.protocol.metadata import ChainEntry
 
 KEY, OTHER_KEY = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
 SIGNED = {"penstock.state.signing-key": KEY}
@@ -314,7 +316,7 @@ def test_with_a_key_nothing_is_started_or_read_that_it_has_not_signed(
     list(Savepoint.open(str(signed), SIGNED).keyed_state("totals", "total"))
     forge(signed)
     before = files_of(signed)
-    monkeypatch.setattr("penstock._engine.state.pickles.load", lambda _: pytest.fail("it was unpickled"))
+    monkeypatch.setattr("penstock._engine.state.files.pickles.load", lambda _: pytest.fail("it was unpickled"))
     for use in (
         lambda: start(str(signed), **SIGNED),
         lambda: Savepoint.open(str(signed), SIGNED),

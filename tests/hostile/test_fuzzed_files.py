@@ -19,16 +19,16 @@ from tests.hostile.fuzzing import fuzzed, inside, odd_text, odd_values
 from tests.unit.savepoints.jobs import savepoint_of
 
 from penstock._engine.gateway.registry import JobRegistry
-from penstock._engine.protocol.metadata import DOCUMENT, decode_chain_entry, encode_chain_entry
+from penstock._engine.protocol.metadata_document import DOCUMENT, decode_chain_entry, encode_chain_entry
 from penstock._engine.savepoints.disposal import dispose
 from penstock._engine.savepoints.inspection import inspect
 from penstock._engine.savepoints.leftovers import find_leftovers, remove_leftovers
 from penstock._engine.savepoints.survey import LeftoverPlaces
 from penstock._engine.savepoints.verification import verify
-from penstock._engine.state import state_file
-from penstock._engine.state.chunk_columns import Chunk, ChunkOperation
-from penstock._engine.state.state_file import StateFileWriter, read_index, read_owners, read_state_file
-from penstock._engine.state.trust import AllowedClasses
+from penstock._engine.state.files import state_file
+from penstock._engine.state.files.chunk_columns import Chunk, ChunkOperation
+from penstock._engine.state.files.state_file import StateFileWriter, read_index, read_owners, read_state_file
+from penstock._engine.state.files.trust import AllowedClasses
 from penstock.common.config_check import Setting, checked
 from penstock.common.config_loading import FILE_NAME, effective_configuration, outer_settings
 from penstock.common.configuration import Configuration

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from confluent_kafka import Producer
 
@@ -108,6 +109,20 @@ def test_deserializers_of_records_see_keys_headers_times_and_positions(topics: T
         KafkaRecord(topic, 0, 0, 1000, b"0", b"v", headers),
         KafkaRecord(topic, 0, 1, 1001, b"1", None, headers),
     ]
+
+
+class Array(DeserializationSchema):
+    """Gives records whose comparison is no truth value."""
+
+    def deserialize(self, message: bytes) -> Any:
+        return np.frombuffer(message, np.uint8)
+
+
+def test_records_may_be_arrays(topics: Topics) -> None:
+    topic = topics.new()
+    topics.fill(topic, [bytes([1, 2, 3])] * 3)
+    found = read(builder(topics, topic).set_value_only_deserializer(Array()))
+    assert [record.tolist() for record in found] == [[1, 2, 3]] * 3
 
 
 class Json(DeserializationSchema):

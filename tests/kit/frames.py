@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from penstock._builders.dataframes import FrameSource
-from penstock._engine.kept.frames import parquet_bytes
+from penstock._engine.caches.frames import parquet_bytes
 from penstock._formats.frame_types import declared_rows
 
 if TYPE_CHECKING:

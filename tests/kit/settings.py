@@ -12,6 +12,7 @@ KEYS = {
     "claim": "execution.state-recovery.claim-mode",
     "delay": "restart-strategy.fixed-delay.delay",
     "failures": "web.exception-history-size",
+    "first": "penstock.allow-first-start",
     "fire": "penstock.drain.fire-processing-time-timers",
     "ignore": "execution.state-recovery.ignore-unclaimed-state",
     "inline": "execution.checkpointing.data-inline-threshold",

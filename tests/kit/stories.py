@@ -15,7 +15,7 @@ from tests.kit.program import Program
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.protocol.control import StopMode
-from penstock._engine.protocol.metadata import ChainEntry, decode_chain_entry
+from penstock._engine.protocol.metadata_document import decode_chain_entry
 from penstock._engine.spark.epoch import SparkEpochRunner
 from penstock._engine.storage.opening import open_storage
 from penstock.datastream.connectors.base import Boundedness
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.driver.driver import JobDriver
     from penstock._engine.plan.epoch_plan import EpochOutcome, EpochPlan
+    from penstock._engine.protocol.metadata import ChainEntry
     from penstock._engine.spark.session import SparkHandle
     from penstock._engine.storage.checkpoint_storage import FileStorage
     from penstock.common.job_status import JobStatus

@@ -33,7 +33,8 @@ from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.protocol.control import StopMode, decode
 from penstock._engine.protocol.events import ReaderState
-from penstock._engine.protocol.metadata import ChainEntryKind, decode_chain_entry
+from penstock._engine.protocol.metadata import ChainEntryKind
+from penstock._engine.protocol.metadata_document import decode_chain_entry
 from penstock.common.job_status import JobStatus
 from penstock.common.time import Duration
 from penstock.common.watermark_strategy import WatermarkStrategy
@@ -255,7 +256,7 @@ def test_damaged_file_of_a_savepoint_ends_the_start_with_its_name_and_publishes_
 ) -> None:
     savepoint = suspended(jobs)
     before = jobs.published
-    victim = max((file for file in savepoint.iterdir() if file.name != "_metadata"), key=lambda file: file.name)
+    victim = max(file for file in savepoint.iterdir() if not file.name.startswith("_"))
     damage(victim)
     driver = jobs.make(event_timers, str(savepoint), TO_FILES).to_its_end()
     assert driver.status is JobStatus.FAILED

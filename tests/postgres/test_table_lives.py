@@ -1,4 +1,4 @@
-"""Random lives of a sink whose table is changed at random moments: each ends right, or with an error that names it."""
+"""Random lives of a sink and a source whose table is changed: each ends right, or with an error that names it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
+from tests.postgres.changing import epoch, numbers, run_until, source_of
 from tests.postgres.test_sink import sink_of, table
 from tests.postgres.test_tables_that_change import Life, ends
+
+from penstock.errors import PenstockError
+from penstock.testing.source_contract import SourceRun
 
 if TYPE_CHECKING:
     from tests.services.postgres import PostgresServer
@@ -17,6 +21,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.postgres
 
 LIVES = int(os.environ.get("PENSTOCK_TEST_LIVES", "4"))
+LIVES_OF_SOURCES = int(os.environ.get("PENSTOCK_TEST_LIVES", "2"))
 SEED = int(os.environ.get("PENSTOCK_TEST_SEED", "17"))
 #: Changes, and what becomes of the words that are in the table: they stay, they are gone, or the rows are.
 CHANGES = {
@@ -70,3 +75,64 @@ def test_life_ends_right_or_with_an_error_that_names_the_change(server: Postgres
     assert (error or "TableError: ").startswith(
         ("TableError: ", "DatabaseError: ", "RecordFieldError: ", "RecordValueError: ")
     ), error
+
+
+#: Changes of a table that is followed, and what an error about them says; those without one are followed.
+FOLLOWED = {
+    "ALTER TABLE {t} ADD COLUMN more{n} int": "",
+    "ALTER TABLE {t} RENAME COLUMN word TO word{n}": "",
+    "ALTER TABLE {t} ALTER COLUMN word TYPE varchar": "",
+    "ALTER TABLE {t} REPLICA IDENTITY FULL": "",
+    "TRUNCATE {t}": "",
+    "ALTER TABLE {t} ALTER COLUMN id TYPE bigint": "its key was id integer",
+    "ALTER TABLE {t} DROP CONSTRAINT t_pkey; ALTER TABLE {t} ADD PRIMARY KEY (id)": "",
+    "DROP TABLE {t}; CREATE TABLE {t} (id int PRIMARY KEY, word text)": "made anew",
+    "ALTER TABLE {t} RENAME TO old{n}; CREATE TABLE {t} (LIKE {s}.old{n} INCLUDING ALL)": "made anew",
+    "ALTER PUBLICATION {s}_slot DROP TABLE {t}": "does not have it",
+    "ALTER PUBLICATION {s}_slot SET (publish = 'delete')": "leaves changes of it out",
+    "DROP PUBLICATION {s}_slot": "is gone",
+}
+
+
+@pytest.mark.parametrize("seed", range(LIVES_OF_SOURCES))
+def test_life_of_a_source_gives_each_row_once_or_ends_with_an_error_that_names_the_change(
+    server: PostgresServer, schema: str, seed: int
+) -> None:
+    draw = random.Random(f"{SEED} {seed} source")
+    numbers(server, schema, 3)
+    run = SourceRun(source_of(server, schema))
+    run_until(run, epochs=5, polls=3, records=3)
+    wanted, found, says, told = {1, 2, 3}, list[int](), "", ""
+    changed = draw.randrange(2, 9)
+    try:
+        for number in range(10, 20):
+            if number - 10 == changed:
+                change = draw.choice(list(FOLLOWED))
+                says = FOLLOWED[change]
+                server.run(*change.format(t=f"{schema}.t", s=schema, n=number).split("; "))
+            if draw.random() < 0.7:
+                server.run(f"INSERT INTO {schema}.t VALUES ({number}, 'new')")
+                wanted.add(number)
+            checkpoint = epoch(run, 3)
+            if draw.random() < 0.3:
+                found += ids(run)
+                run.close()
+                run = SourceRun(source_of(server, schema), 1, checkpoint)
+        run_until(run, epochs=8, polls=3, records=len(wanted) - len(found))
+    except PenstockError as error:
+        told = str(error)
+    found += ids(run)
+    run.close()
+    note = f"PENSTOCK_TEST_SEED={SEED}, life {seed}: {told}"
+    assert len(set(found)) == len(found), note
+    if told:
+        assert says, note
+        assert says in told, note
+        assert set(found) <= wanted, note
+    else:
+        assert set(found) == wanted, note
+
+
+def ids(run: SourceRun) -> list[int]:
+    """Return the ids of the rows that a source has read or seen inserted."""
+    return [change.after["id"] for change in run.records if change.op in {"read", "insert"}]

@@ -110,6 +110,16 @@ CHANGES: dict[str, tuple[list[tuple[Any, ...]] | str, list[tuple[Any, ...]] | st
         'DatabaseError: .*checkpoint 2 .*violates check constraint "t_id_check"',
         'RecordValueError: .*violates check constraint "t_id_check"',
     ),
+    "ALTER TABLE {t} RENAME TO moved": (*["TableError: .*has none of that name"] * 2,),
+    "ALTER TABLE {t} RENAME TO moved; CREATE VIEW {t} AS SELECT 1 AS id": (
+        *["TableError: .*it is no table, but a view"] * 2,
+    ),
+    "ALTER TABLE {t} RENAME id TO x; ALTER TABLE {t} RENAME word TO id; ALTER TABLE {t} RENAME x TO word": (
+        OLD,
+        "TableError: .*no unique index has exactly the columns id",
+    ),
+    "ALTER TABLE {t} ALTER id ADD GENERATED ALWAYS AS IDENTITY": (OLD, "TableError: .*key column id is not written"),
+    "ALTER TABLE {t} ALTER word SET DEFAULT 'd'": (OLD, [(1, "a"), (3, "c")]),
     "ALTER TABLE {t} ADD UNIQUE (word)": (OLD, [(1, "a"), (3, "c")]),
     "TRUNCATE {t}": ([(2, "b")], [(3, "c")]),
 }
@@ -142,6 +152,25 @@ def test_change_of_a_table_continues_right_or_is_named(
             assert error is None, f"{moment}: {error}"
             assert rows(server, schema) == wanted, moment
         life.committer.close()
+
+
+_TRIGGER = "CREATE TRIGGER leave_out BEFORE INSERT ON {t} FOR EACH ROW EXECUTE FUNCTION {s}.leave_out()"
+
+
+@pytest.mark.parametrize("key", ["id", ""])
+@pytest.mark.parametrize("change", ["CREATE RULE leave_out AS ON INSERT TO {t} DO INSTEAD NOTHING", _TRIGGER])
+def test_rows_that_a_rule_or_a_trigger_leaves_out_are_told(
+    server: PostgresServer, schema: str, change: str, key: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    body = "CREATE FUNCTION {s}.leave_out() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'"
+    life = Life(server, sink_of(server, table(server, schema), *filter(None, [key])))
+    life.commit(life.stage({"id": 1, "word": "a"}))
+    assert not caplog.records
+    server.run(body.format(s=schema), change.format(t=f"{schema}.t", s=schema))
+    life.commit(life.stage({"id": 2, "word": "b"}, {"id": 3, "word": "c"}))
+    assert f"{schema}.t took 0 of 2 rows" in caplog.text
+    assert rows(server, schema) == [(1, "a")]
+    life.committer.close()
 
 
 def test_undone_change_lets_the_checkpoint_be_committed(server: PostgresServer, schema: str) -> None:

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 import pytest
 
-from penstock._engine.operators.async_wait import AsyncWaitOperator
+from penstock._engine.operators.async_functions.async_wait import AsyncWaitOperator
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.protocol.key_groups import key_group_range
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK

@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.kit.without_spark import Cluster
 
-from penstock._engine.kept import place as kept_places
-from penstock._engine.kept import streams
+from penstock._engine.caches import place as kept_places
+from penstock._engine.caches import streams
 from penstock.common import Configuration, WatermarkStrategy
 from penstock.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
 from penstock.errors import JobExecutionError

@@ -184,6 +184,7 @@ class Life:
                 "restart-strategy.fixed-delay.delay": f"{RESTART_MS} ms",
                 "restart-strategy.fixed-delay.attempts": "99",
                 "penstock.job-id": "c" * 32,
+                "penstock.allow-first-start": "true",
                 **({"execution.state-recovery.path": restore} if restore else {}),
             }
         )

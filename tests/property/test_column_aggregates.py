@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from tests.property.test_column_functions import CASES, STREAM_SETTINGS, as_dict, results
 from tests.unit.operators.starved import OperatorHarness, starved
 
-from penstock._engine.operators.column_aggregates import PARTS, ColumnAggregates
-from penstock._engine.operators.column_windows import column_window_operator
+from penstock._engine.operators.columnar.column_aggregates import PARTS, ColumnAggregates
+from penstock._engine.operators.columnar.column_windows import column_window_operator
 from penstock._engine.operators.columns import ColumnBatch
 from penstock._engine.operators.windows.window_choice import window_operator
 from penstock._engine.protocol.key_groups import key_group, subtask_of_key_group

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from penstock._formats.arrow_misfits import MisfitError
 from penstock._formats.arrow_types import kind_of
-from penstock._formats.arrow_values import MisfitError, array_of, arrow_array
+from penstock._formats.arrow_values import array_of, arrow_array
 from penstock._formats.arrow_widening import joined, wider_type
 from penstock.common.columns import python_values
 
@@ -97,6 +98,8 @@ def test_columns_that_are_joined_have_the_values_of_both_or_an_error_names_both_
     assert column.to_pylist() == [whole(value, column.type) for value in first + second]
 
 
+@example([[None, None]], 0)
+@example([{"a": [None, None]}, {"a": [None, None], "b": 1}], 1)
 @given(COLUMNS, st.integers(0, 4))
 def test_how_records_were_cut_into_batches_does_not_decide_what_stands_in_a_column(values: list[Any], cut: int) -> None:
     """What one batch can hold, several can; where one refuses, several may only differ by more digits."""

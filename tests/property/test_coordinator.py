@@ -20,7 +20,8 @@ from tests.property.sabotage import Lines, Saboteur, UnreliableSink, doubled, fa
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
 from penstock._engine.protocol.control import StopMode
-from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind, decode_chain_entry
+from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind
+from penstock._engine.protocol.metadata_document import decode_chain_entry
 from penstock._engine.protocol.paths import checkpoint_ids, metadata_path
 from penstock._engine.storage.opening import open_storage
 from penstock.common.job_status import JobStatus
@@ -144,6 +145,7 @@ def test_any_troubles_and_crashes_leave_the_right_output(savepoints: Path, data:
         driver, loop = world.driver(
             directory,
             job_id=JOB_ID,
+            first="true",
             interval="1 s",
             recover=start if start == "latest" or start.startswith("/") else f"{directory}/{start}",
             claim=claim,
@@ -184,7 +186,7 @@ def test_any_troubles_and_crashes_leave_the_right_output(savepoints: Path, data:
 
     for _ in range(2):  # the first one may only bring a stop to its end
         world = World(numbers_job(name, limit=LIMIT, split_size=4), has_state=True)
-        driver, loop = world.driver(directory, job_id=JOB_ID, interval="1 s", recover="latest")
+        driver, loop = world.driver(directory, job_id=JOB_ID, interval="1 s", recover="latest", first="true")
         driver.run(loop)
     possessions.check()
     assert not [path for path in refused if Path(path, "_metadata").exists()], "said not to be there"

@@ -22,7 +22,7 @@ from penstock._engine.protocol.key_groups import (
 from penstock._engine.protocol.key_values import key_value
 from penstock._engine.protocol.keys import decode_normal, encode_key, encode_normal, normal_key
 from penstock._engine.runtime.column_routing import KeyColumn
-from penstock._engine.runtime.routing import KeyRoutes
+from penstock._engine.runtime.key_routes import KeyRoutes
 from penstock.common.columns import RecordLayout
 
 #: Few distinct values, so that equal keys of different types meet.

@@ -228,7 +228,9 @@ class Lives:
         """Run a job to its end; None when it was killed."""
         life = Life(self.files, crash_at)
         try:
-            chapter = self.story.run(self.program(sizes), asks=asks, step=life.step, restart="none", **how)
+            chapter = self.story.run(
+                self.program(sizes), asks=asks, step=life.step, restart="none", first="true", **how
+            )
         except KilledError:
             status = None
         else:

@@ -11,10 +11,10 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock._engine.operators.column_sort import ColumnSorter
-from penstock._engine.operators.external_sort import ExternalSorter
-from penstock._engine.operators.partitions import MapPartitionOperator, ReducePartitionOperator
-from penstock._engine.operators.sort_partition import KeyedSortPartitionOperator, SortPartitionOperator
+from penstock._engine.operators.partitions.column_sort import ColumnSorter
+from penstock._engine.operators.partitions.partitions import MapPartitionOperator, ReducePartitionOperator
+from penstock._engine.operators.partitions.sort_partition import KeyedSortPartitionOperator, SortPartitionOperator
+from penstock._engine.operators.sorting.external_sort import ExternalSorter
 from penstock.common import Order
 from penstock.testing import OperatorHarness
 

@@ -18,11 +18,12 @@ from penstock._engine.protocol.metadata import (
     OperatorSubtaskState,
     VertexMetadata,
     VertexSubtaskState,
-    encode_chain_entry,
 )
+from penstock._engine.protocol.metadata_document import encode_chain_entry
 from penstock._engine.protocol.paths import METADATA
 from penstock._engine.protocol.state_handle import StateHandle, rescale
 from penstock._engine.savepoints.inspection import inspect
+from penstock._engine.state.key_rows import clear_key
 from penstock._engine.state.memory_store import MemoryStore
 from penstock._engine.state.table import ABSENT
 from penstock._engine.storage.opening import open_storage
@@ -62,7 +63,7 @@ def written(
                 pane.put((key, (), where), number if what == "entry" else ABSENT)
                 pane.dirty.add((key, (), where))
             elif what == "clear":
-                store.table("maps", kind="map").pane().sub_rows().clear((key, ()))
+                clear_key(store.table("maps", kind="map").pane(), (key, ()))
             elif what == "timer":
                 store.timers("event-time").register(where, key)
             elif what == "no timer":

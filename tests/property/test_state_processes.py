@@ -48,7 +48,7 @@ VICTIM = """
 import os, pickle, signal, sys
 from pathlib import Path
 from typing import Any
-from penstock._engine.state import local_version
+from penstock._engine.state.local import local_version
 from penstock._engine.state.keyed_store import KeyedStore
 files, lineage = pickle.load(open(sys.argv[1], "rb"))
 store = KeyedStore(Path(sys.argv[2]), range(128), 128, lambda handle: files[handle.path], 1)

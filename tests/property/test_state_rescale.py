@@ -9,6 +9,7 @@ from tests.unit.state.checkpoints import ABSENT, MAX_PARALLELISM, Checkpoints, a
 
 from penstock._engine.protocol.key_groups import key_group, key_group_range, subtask_of_key_group
 from penstock._engine.protocol.state_handle import rescale
+from penstock._engine.state.key_rows import clear_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,7 +75,7 @@ class Subtasks:
             write(self.stores[self.owner(key)].table("count").pane(namespace), key, value)
             maps = self.stores[self.owner(key)].table("maps").pane()
             if value is ABSENT:
-                maps.sub_rows().clear((key, ()))
+                clear_key(maps, (key, ()))
             else:
                 maps.put((key, (), value % 3), value)
                 maps.dirty.add((key, (), value % 3))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock._engine.kept import place as kept_places
+from penstock._engine.caches import place as kept_places
 from penstock._engine.spark.session import users_session
 from penstock.common import Configuration
 from penstock.datastream import RuntimeExecutionMode, StreamExecutionEnvironment

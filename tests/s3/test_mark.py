@@ -29,7 +29,7 @@ DRIVERS = 8
 
 
 def keeper(url: str, settings: dict[str, str]) -> CheckpointStore:
-    return CheckpointStore(open_storage(url, settings), settings, cast("Any", None), cast("Any", None))
+    return CheckpointStore(open_storage(url, settings), cast("Any", None), cast("Any", None))
 
 
 def test_drivers_that_find_no_mark_at_the_same_time_agree(server: S3Server, bucket: str) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock._engine.kept import place as kept_places
+from penstock._engine.caches import place as kept_places
 from penstock._engine.spark.session import users_session
 from penstock.common import Configuration, Row, Types, WatermarkStrategy
 from penstock.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
@@ -115,6 +115,56 @@ def test_types_of_a_frame_are_declared_or_follow_from_all_records(tmp_path: Path
     with pytest.raises((JobExecutionError, BatchColumnsError), match="declare the type"):
         env.from_collection([{"a": 1}, {"a": "x"}]).to_dataframe()
     assert list(tmp_path.glob("*/.kept/*/*/*")) == kept
+
+
+def test_null_structs_nested_maps_and_parts_without_a_type_go_in_and_come_out(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    """A left join has null structs whose fields are declared to have no nulls; array() has items of no type."""
+    frame = session.sql(
+        "SELECT id, s, array(s, null) AS list, map('a', s, 'b', null) AS by_name, named_struct('inner', s) AS outer, "
+        "array() AS none, map() AS no_names, map('k', map('b', 1)) AS nested, array(map('a', 1)) AS maps "
+        "FROM range(2) LEFT JOIN (SELECT 1L AS id, named_struct('a', 7, 'b', array(1, null)) AS s) USING (id)"
+    )
+    stream = environment(tmp_path).from_dataframe(frame)
+    assert stream.get_type().get_field_types()[7] == Types.MAP(Types.STRING(), Types.MAP(Types.STRING(), Types.INT()))
+    with stream.execute_and_collect() as found:
+        rows = {row["id"]: row.as_dict() for row in found}
+    rest = {"none": [], "no_names": {}, "nested": {"k": {"b": 1}}, "maps": [{"a": 1}]}
+    for number, struct in ((0, None), (1, {"a": 7, "b": [1, None]})):
+        parts = {"s": struct, "list": [struct, None], "by_name": {"a": struct, "b": None}, "outer": {"inner": struct}}
+        assert rows[number] == {"id": number} | parts | rest
+    back = stream.to_dataframe()
+    assert sorted(map(str, back.collect())) == sorted(map(str, frame.collect()))
+    assert dict(back.dtypes)["nested"] == dict(frame.dtypes)["nested"]
+    records = stream.filter(lambda row: row["id"] == 1).to_dataframe()
+    assert dict(records.dtypes)["nested"] == "map<string,map<string,int>>"
+
+
+@pytest.mark.usefixtures("session")
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_parallelism_does_not_decide_what_a_frame_can_hold(tmp_path: Path, parallelism: int) -> None:
+    env = environment(tmp_path, "BATCH").set_parallelism(parallelism)
+    east = datetime.timezone(datetime.timedelta(hours=5))
+    noon = datetime.datetime(2020, 1, 1, 12, tzinfo=datetime.UTC)
+    records = [{"at": noon}, {}, {"at": noon.astimezone(east)}, {"s": {}}, {"s": {"x": 1}}]
+    frame = env.from_collection(records).rebalance().map(lambda record: record).to_dataframe()
+    assert dict(frame.dtypes) == {"at": "timestamp", "s": "struct<x:bigint>"}
+    moments = frame.selectExpr("unix_seconds(at) AS at", "s.x AS x").collect()
+    assert sorted(map(str, moments)) == sorted(
+        [
+            f"Row(at={at}, x={x})"
+            for at, x in ((1577880000, None), (None, None), (1577880000, None), (None, None), (None, 1))
+        ]
+    )
+    day = datetime.date(2020, 1, 1)
+    for two, told in (
+        ([{"d": day}, {"d": noon.replace(tzinfo=None)}], "column 'd' is (timestamp|date32)"),
+        ([{"d": "x"}, {"d": b"x"}], "column 'd' is (string|binary)"),
+        ([{}, {}], "no record of the stream has a field"),
+    ):
+        with pytest.raises((JobExecutionError, BatchColumnsError), match=told):
+            env.from_collection(two).rebalance().map(lambda record: record).to_dataframe()
 
 
 @pytest.mark.usefixtures("session")

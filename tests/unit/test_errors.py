@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+import re
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from tests.kit.cells import cells
@@ -49,6 +50,14 @@ def test_every_error_survives_pickling_with_type_attributes_and_text(cls: type[e
         assert twin.args == error.args
         assert vars(twin) == vars(error)
         assert str(twin) == str(error)
+
+
+@cells("cls", [cls for cls in ALL if cls.__init__ is not Exception.__init__])
+def test_no_error_has_two_full_stops(cls: type[errors.PenstockError]) -> None:
+    hints = get_type_hints(cls.__init__)
+    values = [SAMPLES[hints[name]](name, place) for place, name in enumerate(inspect.signature(cls).parameters)]
+    text = str(cls(*(f"{value}." if isinstance(value, str) else value for value in values)))
+    assert not re.search(r"\w\.\.(\s|$)", text)
 
 
 def test_an_error_that_was_made_with_keywords_survives_pickling() -> None:

@@ -7,7 +7,9 @@ import importlib
 import re
 import tomllib
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from tests.unit.alike import blocks_alike
@@ -47,13 +49,14 @@ TWICE = {
         "_connectors/hybrid/enumerator.py",
         "testing/connector_contexts.py",
     ): "two contexts of enumerators",
-    ("datastream/__init__.py", "datastream/connectors/__init__.py"): "packages that load what is asked for",
-    ("datastream/__init__.py", "testing/__init__.py"): "packages that load what is asked for",
 }
 #: Pairs of modules that may have blocks of one shape, with other names, beside those that have them line by line.
 ALIKE = {
     ("_builders/async_data_stream.py",): "four methods with PyFlink's signatures",
-    ("_api/connectors/reader_base/threaded.py", "_engine/operators/source_output.py"): "outputs that hand calls on",
+    (
+        "_api/connectors/reader_base/threaded.py",
+        "_engine/operators/sources/source_output.py",
+    ): "outputs that hand calls on",
     ("_api/state/ttl.py",): "a builder has a method for each setting",
     ("_api/state/ttl.py", "_engine/operators/context.py"): "methods that give a field",
     ("_api/windows/triggers.py",): "as in Flink, there is a trigger for each kind of time; each sees the other's calls",
@@ -66,7 +69,7 @@ ALIKE = {
         "_connectors/postgres/source.py",
     ): "builders with a method for each setting",
     ("_engine/cli/porting.py", "_engine/rest/guard.py"): "a predicate that tries",
-    ("_engine/operators/broadcast.py", "_engine/state/kinds/typed.py"): "maps that hand calls on",
+    ("_engine/operators/functions/broadcast.py", "_engine/state/kinds/typed.py"): "maps that hand calls on",
     (
         "_engine/operators/windows/keyed_windows.py",
         "_engine/operators/windows/window.py",
@@ -89,24 +92,35 @@ def test_no_module_is_longer_than_500_lines() -> None:
     assert {name: length for name, length in lengths.items() if length > LONGEST} == {}
 
 
-def lines_of_code(text: str) -> list[str]:
-    """Return the lines without layout, comments, docstrings and imports."""
+class Module(NamedTuple):
+    """What the tests look at in a module, which is parsed once."""
+
+    #: The lines without layout, comments, docstrings and imports.
+    lines: list[str]
+    #: All imports, those inside functions and behind TYPE_CHECKING as well.
+    imports: list[ast.Import | ast.ImportFrom]
+
+
+@cache
+def module_of(text: str) -> Module:
     left_out: set[int] = set()
+    imports: list[ast.Import | ast.ImportFrom] = []
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, (ast.Import, ast.ImportFrom)) or (
-            isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        ):
-            left_out |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            imports.append(node)
+        elif not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+            continue
+        left_out |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     kept = (line for number, line in enumerate(text.splitlines(), 1) if number not in left_out)
     bare = (re.sub(r"(^|\s+)# .*$|^#$", "", line).strip() for line in kept)
-    return [line for line in bare if line]
+    return Module([line for line in bare if line], imports)
 
 
 def blocks_twice(texts: dict[str, str]) -> set[tuple[str, ...]]:
     """Return the modules, or pairs of them, that have a block of lines twice."""
     places: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for name, text in texts.items():
-        lines = lines_of_code(text)
+        lines = module_of(text).lines
         for start in range(len(lines) - BLOCK + 1):
             places[tuple(lines[start : start + BLOCK])].append(name)
     return {
@@ -149,6 +163,104 @@ def test_a_block_of_the_same_shape_is_found_whatever_its_names_and_texts() -> No
     }
     mixed = one.replace("one.close()", "total.close()")
     assert blocks_alike({"a": one, "b": mixed}, BLOCK) == {}
+
+
+#: The only circles of modules that name each other, TYPE_CHECKING included: each module, with what holds it there.
+CIRCLES = (
+    {
+        "_api.functions.basic": "a Function is opened with a RuntimeContext, which gives state by descriptors",
+        "_api.state.descriptors": "a ReducingStateDescriptor has a ReduceFunction, which is a Function",
+    },
+    {
+        "_api.windows.triggers": "an EventTimeTrigger decides about TimeWindows",
+        "_api.windows.window": "a WindowAssigner has a default Trigger; a TimeWindow merges for a WindowAssigner",
+    },
+    {
+        "_builders.stream": "DataStream and KeyedStream make all that is below, which makes DataStreams",
+        "_builders.environment": "StreamExecutionEnvironment makes DataStreams",
+        "_builders.outputs": "the base of DataStream: get_execution_environment()",
+        "_builders.batch_functions": "a base of DataStream: methods that return DataStreams",
+        "_builders.partitioning": "a base of DataStream: methods that return DataStreams and BroadcastStreams",
+        "_builders.field_aggregations": "a base of KeyedStream: methods that return DataStreams",
+        "_builders.interval_join": "a base of KeyedStream, and IntervalJoin, which has two KeyedStreams",
+        "_builders.connected": "ConnectedStreams and BroadcastStreams have DataStreams and make some",
+        "_builders.partitions": "PartitionWindowedStream makes DataStreams",
+        "_builders.windows.windowing": "bases of DataStream and KeyedStream: methods that return windows",
+        "_builders.windows.window_settings": "the base of windows: get_execution_environment()",
+        "_builders.windows.windowed": "WindowedStream makes DataStreams",
+        "_builders.windows.windowed_all": "AllWindowedStream makes DataStreams",
+        "_builders.windows.joined": "JoinedStreams and CoGroupedStreams have DataStreams and make some",
+    },
+)
+
+
+def named_by(texts: dict[str, str]) -> dict[str, set[str]]:
+    """Return the modules that each module names.
+
+    Args:
+        texts: By dotted name; that of a package is of its __init__.
+    """
+    named: dict[str, set[str]] = {}
+    for name, text in texts.items():
+        found: set[str] = set()
+        for node in module_of(text).imports:
+            if isinstance(node, ast.Import):
+                found.update(alias.name for alias in node.names)
+            elif node.module is not None:
+                wanted = ((node.module, f"{node.module}.{alias.name}") for alias in node.names)
+                found.update(whole if whole in texts else module for module, whole in wanted)
+        named[name] = (found & texts.keys()) - {name}
+    return named
+
+
+def circles_in(named: dict[str, set[str]]) -> list[set[str]]:
+    """Return the circles, each with all modules that can be reached from each other."""
+
+    def reached(start: str, edges: dict[str, set[str]], among: set[str]) -> set[str]:
+        found, waiting = {start}, [start]
+        while waiting:
+            new = (edges[waiting.pop()] & among) - found
+            found |= new
+            waiting += new
+        return found
+
+    naming: dict[str, set[str]] = {name: set() for name in named}
+    for name, others in named.items():
+        for other in others:
+            naming[other].add(name)
+    left, circles = set(named), list[set[str]]()
+    while left:  # what neither names nor is named by any other module that is left is in no circle
+        ends = {name for name in left if not (named[name] & left and naming[name] & left)}
+        if ends:
+            left -= ends
+            continue
+        start = next(iter(left))
+        circle = reached(start, named, left) & reached(start, naming, left)
+        left -= circle
+        circles += [circle] if len(circle) > 1 else []
+    return circles
+
+
+def test_modules_that_name_each_other_are_public_classes_with_a_reason() -> None:
+    paths = {path: path.relative_to(PACKAGE.parent).with_suffix("").as_posix().replace("/", ".") for path in FILES}
+    texts = {name.removesuffix(".__init__"): path.read_text(encoding="utf-8") for path, name in paths.items()}
+    found = circles_in(named_by(texts))
+    short = sorted(sorted(name.removeprefix("penstock.") for name in circle) for circle in found)
+    assert short == sorted(sorted(circle) for circle in CIRCLES)
+
+
+def test_a_circle_is_found_whatever_the_import() -> None:
+    head = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    "
+    texts = {
+        "p": "",
+        "p.a": f"{head}from p.b import B",
+        "p.b": "def b():\n    from p import c",
+        "p.c": "import p.a\nimport p.d",
+        "p.d": "from p.e import E",
+        "p.e": '"""from p.d import D"""',
+    }
+    assert circles_in(named_by(texts)) == [{"p.a", "p.b", "p.c"}]
+    assert circles_in(named_by({**texts, "p.a": ""})) == []
 
 
 ROOT = PACKAGE.parents[1]

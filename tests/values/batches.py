@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tests.values.table import NotAskedError, Outcome, UntypedError
+from tests.values.table import LostError, NotAskedError, Outcome, UntypedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -89,6 +89,8 @@ def _of_group(opened: Callable[[Any], Store], kind: Any, group: list[Value]) -> 
             assert isinstance(back, list)
             back.append(record)
     except Exception as error:  # noqa: BLE001 - it is judged
-        outcomes |= dict.fromkeys(numbers.values(), error)
+        lost = LostError(str(error))
+        lost.__cause__ = error
+        outcomes |= dict.fromkeys(numbers.values(), lost)
     store.close()
     return outcomes

@@ -6,7 +6,6 @@ A rule takes a record that went in and its `Value`, and returns the record that 
 from __future__ import annotations
 
 import datetime as dt
-import enum
 from decimal import Decimal, localcontext
 from typing import TYPE_CHECKING, Any, cast
 
@@ -44,10 +43,31 @@ def numbers_alike(record: dict[str, Any], value: Value) -> dict[str, Any]:
     return {FIELD: float(record[FIELD])}
 
 
+def numbers_alike_as_decimals(record: dict[str, Any], value: Value) -> dict[str, Any]:
+    """A whole number is a decimal."""
+    del value
+    field = record[FIELD]
+    return {FIELD: [Decimal(int(item)) for item in field] if isinstance(field, list) else Decimal(int(field))}
+
+
+def zero(record: dict[str, Any], value: Value) -> dict[str, Any]:
+    """-0.0 is 0.0."""
+    del value
+    return {FIELD: record[FIELD] + 0.0}
+
+
+def no_nan(record: dict[str, Any], value: Value) -> dict[str, Any]:
+    """NaN is None."""
+    del value
+    return {FIELD: None if record[FIELD] != record[FIELD] else record[FIELD]}
+
+
 def same_in_utc(record: dict[str, Any], value: Value) -> dict[str, Any]:
     """A moment is the same one, in UTC."""
     del value
-    return {FIELD: record[FIELD].astimezone(dt.UTC)}
+    if record[FIELD].tzinfo is None:
+        raise rules.DoesNotApplyError
+    return {FIELD: rules.of_moment(record[FIELD].astimezone(dt.UTC))}
 
 
 def without_fold(record: dict[str, Any], value: Value) -> dict[str, Any]:
@@ -81,7 +101,8 @@ def as_column(record: dict[str, Any], value: Value) -> dict[str, Any]:
 def as_row(record: dict[str, Any], value: Value) -> dict[str, Any]:
     """A dict is the row of the declared type, with all of its fields in their order."""
     declared: Any = value.declared
-    return {FIELD: Row(**{name: record[FIELD].get(name) for name in declared.get_field_names()})}
+    found = plain_part(record[FIELD])
+    return {FIELD: Row(**{name: found.get(name) for name in declared.get_field_names()})}
 
 
 def column_part(part: Any, kind: Any) -> Any:
@@ -90,6 +111,7 @@ def column_part(part: Any, kind: Any) -> Any:
         return {field.name: column_part(part.get(field.name), field.type) for field in kind}
     makers = {
         pa.types.is_integer: int,
+        pa.types.is_float16: lambda one: float(np.float16(one)),
         pa.types.is_float32: lambda one: float(np.float32(one)),
         pa.types.is_float64: float,
         pa.types.is_decimal: lambda one: rescaled(Decimal(one), kind.scale),
@@ -115,7 +137,8 @@ def rescaled(number: Decimal, scale: int) -> Decimal:
     """Return a decimal with some digits behind the point; a column of decimals knows no negative zero."""
     with localcontext() as context:
         context.prec = 200
-        return number.quantize(Decimal(1).scaleb(-scale)) + 0
+        found = number.quantize(Decimal(1).scaleb(-scale))
+        return found or abs(found)
 
 
 def plain_part(field: Any) -> Any:
@@ -123,12 +146,14 @@ def plain_part(field: Any) -> Any:
     if isinstance(field, Row):
         field = field.as_dict()
     if isinstance(field, dict):
-        return {key: plain_part(part) for key, part in field.items()}
+        return {plain_part(key): plain_part(part) for key, part in field.items()}
     if isinstance(field, (list, tuple, set)):
         return [plain_part(part) for part in field]
-    if isinstance(field, np.datetime64):
+    if isinstance(field, pd.Timestamp) and not field.nanosecond:
+        return field.to_pydatetime()
+    if isinstance(field, np.datetime64) and field.dtype != np.dtype("datetime64[D]"):
         exact = field.astype("datetime64[us]")
         return exact.item() if exact == field else pd.Timestamp(field)
-    makers = {(bytearray, memoryview): bytes, (enum.IntEnum,): int, (np.ndarray, np.generic): lambda one: one.tolist()}
-    make = next((make for classes, make in makers.items() if isinstance(field, classes)), None)
-    return field if make is None else make(field)
+    makers = {(bytearray, memoryview): bytes, (np.ndarray, np.generic): lambda one: one.tolist()}
+    make = next((make for classes, make in makers.items() if isinstance(field, classes)), rules.of_python)
+    return make(field)

@@ -64,6 +64,11 @@ def known(path: Path) -> dict[Value, Verdict]:
     return {value: found[str(value)] for value in VALUES if str(value) in found}
 
 
+def refused(path: Path) -> set[str]:
+    """Return the names of the values that were refused when the verdicts of a path were recorded."""
+    return {str(value) for value, verdict in known(path).items() if verdict.sign in {Sign.REFUSED, Sign.FAULT}}
+
+
 def changed(path: Path, found: dict[Value, Verdict]) -> list[str]:
     """Return which verdicts are not as they were recorded."""
     before = known(path)

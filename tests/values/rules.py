@@ -8,6 +8,8 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import json
+import uuid
+from dataclasses import asdict, is_dataclass
 from decimal import Decimal
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -17,8 +19,11 @@ from tests.values.values import FIELD
 
 from penstock.common import Instant, Row, Types
 from penstock.common.typeinfo import ListTypeInfo, MapTypeInfo, ObjectArrayTypeInfo, RowTypeInfo
+from penstock.common.types import field_names
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.values.values import Value
 
     from penstock.common.typeinfo import TypeInformation
@@ -43,19 +48,43 @@ def plain(record: dict[str, Any], value: Value) -> dict[str, Any]:
 def plain_part(field: Any) -> Any:
     """Return a part of a record by the rule ``plain``."""
     if isinstance(field, Row):
-        field = field.as_dict()
+        field = field.as_dict() if field_names(field) else list(field)
+    if is_dataclass(field) and not isinstance(field, (type, Instant)):
+        field = asdict(field)
     if isinstance(field, dict):
-        return {key: plain_part(part) for key, part in field.items()}
+        return {plain_part(key): plain_part(part) for key, part in field.items()}
     if isinstance(field, (list, tuple, set)):
         return [plain_part(part) for part in field]
     if isinstance(field, np.ndarray):
         return field.tolist()
-    return field.item() if isinstance(field, np.generic) else field
+    return field.item() if isinstance(field, np.generic) else of_python(field)
+
+
+def of_python(field: Any) -> Any:
+    """Return an object of a class below one of Python's own as one of that; those of pandas stay."""
+    kind = next((kind for kind in _OWN if isinstance(field, kind)), type(field))
+    if type(field) in (kind, bool) or type(field).__module__.startswith("pandas"):
+        return field
+    return _OWN[kind](field)
+
+
+#: How objects of classes below Python's own become those; what they say of themselves does not count.
+_OWN: dict[type, Callable[[Any], Any]] = {
+    str: str.__str__,
+    int: int.__int__,
+    float: float.__float__,
+    bytes: bytes,
+    Decimal: Decimal,
+    dt.datetime: lambda one: dt.datetime.combine(one.date(), one.timetz()),
+    dt.date: lambda one: dt.date(one.year, one.month, one.day),
+}
 
 
 def typed(record: dict[str, Any], value: Value) -> dict[str, Any]:
     """As PyFlink's declared types have it; a time with a zone is in UTC, without it."""
     found = record.get(FIELD)
+    if "fields" in value.columns.get("avro", ()):
+        found = Row(**{one["name"]: found.get(one["name"], one["default"]) for one in value.columns["avro"]["fields"]})
     return {FIELD: in_utc(found) if value.declared is None else typed_part(found, value.declared)}
 
 
@@ -74,34 +103,39 @@ def typed_as_dicts(record: dict[str, Any], value: Value) -> dict[str, Any]:
     return plain_part(typed(record, value))
 
 
-def typed_part(field: Any, declared: TypeInformation) -> Any:  # noqa: PLR0911 - one for each kind
+def typed_part(field: Any, declared: TypeInformation) -> Any:
     """Return a part of a record by the rule ``typed``."""
     if field is None:
         return None
     if isinstance(declared, RowTypeInfo):
         names, types = declared.get_field_names(), declared.get_field_types()
-        given = field.as_dict() if isinstance(field, Row) else field
+        given = field.as_dict() if isinstance(field, Row) and field_names(field) else field
         parts = [given.get(name) for name in names] if isinstance(given, dict) else given
         return Row(**{name: typed_part(one, kind) for name, kind, one in zip(names, types, parts, strict=True)})
     if isinstance(declared, (ListTypeInfo, ObjectArrayTypeInfo)):
         return [typed_part(one, declared.elem_type) for one in field]
     if isinstance(declared, MapTypeInfo):
-        return {key: typed_part(one, declared.value_type) for key, one in field.items()}
+        key_type, value_type = declared.key_type, declared.value_type
+        return {typed_part(key, key_type): typed_part(one, value_type) for key, one in field.items()}
     make = {Types.FLOAT(): lambda one: float(np.float32(one)), Types.DOUBLE(): float, Types.BIG_DEC(): Decimal}
     if declared in make:
-        return make[declared](field)
-    plain_kinds = {str: str, bytearray: bytes, memoryview: bytes, np.ndarray: np.ndarray.tolist}
+        return make[declared](of_python(field))
+    plain_kinds = {bytearray: bytes, memoryview: bytes, np.ndarray: np.ndarray.tolist, np.generic: np.generic.item}
     found = next((make(field) for kind, make in plain_kinds.items() if isinstance(field, kind)), field)
-    if isinstance(found, Enum):
-        return found.value
-    return in_utc(found.item() if isinstance(found, np.generic) else found)
+    return in_utc(of_python(found))
 
 
 def in_utc(field: Any) -> Any:
     """Return a time in UTC without its zone, and without the mark of an hour that clocks show twice."""
-    if not isinstance(field, dt.datetime):
+    if not isinstance(field, (dt.datetime, dt.time)):
         return field
-    return (field if field.tzinfo is None else field.astimezone(dt.UTC)).replace(tzinfo=None, fold=0)
+    moment = field.astimezone(dt.UTC) if isinstance(field, dt.datetime) and field.tzinfo else field
+    return of_moment(moment).replace(tzinfo=None, fold=0)
+
+
+def of_moment(field: Any) -> Any:
+    """Return a moment of pandas as a datetime."""
+    return field.to_pydatetime() if hasattr(field, "to_pydatetime") else field
 
 
 def shortest_decimal(record: dict[str, Any], value: Value) -> dict[str, Any]:
@@ -132,6 +166,8 @@ def as_json_part(field: Any) -> Any:
     """Return a part of a record by the rule ``as_json``."""
     if isinstance(field, Enum):
         field = field.value
+    if hasattr(field, "tz_convert") and field.tzinfo is not None:  # a moment of pandas
+        field = field.astimezone(dt.UTC)
     field = plain_part(field)
     if isinstance(field, dict):
         return {str(key): as_json_part(part) for key, part in field.items()}
@@ -168,6 +204,7 @@ _JSON_TEXTS: list[tuple[Any, Any]] = [
     ((bytes, bytearray, memoryview), lambda data: base64.b64encode(data).decode()),
     ((dt.date, dt.time), _iso),
     (dt.timedelta, _duration),
+    (uuid.UUID, str),
     (Instant, lambda one: _iso(dt.datetime.fromtimestamp(one.seconds, dt.UTC).replace(tzinfo=None)) + _nanos(one)),
 ]
 
@@ -196,8 +233,10 @@ def from_text(record: dict[str, Any], value: Value) -> dict[str, Any]:
 
 
 def digits(record: dict[str, Any], value: Value) -> dict[str, Any]:
-    """A number is a Decimal with its digits, without an exponent and without a negative zero."""
+    """A number is a Decimal with its digits, without an exponent, a negative zero, and without a signal of NaN."""
     number = record[FIELD]
+    if isinstance(number, Decimal) and number.is_snan():
+        return {FIELD: Decimal("NaN")}
     exact = Decimal(number) if isinstance(number, int) else Decimal(str(number))
     found = Decimal(format(exact, "f"))
     return {
@@ -206,9 +245,9 @@ def digits(record: dict[str, Any], value: Value) -> dict[str, Any]:
 
 
 def whole(record: dict[str, Any], value: Value) -> dict[str, Any]:
-    """A member of an enumeration of numbers is its number."""
-    del value
-    return {FIELD: int(record[FIELD])}
+    """An object of a class below one of Python's own is one of that, and numbers in ``double precision`` are floats."""
+    found = plain_part(record)[FIELD]
+    return {FIELD: float(found) if value.declared == Types.DOUBLE() else found}
 
 
 def double(record: dict[str, Any], value: Value) -> dict[str, Any]:
@@ -234,7 +273,7 @@ def octets(record: dict[str, Any], value: Value) -> dict[str, Any]:
 def sql_moment(record: dict[str, Any], value: Value) -> dict[str, Any]:
     """A moment is in UTC: without a zone in a column without one, else with it."""
     moment = record[FIELD]
-    aware = moment.astimezone(dt.UTC) if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+    aware = of_moment(moment.astimezone(dt.UTC) if moment.tzinfo else moment.replace(tzinfo=dt.UTC))
     return {FIELD: aware if "sql" in value.columns else aware.replace(tzinfo=None)}
 
 

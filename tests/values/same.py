@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from penstock.common.types import field_names
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -30,7 +32,8 @@ _PARTS: dict[str, Callable[[Any], Any]] = {
     "datetime": lambda one: (str(one.replace(tzinfo=None)), one.utcoffset(), one.fold),
     "Timestamp": lambda one: (one.isoformat(), one.unit),
     "time": lambda one: (str(one.replace(tzinfo=None)), one.utcoffset(), one.fold),
-    "Row": lambda one: (one.get_row_kind(), one.as_dict()),
+    "Row": lambda one: (one.get_row_kind(), field_names(one), list(one)),
     "dict": lambda one: list(one.items()),
+    "mappingproxy": lambda one: list(one.items()),
     "ndarray": lambda one: (str(one.dtype), one.tolist()),
 }

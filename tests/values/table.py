@@ -19,6 +19,7 @@ from tests.values.same import same
 from tests.values.values import FIELD, VALUES, Value
 
 from penstock.common import Row
+from penstock.common.types import field_names
 from penstock.common.user_values import short_repr
 from penstock.errors import PenstockError
 
@@ -37,6 +38,22 @@ class UntypedError(Exception):
 
 class NotAskedError(Exception):
     """A path has nothing to say about a value, such as one without a type where all have one."""
+
+
+class LostError(Exception):
+    """What a path has written cannot be read; the cause says why."""
+
+
+def read_back(read: Callable[[], list[Any]]) -> list[Any]:
+    """Read what was written.
+
+    Raises:
+        LostError: It cannot be read, so that writing it should have been refused.
+    """
+    try:
+        return read()
+    except Exception as error:
+        raise LostError(str(error)) from error
 
 
 @dataclass(frozen=True)
@@ -138,11 +155,11 @@ class Conversion:
         )
 
     def expects(self, value: Value) -> list[dict[str, Any]] | None:
-        """Return the records that come back by the rule; None where it does not apply to the value."""
+        """Return the records that come back by the rule; None where it says nothing about such a value."""
         rule = getattr(rules, self.rule, None) or getattr(column_rules, self.rule)
         try:
             return [rule(record, value) for record in value.records]
-        except rules.DoesNotApplyError:
+        except (rules.DoesNotApplyError, TypeError, ValueError, AttributeError, ArithmeticError):
             return None
 
 
@@ -163,26 +180,31 @@ def verdicts(path: Path, values: Sequence[Value] = VALUES) -> dict[Value, Verdic
 
 def judged(path: Path, value: Value, outcome: Outcome) -> Verdict:
     """Return what an outcome means."""
-    if isinstance(outcome, NotAskedError):
-        return Verdict(Sign.NOT_ASKED)
-    if isinstance(outcome, UntypedError):
-        cause = outcome.__cause__
-        named = isinstance(cause, (PenstockError, ValueError, TypeError)) and FIELD in str(cause)
-        return Verdict(Sign.UNTYPED) if named else Verdict(Sign.FAULT, f"no good error of a type: {cause!r:.300}")
     if isinstance(outcome, Exception):
-        lacks = lacking(path, value, outcome)
-        return (
-            Verdict(Sign.FAULT, f"{lacks}: {type(outcome).__name__}: {outcome!s:.300}")
-            if lacks
-            else Verdict(Sign.REFUSED)
-        )
-    back = [one.as_dict() if isinstance(one, Row) else one for one in outcome]
+        return _judged_error(path, value, outcome)
+    back = [fields_of(one) for one in outcome]
     if same(back, list(value.records)):
         return Verdict(Sign.SAME)
     for line in conversions():
         if line.covers(path, value) and same(back, line.expects(value)):
             return Verdict(Sign.CONVERTED, line.name)
     return Verdict(Sign.FAULT, f"{short_repr(value.records)} came back as {short_repr(back)}")
+
+
+def _judged_error(path: Path, value: Value, error: Exception) -> Verdict:
+    match error:
+        case NotAskedError():
+            return Verdict(Sign.NOT_ASKED)
+        case UntypedError():
+            cause = error.__cause__
+            named = isinstance(cause, (PenstockError, ValueError, TypeError)) and FIELD in str(cause)
+            return Verdict(Sign.UNTYPED) if named else Verdict(Sign.FAULT, f"no good error of a type: {cause!r:.300}")
+        case LostError():
+            return Verdict(Sign.FAULT, f"it is written, and cannot be read: {error.__cause__!r:.300}")
+        case _:
+            lacks = lacking(path, value, error)
+            told = f"{lacks}: {type(error).__name__}: {error!s:.300}"
+            return Verdict(Sign.FAULT, told) if lacks else Verdict(Sign.REFUSED)
 
 
 def lacking(path: Path, value: Value, error: Exception) -> str:
@@ -198,14 +220,20 @@ def lacking(path: Path, value: Value, error: Exception) -> str:
     return "" if any(one in text for one in told) or not told else "names no value"
 
 
+def fields_of(record: Any) -> Any:
+    """Return a row as a dict, or as a list if it has no names; anything else unchanged."""
+    if not isinstance(record, Row):
+        return record
+    return list(record) if field_names(record) is None else record.as_dict()
+
+
 def leaves(value: Any) -> Iterable[str]:
     """Yield the beginnings of the texts by which an error may tell a value, or a part of it."""
     try:
         yield from {repr(value)[:40], str(value)[:40], ascii(value)[:40]}
     except ValueError:  # an int with more digits than Python shows
         yield short_repr(value)[:40]
-    if isinstance(value, Row):
-        value = value.as_dict()
+    value = fields_of(value)
     if isinstance(value, dict):
         yield from leaves(list(value.values()) + list(value))
     elif isinstance(value, (list, tuple, set)):

@@ -482,11 +482,14 @@ def _objects() -> Iterator[Value]:
 
 
 def _all() -> Iterator[Value]:
-    for part in (
-        _whole_numbers, _fractions, _decimals, _truth, _texts, _bytes, _dates, _moments, _durations, _lists, _maps,
-        _rows, _beside, _objects,
-    ):  # fmt: skip
-        yield from part()
+    """Yield all values, those of one kind beside each other."""
+    from tests.values import classes
+
+    own = (_whole_numbers, _fractions, _decimals, _truth, _texts, _bytes, _dates, _moments, _durations, _lists, _maps)
+    more = (classes.own_classes, classes.of_numpy, classes.numbers, classes.times, classes.nested, classes.of_avro)
+    found = [value for part in (*own, _rows, _beside, _objects, *more) for value in part()]
+    kinds = list(dict.fromkeys(value.kind for value in found))
+    yield from sorted(found, key=lambda value: kinds.index(value.kind))
 
 
-VALUES = tuple(_all())
+VALUES: tuple[Value, ...] = tuple(_all())

@@ -12,11 +12,11 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock._engine.caches.files import check_kept, take_noted
+from penstock._engine.caches.place import cache_directory
+from penstock._engine.caches.streams import CacheSource, StreamSink
 from penstock._engine.graph.job_graph import JobType, OperatorKind
 from penstock._engine.graph.pickling import dumps_members
-from penstock._engine.kept.files import check_kept, take_noted
-from penstock._engine.kept.place import kept_place
-from penstock._engine.kept.streams import CacheSource, StreamSink
 from penstock._engine.storage.opening import checkpoint_directory, storage_options
 from penstock.common import option_table
 from penstock.common.batch_options import JOB_RECOVERY
@@ -26,10 +26,10 @@ from penstock.errors import CheckpointStorageError, KeptStreamError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from penstock._engine.caches.files import KeptFile
+    from penstock._engine.caches.place import CacheDirectory
     from penstock._engine.gateway.job_view import JobView
     from penstock._engine.graph.stream_graph import StreamGraph, StreamNode
-    from penstock._engine.kept.files import KeptFile
-    from penstock._engine.kept.place import KeptPlace
     from penstock.common.configuration import Configuration
     from penstock.common.typeinfo import TypeInformation
 
@@ -52,7 +52,7 @@ class CachedStream:
         self._type_info = type_info
         self._lock = threading.Lock()
         #: What is kept: where, the directory of the job that wrote it, and its files.
-        self._kept: tuple[KeptPlace, str, tuple[KeptFile, ...]] | None = None
+        self._kept: tuple[CacheDirectory, str, tuple[KeptFile, ...]] | None = None
 
     def prepare(self) -> None:
         """Make the node read what is kept; if nothing is, or not all of it is there any more, compute the stream."""
@@ -67,7 +67,7 @@ class CachedStream:
             node.kind, node.name, node.inputs = OperatorKind.SOURCE, _READ, ()
             node.payload = dumps_members(_READ, members)
 
-    def write(self, place: KeptPlace) -> Callable[[JobView | None], None]:
+    def write(self, place: CacheDirectory) -> Callable[[JobView | None], None]:
         """Have the next job write the stream; return what is called at its end, without a view if it did not start."""
         writing = secrets.token_hex(8)
         self.node.payload = dumps_members(_WRITE, {"sink": StreamSink(place.storage.url, writing)})
@@ -81,7 +81,7 @@ class CachedStream:
             place, writing, _ = kept
             place.delete(writing)
 
-    def _ended(self, place: KeptPlace, writing: str, job: JobView | None) -> None:
+    def _ended(self, place: CacheDirectory, writing: str, job: JobView | None) -> None:
         files = take_noted(writing)
         if job is not None and job.is_complete and files is not None:
             with self._lock:
@@ -90,7 +90,7 @@ class CachedStream:
                     return
         place.delete(writing)
 
-    def _found(self) -> tuple[KeptPlace, str, tuple[KeptFile, ...]] | None:
+    def _found(self) -> tuple[CacheDirectory, str, tuple[KeptFile, ...]] | None:
         """Return what is kept if all of it is there and as it was written; a damaged file would fail the job."""
         with self._lock:
             kept = self._kept
@@ -142,7 +142,7 @@ class Caches:
             computed = []
         if not computed:
             return _nothing
-        place = kept_place(configuration.get(option_table.CHECKPOINT_DIRECTORY), storage_options(configuration))
+        place = cache_directory(configuration.get(option_table.CHECKPOINT_DIRECTORY), storage_options(configuration))
         return partial(_tell, [stream.write(place) for stream in computed])
 
     def invalidate(self) -> None:

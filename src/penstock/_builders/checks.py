@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from importlib.util import find_spec
+from typing import Any, Final, Literal, TypeAlias, cast
 
 from penstock._api.functions.basic import Function, KeySelector
 from penstock._api.functions.endings import check_endings
@@ -14,6 +15,9 @@ from penstock.common.arguments import instance
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.errors import UnsupportedOperationError
+
+BatchFormat: TypeAlias = Literal["arrow", "pandas", "polars"]
+_FORMATS: Final = ("arrow", "pandas", "polars")
 
 
 def check_function(
@@ -64,6 +68,21 @@ def check_type(argument: str, type_info: object) -> None:
         hint = f"; did you mean Types.{name}()?" if callable(type_info) and hasattr(Types, str(name)) else "."
         msg = f"{argument} must be a type such as Types.INT(), or None, not {type_info!r}{hint}"
         raise TypeError(msg)
+
+
+def check_format(method: str, batch_format: str) -> None:
+    """Raise unless a method can give its function batches in a format.
+
+    Raises:
+        ValueError: The format is unknown.
+        UnsupportedOperationError: Its package is not installed.
+    """
+    if batch_format not in _FORMATS:
+        msg = f"batch_format must be one of {', '.join(_FORMATS)}, not {batch_format!r}."
+        raise ValueError(msg)
+    if batch_format == "polars" and find_spec("polars") is None:
+        operation = f'{method}(..., batch_format="polars")'
+        raise UnsupportedOperationError(operation, "polars is not installed; install it where the job runs, too")
 
 
 def check_broadcast_descriptors(descriptors: tuple[object, ...]) -> None:

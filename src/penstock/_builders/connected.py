@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penstock._api.functions.broadcast import BroadcastProcessFunction, KeyedBroadcastProcessFunction
 from penstock._api.functions.co import CoFlatMapFunction, CoMapFunction, CoProcessFunction, KeyedCoProcessFunction
-from penstock._builders.checks import check_function, check_type
+from penstock._builders.checks import check_function
 from penstock._builders.keyed_functions import KeyedCoFlatMap, KeyedCoMap, KeyedCoProcess
 from penstock._engine.graph.job_graph import OperatorKind
 from penstock._shelf import show
@@ -145,7 +144,7 @@ class ConnectedStreams(Generic[IN1, IN2]):
     def _transform(
         self, kind: OperatorKind, name: str, members: Mapping[str, object], output_type: TypeInformation | None
     ) -> DataStream[Any]:
-        return add_two_input_operator(self.stream1, self.stream2, kind, name, members, output_type=output_type)
+        return self.stream1._transform(kind, name, members, output_type, second=self.stream2)
 
 
 class BroadcastStream(Generic[IN1]):
@@ -218,23 +217,7 @@ class BroadcastConnectedStream(Generic[IN1, IN2]):
         else:
             check_function("func", func, BroadcastProcessFunction, or_callable=False)
             kind, name = OperatorKind.BROADCAST_PROCESS, "Co-Process-Broadcast"
-        other = self.broadcast_stream.input_stream
-        return add_two_input_operator(stream, other, kind, name, members, output_type=output_type)
-
-
-def add_two_input_operator(
-    stream1: DataStream[Any],
-    stream2: DataStream[Any],
-    kind: OperatorKind,
-    name: str,
-    members: Mapping[str, object],
-    *,
-    output_type: TypeInformation | None,
-) -> DataStream[Any]:
-    """Add an operator that reads two streams and return its main output."""
-    check_type("output_type", output_type)
-    edges = (*stream1._edges, *(replace(edge, input_index=1) for edge in stream2._edges))
-    return stream1._output_of(stream1._pipeline.add_operator(kind, name, members, edges), output_type)
+        return stream._transform(kind, name, members, output_type, second=self.broadcast_stream.input_stream)
 
 
 show("penstock.datastream.data_stream", BroadcastConnectedStream, BroadcastStream, ConnectedStreams)

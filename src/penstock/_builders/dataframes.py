@@ -5,16 +5,16 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from penstock._api.connectors.source import Boundedness, Source
 from penstock._connectors.files.discovery import FileSet
-from penstock._connectors.files.source import FileEnumerator, FileReader, FileSourceSplit
-from penstock._connectors.files.source_state import FileCheckpoint
+from penstock._connectors.files.source import FileEnumerator, FileReader
+from penstock._connectors.files.source_state import FileCheckpoint, FileSourceSplit
+from penstock._engine.caches.files import take_noted
+from penstock._engine.caches.place import cache_directory
 from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.graph.stream_graph import with_ancestors
-from penstock._engine.kept.files import take_noted
-from penstock._engine.kept.place import kept_place
 from penstock._engine.storage.opening import storage_options
 from penstock._formats.parquet import ParquetColumnarRowInputFormat
 from penstock.common import option_table
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
     from penstock._api.connectors.reader import SourceReaderContext
     from penstock._api.connectors.source import SplitEnumeratorContext
-    from penstock._builders.stream import DataStream
+    from penstock._builders.pipeline import Pipeline
     from penstock._engine.driver.epochs.enumerators import EnumeratorContext
+    from penstock._engine.graph.stream_graph import StreamEdge, StreamNode
     from penstock._engine.storage.run_files import RunFiles
-    from penstock.common.typeinfo import RowTypeInfo
-
-T = TypeVar("T")
+    from penstock.common.configuration import Configuration
+    from penstock.common.typeinfo import RowTypeInfo, TypeInformation
 
 
 class Writing(Protocol):
@@ -184,52 +184,46 @@ def frame_source(frame: DataFrame) -> FrameSource:
     return FrameSource(declared_rows(columns), partial(FrameWriting, frame))
 
 
-class FrameOutput(Generic[T]):
-    """Makes a DataFrame of a stream."""
+def frame_of_stream(
+    pipeline: Pipeline,
+    edges: tuple[StreamEdge, ...],
+    declared: TypeInformation | None,
+    configuration: Configuration,
+    run: Callable[[StreamNode], None],
+) -> DataFrame:
+    """Run what a stream needs, and return its records as a DataFrame.
 
-    def to_dataframe(self, job_execution_name: str | None = None) -> DataFrame:
-        """Run what this stream needs, and return its records as a Spark DataFrame; ours.
+    Args:
+        pipeline: The operators of its environment.
+        edges: The stream.
+        declared: The declared type of its records.
+        configuration: Says where the files are kept.
+        run: Runs a job of one node and what it reads from, to its end.
 
-        The tasks write Parquet files below the checkpoint directory, or else to a temporary one, which Spark reads;
-        records never pass through the program. The files go with the program. Other sinks of the environment are not
-        run by this call: they wait for ``execute()``, which runs what is before them again.
+    Raises:
+        UnsupportedOperationError: A source of the stream is unbounded, or Spark has no such columns.
+        BatchColumnsError: A column has values of several types.
+    """
+    from penstock._engine.caches.frames import FrameSink, schema_of
+    from penstock._engine.spark.frames import frame_of_files
 
-        Declared rows have their columns, with the declared types; tuples have ``f0``, ``f1`` and so on, and other
-        values are the column ``f0``. Without a declared type the records say which columns there are, each with a type
-        that holds all values; a column of nothing but None is text.
-
-        Args:
-            job_execution_name: The name of the job.
-
-        Raises:
-            UnsupportedOperationError: A source of the stream is unbounded, or Spark has no such columns.
-            BatchColumnsError: A column has values of several types.
-            JobExecutionError: The job failed.
-            JobStoppedError: The job was stopped before it had read all of its input.
-        """
-        from penstock._engine.kept.frames import FrameSink, schema_of
-        from penstock._engine.spark.frames import frame_of_files
-
-        stream = cast("DataStream[T]", self)
-        environment, declared = stream._environment, stream._declared_type()
-        sources = with_ancestors([edge.source for edge in stream._edges])
-        endless = next((node for node in sources if node.kind is OperatorKind.SOURCE and not node.bounded), None)
-        if endless is not None:
-            reason = f"{endless} never comes to an end; write the stream by a sink, and query what it has written"
-            raise UnsupportedOperationError("to_dataframe() of an unbounded stream", reason)
-        configuration = environment._configuration
-        options = storage_options(configuration)
-        place = kept_place(configuration.get(option_table.CHECKPOINT_DIRECTORY), options)
-        writing = secrets.token_hex(8)
-        sink = FrameSink(place.storage.url, writing, declared)
-        node = stream._pipeline.add_apart(OperatorKind.SINK_WRITER, "DataFrame", {"sink": sink}, stream._edges)
-        try:
-            environment._run_apart(node, job_execution_name)
-            files = take_noted(writing)
-            assert files is not None, "each writer notes its files, and the job began anew"
-            schema = schema_of([file.schema for file in files], declared)
-            return frame_of_files(place.storage, options, files, schema)
-        except BaseException:
-            take_noted(writing)
-            place.delete(writing)
-            raise
+    sources = with_ancestors([edge.source for edge in edges])
+    endless = next((node for node in sources if node.kind is OperatorKind.SOURCE and not node.bounded), None)
+    if endless is not None:
+        reason = f"{endless} never comes to an end; write the stream by a sink, and query what it has written"
+        raise UnsupportedOperationError("to_dataframe() of an unbounded stream", reason)
+    options = storage_options(configuration)
+    place = cache_directory(configuration.get(option_table.CHECKPOINT_DIRECTORY), options)
+    writing = secrets.token_hex(8)
+    sink = FrameSink(place.storage.url, writing, declared)
+    node = pipeline.add_apart(OperatorKind.SINK_WRITER, "DataFrame", {"sink": sink}, edges)
+    try:
+        run(node)
+        files = take_noted(writing)
+        assert files is not None, "each writer notes its files, and the job began anew"
+        schema = schema_of([file.schema for file in files], declared)
+        return frame_of_files(place.storage, options, files, schema)
+    except BaseException:
+        take_noted(writing)
+        place.delete(writing)
+        raise

@@ -1,24 +1,31 @@
-"""Aggregations of a keyed stream by one field of its records."""
+"""Aggregations of a keyed stream: of one field of its records, and of columns."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
+from penstock._api.functions.field_key import FieldKey
 from penstock._builders.aggregations import Max, MaxBy, Min, MinBy, Sum
+from penstock._builders.column_aggregation import aggregated_type, column_aggregates
 from penstock._builders.declared_fields import check_field
+from penstock._engine.graph.job_graph import OperatorKind, PartitionerKind
+from penstock._engine.graph.pickling import dumps_members
+from penstock._engine.graph.stream_graph import Partitioning
+from penstock._engine.operators.columnar.column_aggregates import KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from penstock._api.functions.basic import ReduceFunction
-    from penstock._builders.stream import DataStream
+    from penstock._builders.stream import DataStream, KeyedStream
 
 T = TypeVar("T")
 
 
 class FieldAggregations(Generic[T]):
-    """Rolling aggregations of one field of a keyed stream: sums, minima and maxima."""
+    """Rolling aggregations of one field of a keyed stream (sums, minima and maxima), and aggregates of columns."""
 
     @abstractmethod
     def _reduce(self, name: str, func: object) -> DataStream[T]:
@@ -77,3 +84,38 @@ class FieldAggregations(Generic[T]):
     ) -> DataStream[T]:
         check_field(name, position, cast("DataStream[T]", self)._declared_type())
         return self._reduce(name, function(position))
+
+    def aggregate_batches(self, aggregates: Mapping[str, str | Sequence[str]]) -> DataStream[Any]:
+        """Aggregate columns by key, without a Python object for each record; ours.
+
+        In streaming mode, the end of each epoch emits the current totals of all keys that the epoch has changed; in
+        batch mode each key has one result. Senders aggregate records before the shuffle as well. Nulls are ignored, as
+        in SQL. A result has the key's column and one column for each aggregate, such as ``price_sum``; its timestamp is
+        that of the key's newest record in the epoch.
+
+        Args:
+            aggregates: By column: "sum", "min", "max", "count" or "mean", or a list of them.
+
+        Raises:
+            ValueError: There is no such aggregate, or none at all, or a result is named as the key is.
+            UnsupportedOperationError: The stream is not keyed by the name of a column, or a column is missing from its
+                declared type or has an unsupported type.
+
+        Example:
+            >>> from penstock.datastream import StreamExecutionEnvironment
+            >>> env = StreamExecutionEnvironment.get_execution_environment()
+            >>> orders = env.from_collection([{"item": "tea", "price": 2}, {"item": "tea", "price": 3}])
+            >>> orders.key_by("item").aggregate_batches({"price": ["sum", "max"]}).get_name()
+            'Aggregate'
+        """
+        keyed = cast("KeyedStream[T, Any]", self)
+        wanted = column_aggregates(keyed._key_selector, aggregates)
+        members = {"aggregates": wanted, "input_type": keyed._declared_type()}
+        by_key = Partitioning(PartitionerKind.HASH, dumps_members("KeyBy", {"key_selector": FieldKey(KEY)}))
+        attached = keyed._pipeline.attached
+        edges = tuple(
+            replace(attached(OperatorKind.COLUMN_PARTIALS, "partial results", members, edge), partitioning=by_key)
+            for edge in keyed._edges
+        )
+        node = keyed._pipeline.add_operator(OperatorKind.COLUMN_TOTALS, "Aggregate", members, edges)
+        return keyed._output_of(node, aggregated_type(keyed._declared_type(), wanted), conform=False)

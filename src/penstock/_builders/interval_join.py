@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, cast
 from penstock._api.functions.joins import ProcessJoinFunction
 from penstock._api.output_tag import OutputTag
 from penstock._builders.checks import check_function
-from penstock._builders.connected import add_two_input_operator
 from penstock._engine.graph.job_graph import OperatorKind
 from penstock._shelf import show
 from penstock.common.arguments import instance
@@ -186,7 +185,7 @@ class IntervalJoined(Generic[IN1, IN2]):
             "late_tags": tuple(self._late),
         }
         kind, name = OperatorKind.INTERVAL_JOIN, "Interval Join"
-        return add_two_input_operator(stream1, stream2, kind, name, members, output_type=output_type)
+        return stream1._transform(kind, name, members, output_type, second=stream2)
 
     def _bounds(self) -> tuple[int, int]:
         """Return the bounds, both included."""

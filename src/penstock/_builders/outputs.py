@@ -1,7 +1,9 @@
-"""The base of all streams: their operator, and their outputs to sinks, print and collect."""
+"""The base of all streams: their operator, and their outputs to sinks, print, collect and DataFrames."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
@@ -12,6 +14,7 @@ from penstock._api.connectors.topology import (
     SupportsPreCommitTopology,
     SupportsPreprocessing,
 )
+from penstock._builders.dataframes import frame_of_stream
 from penstock._builders.operator_settings import StreamSettings
 from penstock._builders.results import CloseableIterator
 from penstock._builders.sink import DataStreamSink
@@ -22,6 +25,8 @@ from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
 
     from penstock._builders.environment import StreamExecutionEnvironment
     from penstock._builders.pipeline import Pipeline
@@ -166,6 +171,30 @@ class StreamOutputs(StreamSettings, Generic[T]):
         with iterator:
             return list(islice(iterator, limit))
 
+    def to_dataframe(self, job_execution_name: str | None = None) -> DataFrame:
+        """Run what this stream needs, and return its records as a Spark DataFrame; ours.
+
+        The tasks write Parquet files below the checkpoint directory, or else to a temporary one, which Spark reads;
+        records never pass through the program. The files go with the program. Other sinks of the environment are not
+        run by this call: they wait for ``execute()``, which runs what is before them again.
+
+        Declared rows have their columns, with the declared types; tuples have ``f0``, ``f1`` and so on, and other
+        values are the column ``f0``. Without a declared type the records say which columns there are, each with a type
+        that holds all values; a column of nothing but None is text.
+
+        Args:
+            job_execution_name: The name of the job.
+
+        Raises:
+            UnsupportedOperationError: A source of the stream is unbounded, or Spark has no such columns.
+            BatchColumnsError: A column has values of several types.
+            JobExecutionError: The job failed.
+            JobStoppedError: The job was stopped before it had read all of its input.
+        """
+        run = partial(self._environment._run_apart, job_name=job_execution_name)
+        configuration = self._environment._configuration
+        return frame_of_stream(self._pipeline, self._edges, self._declared_type(), configuration, run)
+
     # ----------------------------------------------------------------------------------------------------- machinery
 
     def _operator_for(self, method: str) -> StreamNode:
@@ -200,7 +229,15 @@ class StreamOutputs(StreamSettings, Generic[T]):
         return writer
 
     def _add(
-        self, kind: OperatorKind, name: str, members: Mapping[str, object], *, keep_size: bool = False
+        self,
+        kind: OperatorKind,
+        name: str,
+        members: Mapping[str, object],
+        *,
+        second: StreamOutputs[Any] | None = None,
+        keep_size: bool = False,
     ) -> StreamNode:
+        """Add an operator that reads this stream, and perhaps a second one as its other input."""
         sized_like = self._edges[0].source if keep_size else None
-        return self._pipeline.add_operator(kind, name, members, self._edges, sized_like=sized_like)
+        others = () if second is None else tuple(replace(edge, input_index=1) for edge in second._edges)
+        return self._pipeline.add_operator(kind, name, members, self._edges + others, sized_like=sized_like)

@@ -10,13 +10,12 @@ from penstock._api.functions.basic import AggregateFunction, KeySelector, Reduce
 from penstock._api.functions.field_key import FieldKey
 from penstock._api.functions.partitions import MapPartitionFunction
 from penstock._api.windows.unaligned_windows import GlobalWindows
-from penstock._builders.batch_functions import check_format
-from penstock._builders.checks import check_function
+from penstock._builders.checks import check_format, check_function
 from penstock._builders.declared_fields import check_sort_field
 from penstock._builders.typed_functions import typed_reduce
 from penstock._engine.graph.job_graph import OperatorKind, PartitionerKind
 from penstock._engine.graph.stream_graph import Partitioning
-from penstock._engine.operators.record_columns import DeclaredColumns
+from penstock._engine.operators.columnar.record_columns import DeclaredColumns
 from penstock._shelf import show
 from penstock.common.order import Order
 from penstock.errors import UnsupportedOperationError
@@ -24,7 +23,7 @@ from penstock.errors import UnsupportedOperationError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from penstock._builders.batch_functions import BatchFormat
+    from penstock._builders.checks import BatchFormat
     from penstock._builders.stream import DataStream, KeyedStream
     from penstock.common.typeinfo import TypeInformation
 

@@ -9,8 +9,8 @@ from penstock._builders.belonging import key_type, split_class
 from penstock._builders.keyed_state_check import refuse_keyed_state_without_key
 from penstock._builders.origin import calling_line
 from penstock._builders.stateful import is_combinable, keeps_state
+from penstock._engine.graph.fingerprint import fingerprint
 from penstock._engine.graph.job_graph import OperatorKind
-from penstock._engine.graph.likeness import likeness
 from penstock._engine.graph.pickling import dumps_members
 from penstock._engine.graph.stream_graph import Chaining, StreamEdge, StreamNode, with_ancestors
 from penstock.common.conversion import conversion
@@ -177,15 +177,15 @@ class Pipeline:
             bounded=bounded,
             stateful=keeps_state(kind, members),
             combinable=is_combinable(kind, members),
-            likeness=_likeness(members),
+            fingerprint=_fingerprint(members),
             key_type=key_type(members),
             splits=split_class(members),
         )
 
 
-def _likeness(members: Mapping[str, object]) -> str:
+def _fingerprint(members: Mapping[str, object]) -> str:
     """Return the digest of an operator; "" without one, which counts only where a start compares operators by it."""
     try:
-        return likeness(members)
+        return fingerprint(members)
     except Exception:  # noqa: BLE001 - pickling runs code of the user's classes, which may raise anything
         return ""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from penstock._shelf import show
 from penstock.common.notebook import close_when_interrupted, forget
-from penstock.errors import JobRunError
+from penstock.errors import JobRunError, UnreadableOutputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,11 +48,15 @@ class CloseableIterator(Generic[T]):
             StopIteration: The job has finished and all records were returned, or this iterator was closed.
             JobExecutionError: The job failed.
             JobCancelledError: The job was cancelled.
+            UnreadableOutputError: Records cannot be read here; the job is cancelled, as nothing would follow them.
         """
         if self._over:
             raise StopIteration
         try:
             return next(self._records)
+        except UnreadableOutputError:
+            self.close()
+            raise
         except (StopIteration, JobRunError):
             self._end()
             raise

@@ -15,12 +15,10 @@ from penstock._api.functions.basic import (
 from penstock._api.functions.process import KeyedProcessFunction, ProcessFunction
 from penstock._api.output_tag import OutputTag
 from penstock._builders.aggregations import Projection
-from penstock._builders.batch_functions import BatchFunctions, KeyedBatchAggregates
+from penstock._builders.batch_functions import BatchFunctions
 from penstock._builders.caches import CachedStream
-from penstock._builders.checkpoint_functions import CheckpointFunctions
 from penstock._builders.checks import check_function, check_type, check_watermark_strategy, checked_key_selector
 from penstock._builders.connected import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
-from penstock._builders.dataframes import FrameOutput
 from penstock._builders.declared_fields import projected_types
 from penstock._builders.field_aggregations import FieldAggregations
 from penstock._builders.interval_join import IntervalJoining
@@ -65,9 +63,7 @@ _SETTINGS = {
 }
 
 
-class DataStream(
-    AllWindowing[T], BatchFunctions[T], StreamPartitioning[T], FrameOutput[T], CheckpointFunctions[T], StreamOutputs[T]
-):
+class DataStream(AllWindowing[T], BatchFunctions[T], StreamPartitioning[T], StreamOutputs[T]):
     """A stream of records, made by the environment or out of another stream.
 
     Every method that takes a function takes a Function object or a plain callable. The function is pickled at the call,
@@ -300,12 +296,14 @@ class DataStream(
         members: Mapping[str, object],
         output_type: TypeInformation | None,
         *,
+        second: DataStream[Any] | None = None,
         conform: bool = True,
         keep_size: bool = False,
     ) -> DataStream[Any]:
-        """Add an operator that reads this stream and return its main output."""
+        """Add an operator that reads this stream, and perhaps a second one, and return its main output."""
         check_type("output_type", output_type)
-        return self._output_of(self._add(kind, name, members, keep_size=keep_size), output_type, conform=conform)
+        node = self._add(kind, name, members, second=second, keep_size=keep_size)
+        return self._output_of(node, output_type, conform=conform)
 
     def _output_of(
         self, operator: StreamNode, output_type: TypeInformation | None, *, conform: bool = True
@@ -328,7 +326,6 @@ class DataStream(
 class KeyedStream(
     IntervalJoining[T, K],
     FieldAggregations[T],
-    KeyedBatchAggregates[T],
     KeyedWindowing[T, K],
     DataStream[T],
     Generic[T, K],

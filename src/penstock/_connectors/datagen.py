@@ -18,7 +18,7 @@ from penstock._api.connectors.source import Boundedness, Source
 from penstock._api.connectors.split import SourceSplit
 from penstock._shelf import show
 from penstock.common.arguments import instance
-from penstock.common.copies import own
+from penstock.common.copies import copy_if_mutable
 from penstock.common.option_table import OBJECT_REUSE
 from penstock.errors import ConfigurationError
 
@@ -116,7 +116,7 @@ class DataGeneratorReader(SourceReader[Any, IndexSplit]):
             indices = self._due_indices(split, min(_BLOCK, output.wanted), now)
             split_output = output.create_output_for_split(split.id)
             call = self._call
-            records = [call(i) for i in indices] if self._object_reuse else [own(call(i)) for i in indices]
+            records = [call(i) for i in indices] if self._object_reuse else [copy_if_mutable(call(i)) for i in indices]
             split_output.collect_all(records)
             split = self._moved(split, len(indices), now)
             if split.end is None or split.next < split.end:

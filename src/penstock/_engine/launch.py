@@ -31,6 +31,7 @@ from penstock.errors import CheckpointStorageError, UnsupportedOperationError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from penstock._engine.coordinator.settings import EarlierRun
     from penstock._engine.driver.client.resumption import ResumableJob
     from penstock._engine.driver.driver import JobDriver
     from penstock._engine.gateway.job_view import JobView
@@ -62,6 +63,8 @@ def submit(
         ConfigurationError: A key has an invalid value.
         CheckpointStorageError: The checkpoint directory cannot be used.
         RepeatedJobError: With ``latest``, it would be a job that this program has submitted before.
+        MissingRecordsError: An earlier process of a supervised program has kept the job's checkpoints, and this one has
+            no directory for them.
         SparkSetupError: Spark cannot start on this machine, or its cluster lacks what the job needs.
     """
     tend_standard_streams()
@@ -71,10 +74,11 @@ def submit(
         if submission.name != job_graph.name:
             _log.info("Job %r is one of several of its name, and is named %r", job_graph.name, submission.name)
             job_graph = replace(job_graph, name=submission.name)
-        noted = None
+        noted, earlier = None, submission.earlier
         if supervised is not None:
             configuration, noted = supervised.next_job(job_graph.name, configuration)
-        submission.driver = _start(job_graph, configuration, main_classes, on_end, noted)
+            earlier = noted.earlier or earlier
+        submission.driver = _start(job_graph, configuration, main_classes, on_end, noted, earlier=earlier)
     return JobHandle(submission.driver)
 
 
@@ -84,6 +88,8 @@ def _start(
     main_classes: bytes | None,
     on_end: Callable[[JobView], None] | None,
     noted: ResumableJob | None,
+    *,
+    earlier: EarlierRun | None,
 ) -> JobDriver:
     check_settings(job_graph, configuration)  # invalid settings are reported before Spark starts, which takes seconds
     _check_alone(job_graph, configuration)
@@ -100,7 +106,7 @@ def _start(
     environment, executors = _environment(spark, job_graph, configuration)
     if server is not None:
         server.start(spark.slots, executors)
-    driver, loop = assemble(job_graph, configuration, main_classes, environment)
+    driver, loop = assemble(job_graph, configuration, main_classes, environment, earlier)
     if on_end is not None:
         driver.watch.on_end.append(on_end)
     if noted is not None:

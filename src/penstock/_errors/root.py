@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
-from penstock._errors.text import printable
+from penstock._errors.text import sentences
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +41,7 @@ class PenstockError(Exception):
 def _printable(text: Callable[[Any], str]) -> Callable[[Any], str]:
     @wraps(text)
     def shown(error: Any) -> str:
-        return printable(text(error))
+        return sentences(text(error))
 
     return shown
 

@@ -221,6 +221,28 @@ class NoCheckpointError(RestoreError):
         )
 
 
+class MissingRecordsError(NoCheckpointError):
+    """A job has run before, and the checkpoint directory does not have the records of that."""
+
+    def __str__(self) -> str:
+        return (
+            f"Job {self.job} is not started from {self.path}: {self.reason}. It would begin anew beside what it has "
+            "published. Bring the directory back (mount it, move it, restore it), or set execution.checkpointing.dir "
+            "to the place where it is."
+        )
+
+
+class MovedCheckpointError(NoCheckpointError):
+    """A job's own records name the savepoint or checkpoint that it continues from, and nothing is there."""
+
+    def __str__(self) -> str:
+        return (
+            f"Job {self.job} continues from {self.path}, and nothing is there: {self.reason}. It was moved or deleted, "
+            "or its disk is not mounted. Let execution.state-recovery.path (penstock run -s) name the place where it "
+            "is now, or bring it back."
+        )
+
+
 @declared
 class SupervisionNoteError(RestoreError):
     """The note of a supervised program's jobs exists, but cannot be used."""

@@ -12,6 +12,8 @@ _UNSAFE: Final = re.compile(f"[\x00-\x08\x0b-\x1f{_BEYOND_ASCII}]")
 #: The same, and line ends and tabs.
 _UNSAFE_IN_NAME: Final = re.compile(f"[\x00-\x1f\u2028\u2029{_BEYOND_ASCII}]")
 _LONGEST_NAME: Final = 500
+#: Behind a word, and not in a path.
+_TWO_STOPS: Final = re.compile(r"(?<=[^\s./\\])\.\.(?=\s|$)")
 
 
 def printable(text: str) -> str:
@@ -22,6 +24,16 @@ def printable(text: str) -> str:
         'a\\x1b[2Jb\\ud800\nc'
     """
     return _UNSAFE.sub(_escaped, text)
+
+
+def sentences(text: str) -> str:
+    r"""Return printable sentences with one full stop each: a clause that is put into one may bring its own.
+
+    Example:
+        >>> sentences("It failed: the disk is full.. Look into /data/..\x1b")
+        'It failed: the disk is full. Look into /data/..\\x1b'
+    """
+    return _TWO_STOPS.sub(".", printable(text))
 
 
 def clean_name(name: str) -> str:

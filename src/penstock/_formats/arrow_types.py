@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock.common.typeinfo import (
     BasicArrayTypeInfo,
@@ -30,12 +31,14 @@ _KINDS: Final = {
     **{kind: (kind,) for kind in ("null", "integer", "decimal", "date", "duration", "struct", "map")},
     "truth value": ("boolean",),
     "fraction": ("floating",),
-    "text": ("string", "large_string"),
-    "bytes": ("binary", "large_binary", "fixed_size_binary"),
+    "text": ("string", "large_string", "string_view"),
+    "bytes": ("binary", "large_binary", "fixed_size_binary", "binary_view"),
     "time of day": ("time",),
     "point in time": ("timestamp",),
-    "list": ("list", "large_list", "fixed_size_list"),
+    "list": ("list", "large_list", "fixed_size_list", "list_view", "large_list_view"),
 }
+#: The same of Arrow's own extension types, by their names.
+_EXTENSIONS: Final = {"arrow.bool8": "truth value", "arrow.json": "text", "arrow.uuid": "UUID"}
 
 
 def arrow_schema(row_type: RowTypeInfo) -> pa.Schema:
@@ -130,8 +133,32 @@ def kind_of(arrow_type: Any) -> str:
     types: Any = pa.types
     if types.is_dictionary(arrow_type):
         return kind_of(arrow_type.value_type)
+    if isinstance(arrow_type, pa.BaseExtensionType):
+        return _EXTENSIONS.get(cast("Any", arrow_type).extension_name, str(arrow_type))
     found = (kind for kind, names in _KINDS.items() if any(getattr(types, f"is_{name}")(arrow_type) for name in names))
     return next(found, str(arrow_type))
+
+
+def unusable_part(arrow_type: Any) -> str | None:
+    """Return why records cannot have the values of a column of a type; None if they can.
+
+    Args:
+        arrow_type: The type; what it has in it counts as well.
+    """
+    import pyarrow as pa
+
+    types: Any = pa.types
+    if types.is_union(arrow_type) or types.is_run_end_encoded(arrow_type):
+        return f"no record has values of {arrow_type}"
+    if types.is_dictionary(arrow_type):
+        return unusable_part(arrow_type.value_type)
+    if types.is_map(arrow_type) and types.is_nested(arrow_type.key_type):
+        return f"no dict has keys of {arrow_type.key_type}"
+    parts = [arrow_type.field(place) for place in range(arrow_type.num_fields)] if types.is_nested(arrow_type) else []
+    twice = [name for name, count in Counter(part.name for part in parts).items() if count > 1]
+    if twice and types.is_struct(arrow_type):
+        return f"its structs have the field {twice[0]!r} twice"
+    return next(filter(None, (unusable_part(part.type) for part in parts)), None)
 
 
 def unknown_field(value: Any, arrow_type: Any, path: str) -> str | None:

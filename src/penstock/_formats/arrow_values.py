@@ -16,10 +16,10 @@ from functools import cache
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from penstock._formats.arrow_misfits import MisfitError, made, misfits, with_class
 from penstock._formats.arrow_types import kind_of
 from penstock.common.time import Instant
-from penstock.common.types import Row
-from penstock.common.user_values import short_repr
+from penstock.common.types import Row, field_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -50,24 +50,9 @@ _TAKEN: Final[dict[str, set[str]]] = {
     "date": {"date", "point in time"},
     "point in time": {"point in time", "date"},
     "map": {"struct", "list"},
+    "UUID": {"UUID"},
+    "month_day_nano_interval": {"list"},
 }
-
-
-class MisfitError(ValueError):
-    """A value has no place in its column; whoever makes the column tells its name and the record.
-
-    Args:
-        place: The number of the value; of the column where columns are joined.
-        reason: What is wrong with it, a clause.
-        column: The name of the column where columns are joined.
-    """
-
-    def __init__(self, place: int, reason: str, column: str = "") -> None:
-        super().__init__(place, reason, column)
-        self.place, self.reason, self.column = place, reason, column
-
-    def __str__(self) -> str:
-        return self.reason
 
 
 # ------------------------------------------------------------------------------------------------------- plain values
@@ -75,7 +60,7 @@ class MisfitError(ValueError):
 
 def plain(value: Any) -> Any:
     """Return a value of Python's own classes: rows as dicts, tuples and arrays as lists, at every level."""
-    if isinstance(value, Row):
+    if isinstance(value, Row) and field_names(value) is not None:
         value = value.as_dict()
     if isinstance(value, Instant):
         return _moment(value)
@@ -103,13 +88,14 @@ def _of_numpy(value: Any) -> Any:
         return [plain(item) for item in value]
     if not hasattr(value, "dtype") or value.dtype.kind not in "biufUSMm":
         return value
-    if value.dtype.kind not in "Mm":
-        return value.item()
     if value != value:  # noqa: PLR0124 - only what is no time differs from itself
-        return value
+        return value if value.dtype.kind in "Mm" else value.item()
+    found = value.item()
+    if value.dtype.kind not in "Mm" or isinstance(found, (datetime.date, datetime.timedelta)):
+        return found
     try:
-        return cast("Any", pa).scalar(value).as_py()
-    except ValueError:  # nanoseconds, without pandas
+        return cast("Any", pa).scalar(value).as_py()  # of pandas, which has nanoseconds
+    except misfits():  # pandas is not there, or the unit is none of a time
         return value
 
 
@@ -125,7 +111,8 @@ def _is_of_numpy(kind: Any) -> bool:
     return kind.__module__ == "numpy"
 
 
-def _families(values: Sequence[Any]) -> set[str]:
+def families_of(values: Sequence[Any]) -> set[str]:
+    """Return the families of values that are plain; None has none."""
     kinds: set[Any] = set(map(type, values))
     return set(map(_family, kinds)) - {""}
 
@@ -137,15 +124,11 @@ def _sorted_out(values: Sequence[Any]) -> tuple[Sequence[Any], set[str]]:
     if families <= _SINGLE and "numpy" not in {kind.__module__ for kind in kinds}:
         return values, families
     made = list(map(plain, values))
-    return made, _families(made)
+    return made, families_of(made)
 
 
 def _first_of(values: Sequence[Any], family: str) -> int:
-    return next(place for place, value in enumerate(values) if _families((value,)) == {family})
-
-
-def _told(value: Any) -> str:
-    return f"{short_repr(value)} ({type(value).__name__})"
+    return next(place for place, value in enumerate(values) if families_of((value,)) == {family})
 
 
 # ---------------------------------------------------------------------------------------- the type follows from values
@@ -164,7 +147,7 @@ def array_of(values: Sequence[Any]) -> Any:
         return cast("Any", pa).nulls(len(values))
     for family in families - _FAMILIES.keys():
         place = _first_of(values, family)
-        raise MisfitError(place, f"{_told(values[place])} is of a class that columns do not have")
+        raise MisfitError(place, f"{with_class(values[place])} is of a class that columns do not have")
     if len(families) > 1:
         values, family = _widened(values, families)
     else:
@@ -185,14 +168,16 @@ def _widened(values: Sequence[Any], families: set[str]) -> tuple[Sequence[Any], 
     if families == {"integer", "fraction"}:
         return _as_fractions(values), "fraction"
     first, second = sorted(_first_of(values, family) for family in families)[:2]
-    raise MisfitError(second, f"{_told(values[second])} stands beside {_told(values[first])}, which no column can")
+    raise MisfitError(
+        second, f"{with_class(values[second])} stands beside {with_class(values[first])}, which no column can"
+    )
 
 
 def _as_fractions(values: Sequence[Any]) -> list[float | None]:
     made: list[float | None] = []
     for place, value in enumerate(values):
         if isinstance(value, int) and abs(value) > 2**53:
-            told = f"{_told(value)} stands beside fractions, and a column of fractions would change it"
+            told = f"{with_class(value)} stands beside fractions, and a column of fractions would change it"
             raise MisfitError(place, told)
         made.append(None if value is None else float(value))
     return made
@@ -203,6 +188,7 @@ def _singles(values: Sequence[Any], family: str) -> Any:
     make: Callable[[Sequence[Any]], Any] = lambda given: _array(given, _single_type(given, family))  # noqa: E731
     if family in {"point in time", "time of day"}:
         _check_times(values)
+        _check_years(values, datetime.UTC)
     return made(values, make)
 
 
@@ -242,7 +228,9 @@ def _whole_type(values: Sequence[Any]) -> Any:
         return pa.uint64()
     edge, other = (greatest, least) if greatest >= 2**63 else (least, greatest)
     told = (
-        f"{_told(edge)} stands beside {_told(other)}, and" if edge < 2**64 and least != greatest else f"{_told(edge)}"
+        f"{with_class(edge)} stands beside {with_class(other)}, and"
+        if edge < 2**64 and least != greatest
+        else f"{with_class(edge)}"
     )
     raise MisfitError(values.index(edge), f"{told} has no place in 64 bits; a Decimal has")
 
@@ -285,13 +273,30 @@ def _check_times(values: Sequence[Any], *, has_zone: bool | None = None) -> None
         is_aware = value.tzinfo is not None
         if isinstance(value, datetime.time):
             if is_aware:
-                raise MisfitError(place, f"{_told(value)} has a time zone, and columns of times of day have none")
+                raise MisfitError(place, f"{with_class(value)} has a time zone, and columns of times of day have none")
         elif has_zone is None:
             first, has_zone = value, is_aware
         elif is_aware is not has_zone:
-            beside = "its column has" if first is None else f"{_told(first)} in its column has"
+            beside = "its column has" if first is None else f"{with_class(first)} in its column has"
             told = f"has a time zone, and {beside} none" if is_aware else f"has no time zone, and {beside} one"
-            raise MisfitError(place, f"{_told(value)} {told}")
+            raise MisfitError(place, f"{with_class(value)} {told}")
+
+
+def _check_years(values: Sequence[Any], zone: Any) -> None:
+    """Refuse moments that have no year in UTC, or in the zone of their column: nobody could read them in Python."""
+    import pyarrow as pa
+
+    for place, value in enumerate(values):
+        if isinstance(value, datetime.datetime) and value.tzinfo is not None and value.year in {1, 9999}:
+            there = cast("Any", pa).lib.string_to_tzinfo(zone) if isinstance(zone, str) else zone
+            try:
+                value.astimezone(datetime.UTC).astimezone(there)
+            except OverflowError:
+                raise MisfitError(place, f"{with_class(value)} has no year in {there}") from None
+
+
+def _may_be_field(name: Any) -> bool:
+    return isinstance(name, str) and name.encode(errors="replace").decode() == name  # no half of a surrogate pair
 
 
 def _structs(values: Sequence[Any]) -> Any:
@@ -299,9 +304,9 @@ def _structs(values: Sequence[Any]) -> Any:
 
     names: list[Any] = list(dict.fromkeys(chain.from_iterable(value for value in values if value is not None)))
     for name in names:
-        if not isinstance(name, str):
+        if not _may_be_field(name):
             place = next(place for place, value in enumerate(values) if value is not None and name in value)
-            raise MisfitError(place, f"{_told(values[place])} has the key {name!r}; declare the type of a map")
+            raise MisfitError(place, f"{with_class(values[place])} has the key {name!r}; declare the type of a map")
     if not names:
         return _array(values, cast("Any", pa).struct([]))
     children = [_of_field(values, name, array_of) for name in names]
@@ -349,29 +354,6 @@ def _array(values: Sequence[Any], arrow_type: Any = None) -> Any:
     return cast("Any", pa).array(values, arrow_type)
 
 
-def made(values: Sequence[Any], make: Callable[[Sequence[Any]], Any]) -> Any:
-    """Return an array of values; where Arrow refuses one, the error has its place."""
-    try:
-        return make(values)
-    except MisfitError:
-        raise
-    except misfits() as error:
-        for place, value in enumerate(values):
-            try:
-                make([value])
-            except misfits() as one:
-                if value is not None:
-                    raise MisfitError(place, f"{_told(value)} does not fit: {str(one).rstrip('.')}") from error
-        raise MisfitError(0, str(error).rstrip(".")) from error
-
-
-def misfits() -> tuple[type[Exception], ...]:
-    """Return Arrow's exceptions for values that do not fit a type; Arrow is loaded at the first use."""
-    import pyarrow as pa
-
-    return pa.ArrowException, TypeError, ValueError, AttributeError, OverflowError, decimal.InvalidOperation
-
-
 # ------------------------------------------------------------------------------------------------------ a type is given
 
 
@@ -394,7 +376,7 @@ def arrow_array(values: Sequence[Any], arrow_type: Any) -> Any:
     if kind in _FAMILIES or kind in _TAKEN:
         for family in families - _TAKEN.get(kind, {kind}):
             place = _first_of(values, family)
-            raise MisfitError(place, f"{_told(values[place])} is no value of a column of {arrow_type}")
+            raise MisfitError(place, f"{with_class(values[place])} is no value of a column of {arrow_type}")
     if types.is_nested(arrow_type):
         _check_parts(values, arrow_type)
     return made(values, lambda given: _exact(given, kind, arrow_type))
@@ -414,13 +396,14 @@ def _exact(values: Sequence[Any], kind: str, arrow_type: Any) -> Any:
                 values = list(map(_midnight, values))
             if kind != "duration":
                 _check_times(values, has_zone=kind == "time of day" or arrow_type.tz is not None)
-            if not _families(values):
+                _check_years(values, None if kind == "time of day" else arrow_type.tz)
+            if not families_of(values):
                 return cast("Any", pa).nulls(len(values), arrow_type)
             return _array(values, _single_type(values, kind)).cast(arrow_type)
         case _:
             made: Any = _array(values, arrow_type)
             if pa.types.is_float32(arrow_type) or pa.types.is_float16(arrow_type):
-                _check_finite(values, made)
+                _check_numbers(values, made)
             return made
 
 
@@ -449,10 +432,13 @@ def _midnight(value: Any) -> Any:
     return value
 
 
-def _check_finite(values: Sequence[Any], made: Any) -> None:
+def _check_numbers(values: Sequence[Any], made: Any) -> None:
+    """Refuse numbers beyond those of a size, and whole ones that are not among them; fractions are rounded."""
     for place, (value, single) in enumerate(zip(values, made.to_pylist(), strict=True)):
         if single is not None and math.isinf(single) and not math.isinf(value):
             raise MisfitError(place, f"{value} is more than a number of this size can be")
+        if isinstance(value, int) and single != value:
+            raise MisfitError(place, f"{value} has more digits than a number of this size")
 
 
 def _check_parts(values: Sequence[Any], arrow_type: Any) -> None:
@@ -461,6 +447,12 @@ def _check_parts(values: Sequence[Any], arrow_type: Any) -> None:
 
     kind: Any = pa.types
     if kind.is_struct(arrow_type):
+        names = {field.name for field in arrow_type}
+        for place, value in enumerate(values):
+            if value is not None and not value.keys() <= names:
+                raise MisfitError(
+                    place, f"{with_class(value)} has fields that its column of {arrow_type} does not have"
+                )
         for field in arrow_type:
             there = [place for place, value in enumerate(values) if value is not None]
             _check_nulls([values[place].get(field.name) for place in there], field, there)
@@ -480,13 +472,22 @@ def _check_pairs(values: Sequence[Any], arrow_type: Any) -> None:
         if value is not None and not isinstance(values[place], dict):
             keys: list[Any] = [key for key, _ in value]
             if any(key in keys[:number] for number, key in enumerate(keys)):
-                raise MisfitError(place, f"{_told(value)} has a key twice, of which readers keep one")
+                raise MisfitError(place, f"{with_class(value)} has a key twice, of which readers keep one")
     items, ends = _flat(pairs)
     with _in_lists(ends):
         _check_nulls([key for key, _ in items], arrow_type.key_field, range(len(items)))
         _check_nulls([item for _, item in items], arrow_type.item_field, range(len(items)))
-        arrow_array([key for key, _ in items], arrow_type.key_type)
+        stored: Any = arrow_array([key for key, _ in items], arrow_type.key_type)
+        if kind_of(arrow_type.key_type) not in {"text", "integer"}:  # of which different ones stay so
+            _check_keys(stored.to_pylist(), ends)
         arrow_array([item for _, item in items], arrow_type.item_type)
+
+
+def _check_keys(keys: list[Any], ends: list[int]) -> None:
+    """Refuse maps of which two keys become one in their column, such as fractions that are rounded."""
+    for begin, end in zip([0, *ends], ends, strict=False):
+        if len(set(keys[begin:end])) < end - begin:
+            raise MisfitError(begin, f"two of the keys are one in their column, of {keys[begin:end]}")
 
 
 def _check_nulls(values: Sequence[Any], field: Any, places: Sequence[int]) -> None:

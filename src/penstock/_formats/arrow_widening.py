@@ -9,8 +9,9 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from penstock._formats.arrow_misfits import MisfitError
 from penstock._formats.arrow_types import kind_of
-from penstock._formats.arrow_values import MisfitError
+from penstock._formats.arrow_values import arrow_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,6 +41,11 @@ def joined(tables: Sequence[Any]) -> Any:
     return functions.table(columns)
 
 
+def joined_schema(schemas: Sequence[Any]) -> Any:
+    """Return the schema that tables of some schemas have together; raises as ``joined`` does."""
+    return joined([schema.empty_table() for schema in schemas]).schema
+
+
 def alike(name: str, columns: Sequence[Any]) -> Any:
     """Return columns that were made apart as one, of the narrowest type that holds all of their values.
 
@@ -61,14 +67,31 @@ def alike(name: str, columns: Sequence[Any]) -> Any:
                 place, f"the column {name!r} is {kind} here and {wanted} before, which no column can be", name
             )
         wanted = wider
+    chunks: list[Any] = []
     for place, column in enumerate(columns):
         try:
-            column.cast(wanted)
-        except pa.ArrowException as error:
+            chunks += _chunks(_cast(column, wanted))
+        except (pa.ArrowException, MisfitError) as error:
             told = f"the column {name!r} is {column.type} here and {wanted} with the others: {error}"
             raise MisfitError(place, told, name) from error
-    chunks = [chunk for column in columns for chunk in _chunks(column.cast(wanted))]
     return cast("Any", pa).chunked_array(chunks, wanted)
+
+
+def _cast(column: Any, wanted: Any) -> Any:
+    """Return a column as one of a wider type.
+
+    Arrow's cast of a type with lists of nothing but None to another one with them leaves all but one of the Nones out.
+    """
+    if column.type.equals(wanted):
+        return column
+    return arrow_array(column.to_pylist(), wanted) if _has_only_nulls(wanted) else column.cast(wanted)
+
+
+def _has_only_nulls(kind: Any) -> bool:
+    import pyarrow as pa
+
+    parts = [kind.field(place).type for place in range(kind.num_fields)]
+    return pa.types.is_null(kind) or any(map(_has_only_nulls, parts))
 
 
 def _chunks(column: Any) -> list[Any]:

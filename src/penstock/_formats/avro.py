@@ -12,7 +12,7 @@ from penstock._formats.file_format import BulkFormat
 from penstock._formats.input_format import InputFormat
 from penstock._formats.parquet import ParquetBulkWriters, ParquetFormat
 from penstock._shelf import show
-from penstock.common._codecs.avro_codec import AvroCodec
+from penstock.common._codecs.avro_codec import AvroCodec, reading_library
 from penstock.common._codecs.avro_resolution import mismatch
 from penstock.common._codecs.avro_schema import AvroSchema, GenericRecordAvroTypeInfo
 from penstock.common._conversion.values import TypeMismatchError
@@ -62,6 +62,10 @@ class AvroFormat(BulkFormat):
             try:
                 records: Any = fastavro.reader(stream, None if self._schema is None else self._schema.parsed)
                 written = AvroSchema(records.writer_schema)
+                library = reading_library(written)
+                if library is not fastavro:  # begin again
+                    opened.seek(0)
+                    records = library.reader(stream, None if self._schema is None else self._schema.parsed)
             except (OSError, SourceFileError):
                 raise
             except Exception as error:  # invalid bytes may raise any exception in the decoder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from penstock._formats import parts
@@ -200,7 +201,7 @@ class ParquetBulkWriters:
             ValueError: A field's type has no counterpart in Parquet.
         """
         del hadoop_config, utc_timestamp
-        return ParquetWriterFactory(arrow_schema(row_type), lenient)
+        return ParquetWriterFactory(_checked(arrow_schema(row_type)), lenient)
 
     @staticmethod
     def for_schema(schema: pa.Schema | None = None, *, lenient: bool = False) -> BulkWriterFactory:
@@ -214,11 +215,12 @@ class ParquetBulkWriters:
 
         Raises:
             TypeError: It is no schema of Arrow.
+            ValueError: Parquet does not have a column of it.
 
         A field that a dict lacks is null. When records are written, one that is no column raises RecordFieldError, and
         a value that its column cannot hold as it is RecordValueError.
         """
-        return ParquetWriterFactory(checked_schema(schema), lenient)
+        return ParquetWriterFactory(_checked(checked_schema(schema)), lenient)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,22 +242,52 @@ class _ParquetWriter(TableWriter):
     def open_file(self, stream: BinaryIO, schema: pa.Schema) -> Any:
         import pyarrow.parquet as pq
 
-        for field in cast("list[Any]", list(schema)):
-            if _has_empty_struct(field.type):
-                way_out = "Leave the field out, or give a schema in which it is a map"
-                raise RecordValueError(field.name, "{}", str(field.type), "Parquet has no dict without fields", way_out)
+        misfit = unwritable_column(schema)
+        if misfit is not None:
+            (field, reason), way_out = misfit, "Leave the field out, or give it another type in a schema, such as a map"
+            raise RecordValueError(field.name, "*", str(field.type), reason, way_out)
         return pq.ParquetWriter(stream, schema)
 
     def write_group(self, writer: Any, table: Any) -> None:
         writer.write_table(table, row_group_size=table.num_rows)
 
 
-def _has_empty_struct(kind: Any) -> bool:
-    """Tell whether a type has a struct without fields in it."""
+def unwritable_column(schema: Any) -> tuple[Any, str] | None:
+    """Return a column that Parquet cannot have, such as a dict without fields, and why; None if it can have all."""
+    if _unwritable(schema) is None:
+        return None
     import pyarrow as pa
 
-    parts = [kind.field(place).type for place in range(kind.num_fields)]
-    return (pa.types.is_struct(kind) and not parts) or any(map(_has_empty_struct, parts))
+    reasons = ((field, _unwritable(cast("Any", pa).schema([field]))) for field in schema)
+    return next((field, reason) for field, reason in reasons if reason is not None)
+
+
+def _unwritable(schema: Any) -> str | None:
+    """Return why Parquet cannot have columns; None if they can be written, and read."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        stream = BytesIO()
+        cast("Any", pq).write_table(schema.empty_table(), stream)
+        pq.ParquetFile(stream)
+    except (pa.ArrowException, OSError) as error:
+        return f"Parquet has no such column ({str(error).splitlines()[0].rstrip('.')})"
+    return None
+
+
+def _checked(schema: Any) -> Any:
+    """Return a schema that Parquet has.
+
+    Raises:
+        ValueError: It does not have a column of it.
+    """
+    misfit = None if schema is None else unwritable_column(schema)
+    if misfit is not None:
+        field, reason = misfit
+        msg = f"The column {field.name!r} of type {field.type} cannot be written: {reason}. Give it another type."
+        raise ValueError(msg)
+    return schema
 
 
 show("penstock.datastream.formats.parquet", ParquetBulkWriters, ParquetColumnarRowInputFormat, ParquetFormat)

@@ -7,8 +7,9 @@ from collections import Counter
 from itertools import chain
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from penstock._formats.arrow_types import unknown_field
-from penstock._formats.arrow_values import MisfitError, array_of, arrow_array, made, plain
+from penstock._formats.arrow_misfits import MisfitError, made, misfits
+from penstock._formats.arrow_types import unknown_field, unusable_part
+from penstock._formats.arrow_values import array_of, arrow_array, plain
 from penstock._formats.arrow_widening import joined
 from penstock._formats.batches import as_schema
 from penstock._formats.fields import LEFT_OUT, Columns, check_insert
@@ -42,7 +43,7 @@ def needed_schema(schema: Any) -> pa.Schema:
 
     Raises:
         TypeError: It is no schema of Arrow.
-        ValueError: Two columns have one name.
+        ValueError: Two columns have one name, or one has a type that records have no values of.
     """
     import pyarrow as pa
 
@@ -51,6 +52,11 @@ def needed_schema(schema: Any) -> pa.Schema:
     if twice:
         msg = f"The schema has several columns of the name {twice[0]!r}; records have each field once."
         raise ValueError(msg)
+    for field in cast("list[Any]", list(columns)):
+        reason = unusable_part(field.type)
+        if reason is not None:
+            msg = f"The schema's column {field.name!r} cannot be written: {reason}. Give it another type."
+            raise ValueError(msg)
     return columns
 
 
@@ -121,20 +127,10 @@ class RecordTables:
         Raises:
             RecordFieldError: A record has a field for which there is no column.
             RecordValueError: A record has a value that its column cannot hold.
-            ValueError: Records do not fit the columns.
         """
-        import pyarrow as pa
-
         records, self._records = self._records, []
-        if not records:
-            return
-        try:
-            batch = self._inferred(records) if self._columns is None else self._by_columns(self._columns, records)
-        except RecordValueError:
-            raise
-        except (pa.ArrowException, TypeError, ValueError, KeyError) as error:
-            raise self._misfit(f"Records such as {records[0]!r:.200}", error) from error
-        self._add(batch)
+        if records:
+            self._add(self._inferred(records) if self._columns is None else self._by_columns(self._columns, records))
 
     def _add(self, table: Any) -> None:
         self._batches.append(table)
@@ -167,7 +163,7 @@ class RecordTables:
         try:
             if self._lenient:
                 return made(list(map(plain, values)), lambda given: cast("Any", pa).array(given, field.type))
-            return arrow_array(values, field.type)
+            return made(values, lambda given: arrow_array(given, field.type))
         except MisfitError as error:
             raise self._unfit(records[error.place], field, error.reason) from error
 
@@ -187,7 +183,7 @@ class RecordTables:
         columns: dict[str, Any] = {}
         for name in names:
             try:
-                columns[name] = array_of([one.get(name) for one in dicts])
+                columns[name] = made([one.get(name) for one in dicts], array_of)
             except MisfitError as error:
                 record = begin_of(records[error.place])
                 raise RecordValueError(name, record, "not declared", error.reason, _BY_TYPE) from error
@@ -199,12 +195,6 @@ class RecordTables:
             f"{_BY_CASTING}, or set lenient=True to let what does not fit be cut" if may_be_lenient else _BY_CASTING
         )
         return RecordValueError(field.name, begin_of(record), str(field.type), reason.rstrip("."), way_out)
-
-    def _misfit(self, what: str, error: Exception) -> ValueError:
-        names = "not known yet"
-        if self._schema is not None:
-            names = ", ".join(map("{}: {}".format, self._schema.names, self._schema.types))
-        return ValueError(f"{what} do not fit the file's columns ({names}): {error}. {self._way_out or _BY_SCHEMA}.")
 
 
 class TableWriter(BulkWriter):
@@ -269,7 +259,10 @@ class TableWriter(BulkWriter):
 def _check_inside(records: list[Any], columns: Columns, name: str, values: Sequence[Any], arrow_type: Any) -> None:
     """Raise for a record with a field inside of one column that the column's structs do not have."""
     for record, value in zip(records, values, strict=True):
-        unknown = unknown_field(value, arrow_type, name)
+        try:
+            unknown = unknown_field(value, arrow_type, name)
+        except misfits():  # it is no value of the type at all, which the conversion tells
+            continue
         if unknown is not None:
             columns.refuse(record, [unknown])
 

@@ -69,6 +69,8 @@ def check_columns(batch: Any, layout: RecordLayout) -> None:
         BatchColumnsError: It cannot.
     """
     names: list[str] = batch.schema.names
+    if not names:  # where Arrow joins such batches, their rows are gone
+        raise BatchColumnsError((), "it has no columns")
     if layout is RecordLayout.VALUES and len(names) != 1:
         raise BatchColumnsError(tuple(names), "records that are single values need exactly one column")
     if layout in {RecordLayout.DICTS, RecordLayout.ROWS} and len(set(names)) < len(names):
@@ -97,7 +99,7 @@ def records_of(
         [(1, 'to'), (2, None)]
     """
     declared = types or [None] * batch.num_columns
-    columns = [_values(*column) for column in zip(batch.schema.names, batch.columns, declared, strict=True)]
+    columns = [named_values(*column) for column in zip(batch.schema.names, batch.columns, declared, strict=True)]
     if layout is RecordLayout.VALUES:
         return columns[0]
     values: Any = zip(*columns, strict=True) if columns else [()] * batch.num_rows
@@ -106,7 +108,12 @@ def records_of(
     return list(map(record_maker(batch.schema.names, layout), values))
 
 
-def _values(name: str, column: Any, type_info: TypeInformation | None) -> list[Any]:
+def named_values(name: str, column: Any, type_info: TypeInformation | None = None) -> list[Any]:
+    """Return the values of a column as ``python_values`` does.
+
+    Raises:
+        BatchColumnsError: A value has no counterpart in Python; it names the column.
+    """
     try:
         return python_values(column, type_info)
     except ValueError as error:
@@ -128,15 +135,51 @@ def python_values(column: Any, type_info: TypeInformation | None = None) -> list
         type_info: Its declared type, by which structs are rows and moments instants; without one structs are dicts.
 
     Raises:
-        ValueError: A value has no counterpart in Python, such as a year beyond 9999, or a map has a key twice.
+        ValueError: A value has no counterpart in Python, such as a year beyond 9999, or a map that has a key
+            twice, or a list as a key.
     """
     try:
-        values: list[Any] = column.to_pylist()
+        values: list[Any] = _in_microseconds(column).to_pylist()
     except OverflowError as error:
         msg = f"a value of type {column.type} has no counterpart in Python ({error})"
         raise ValueError(msg) from error
     convert = _conversion(column.type, type_info)
     return values if convert is None else [None if value is None else convert(value) for value in values]
+
+
+def _in_microseconds(column: Any) -> Any:
+    """Return a column with its times of day in microseconds, as Python has them: Arrow would cut nanoseconds.
+
+    Raises:
+        ValueError: One has nanoseconds.
+    """
+    return column.cast(_type_in_microseconds(column.type)) if _has_nanoseconds_of_a_day(column.type) else column
+
+
+def _has_nanoseconds_of_a_day(kind: Any) -> bool:
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(kind):
+        return _has_nanoseconds_of_a_day(kind.value_type)
+    parts = [kind.field(place).type for place in range(kind.num_fields)]
+    return kind == pa.time64("ns") or any(map(_has_nanoseconds_of_a_day, parts))
+
+
+def _type_in_microseconds(kind: Any) -> Any:
+    import pyarrow as pa
+
+    types: Any = pa.types
+    if not _has_nanoseconds_of_a_day(kind):
+        return kind
+    if types.is_dictionary(kind):
+        return _type_in_microseconds(kind.value_type)
+    if types.is_map(kind):
+        return pa.map_(*map(_type_in_microseconds, (kind.key_type, kind.item_type)))
+    if types.is_struct(kind):
+        return pa.struct([field.with_type(_type_in_microseconds(field.type)) for field in kind])
+    if any(is_list(kind) for is_list in _list_kinds()):
+        return pa.list_(_type_in_microseconds(kind.value_type))
+    return pa.time64("us")
 
 
 def needs_conversion(type_info: TypeInformation) -> bool:
@@ -163,13 +206,22 @@ def _conversion(kind: Any, type_info: TypeInformation | None) -> Callable[[Any],
         return _map_conversion(
             _conversion(kind.item_type, type_info.value_type if isinstance(type_info, MapTypeInfo) else None)
         )
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+    if any(is_list(kind) for is_list in _list_kinds()):
         inner = type_info.elem_type if isinstance(type_info, (ListTypeInfo, ObjectArrayTypeInfo)) else None
         item = _conversion(kind.value_type, inner)
         return None if item is None else lambda values: [None if value is None else item(value) for value in values]
     if types.is_timestamp(kind) and isinstance(type_info, InstantTypeInfo):
         return lambda moment: Instant(*_since_epoch(moment))
     return None
+
+
+def _list_kinds() -> tuple[Callable[[Any], bool], ...]:
+    """Return what tells the types of lists."""
+    import pyarrow as pa
+
+    types: Any = pa.types
+    views = (types.is_list_view, types.is_large_list_view)
+    return types.is_list, types.is_large_list, types.is_fixed_size_list, *views
 
 
 def _since_epoch(moment: datetime) -> tuple[int, int]:
@@ -196,7 +248,11 @@ def _struct_conversion(kind: Any, type_info: TypeInformation | None) -> Callable
 
 def _map_conversion(item: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
     def as_dict(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
-        made = dict(pairs)
+        try:
+            made = dict(pairs)
+        except TypeError as error:
+            msg = f"the map {pairs!r:.200} has keys that no dict has ({error})"
+            raise ValueError(msg) from error
         if len(made) < len(pairs):
             msg = f"the map {pairs!r:.200} has a key twice, and a dict has each once"
             raise ValueError(msg)

@@ -8,22 +8,18 @@ other conversions are compiled once, and work on blocks of records.
 
 from __future__ import annotations
 
-import reprlib
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from penstock.common._conversion.exact import quick_check, row_names
 from penstock.common._conversion.values import Converter, TypeMismatchError, converter
 from penstock.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo
+from penstock.common.user_values import short_repr
 from penstock.errors import DeclaredTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from penstock.common.typeinfo import TypeInformation
-
-_REPR = reprlib.Repr()
-_REPR.maxstring = _REPR.maxother = 200
-_REPR.maxtuple = _REPR.maxlist = _REPR.maxdict = 10
 
 
 class Conversion:
@@ -77,7 +73,7 @@ class Conversion:
         return [convert(record) for record in records]
 
     def _refuse(self, value: Any, error: TypeMismatchError) -> NoReturn:
-        shown = _REPR.repr(value)
+        shown = short_repr(value)
         raise DeclaredTypeError(self._declared_by, repr(self._type_info), shown, error.path, error.reason) from None
 
 

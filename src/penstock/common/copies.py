@@ -43,7 +43,7 @@ _MOST_KEPT: Final = 1000
 _TUPLES: Final = {tuple}
 
 
-def own(record: Any) -> Any:
+def copy_if_mutable(record: Any) -> Any:
     """Return a record that its receiver owns: later changes of the given record do not affect it.
 
     Args:
@@ -59,9 +59,9 @@ def own(record: Any) -> Any:
 
     Example:
         >>> row = {"word": "to", "count": 1}
-        >>> kept = own(row)
+        >>> kept = copy_if_mutable(row)
         >>> row["count"] = 2
-        >>> kept, own("to") is own("to")
+        >>> kept, copy_if_mutable("to") is copy_if_mutable("to")
         ({'word': 'to', 'count': 1}, True)
     """
     kind = type(record)  # pyright: ignore[reportUnknownVariableType]
@@ -76,9 +76,9 @@ def own(record: Any) -> Any:
     return _copiers[kind](record)
 
 
-def own_all(records: list[Any]) -> list[Any]:
+def copy_all_if_mutable(records: list[Any]) -> list[Any]:
     """Return records that their receiver owns; the same list, at little cost, if all are immutable."""
-    return [own(record) for record in records] if any_may_change(records) else records
+    return [copy_if_mutable(record) for record in records] if any_may_change(records) else records
 
 
 def may_change(value: Any) -> bool:

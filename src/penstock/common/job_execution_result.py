@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock.common.notebook import table
+from penstock.common.user_values import value_text
 
 if TYPE_CHECKING:
     from penstock.common.job_id import JobID
@@ -150,4 +151,4 @@ def _shown(value: Any) -> str:
     kind = type(value).__name__
     if isinstance(value, list | set | tuple):
         return f"({kind}) [{len(cast('list[Any]', value))} elements]"
-    return f"({kind}): {value}"
+    return f"({kind}): {value_text(value)}"

@@ -424,9 +424,10 @@ LATENCY_INTERVAL = option(
 
 # ---------------------------------------------------------------------------------------------------------------- ours
 
-JOB_ID = optional(
-    "penstock.job-id", _JOB_ID, "id of the job, 32 hexadecimal digits", aliases=("$internal.pipeline.job-id",)
-)
+_SET_BY_FLINK = ("$internal.pipeline.job-id",)
+JOB_ID = optional("penstock.job-id", _JOB_ID, "id of the job, 32 hexadecimal digits", aliases=_SET_BY_FLINK)
+_NEW_WITHOUT_ID = "whether latest may begin a job without a record in the directory; by default without penstock.job-id"
+ALLOW_FIRST_START = optional("penstock.allow-first-start", BOOL, _NEW_WITHOUT_ID)
 STATE_MEMORY = option("penstock.state.memory", MEMORY, 256 << 20, "memory of the keyed state of an operator subtask")
 STATE_PRIVATE = option(
     "penstock.state.private-files", BOOL, True, "files of state and checkpoints are their user's alone, else by umask"
@@ -477,15 +478,10 @@ SENSITIVE_WORDS = option("penstock.sensitive-words", LIST, (), "more words of ke
 LOG_LEVEL = option(
     "penstock.log.level", choice("DEBUG", "INFO", "WARNING", "ERROR"), "INFO", "least level of the log with a format"
 )
-CLASS_DATA_ARCHIVE_ENABLED = option(
-    "penstock.class-data-archive.enabled",
-    BOOL,
-    True,
-    "the first run makes an archive of Java's classes in the user's cache, by which later ones start sooner",
-)
-DRAIN_FIRES_PROCESSING_TIME_TIMERS = option(
-    "penstock.drain.fire-processing-time-timers", BOOL, False, "a drain fires the processing-time timers that are left"
-)
+_ARCHIVED = "the first run makes an archive of Java's classes in the user's cache, by which later ones start sooner"
+CLASS_DATA_ARCHIVE_ENABLED = option("penstock.class-data-archive.enabled", BOOL, True, _ARCHIVED)
+_FIRED = "a drain fires the processing-time timers that are left"
+DRAIN_FIRES_PROCESSING_TIME_TIMERS = option("penstock.drain.fire-processing-time-timers", BOOL, False, _FIRED)
 
 OPTIONS: dict[str, ConfigOption[Any]] = {
     one.key: one

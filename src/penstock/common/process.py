@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TextIO
 
-from penstock._errors.text import printable
+from penstock._errors.text import sentences
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -37,10 +37,10 @@ def report(text: str) -> None:
     with contextlib.suppress(Exception):  # reporting must never fail
         descriptor = _descriptor(stream)
         if descriptor is None:
-            stream.write(f"{printable(text)}\n")
+            stream.write(f"{sentences(text)}\n")
             stream.flush()
         else:
-            line = f"{_take_line(stream)}{printable(text)}\n"
+            line = f"{_take_line(stream)}{sentences(text)}\n"
             _write(descriptor, line.encode(stream.encoding or "utf-8", "backslashreplace"))
 
 

@@ -58,6 +58,11 @@ def short_repr(value: Any) -> str:
     return safely(lambda: _REPR.repr(value), lambda error: f"<{name} whose repr raises {type(error).__name__}>")
 
 
+def value_text(value: Any) -> str:
+    """Return a value as text, also where its own method fails: so do integers of more than 4,300 digits."""
+    return safely(lambda: str(value), lambda _: short_repr(value))
+
+
 def begin_of(value: Any) -> str:
     """Return the first 200 characters of a value's repr, in which a dict has its own order; never raises."""
     return safely(lambda: f"{value!r:.200}", lambda _: short_repr(value))

@@ -25,7 +25,7 @@ from penstock.errors import UnsupportedOperationError, UntrustedClassError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from penstock._engine.state.trust import AllowedClasses
+    from penstock._engine.state.files.trust import AllowedClasses
 
 #: The field of a struct with the Python type of the value.
 PYTHON: Final = "_python"
@@ -254,7 +254,7 @@ def restored(value: Any, classes: AllowedClasses) -> Any:
         UnsupportedOperationError: Its class cannot be imported, or does not accept the parts.
 
     Example:
-        >>> from penstock._engine.state.trust import AllowedClasses
+        >>> from penstock._engine.state.files.trust import AllowedClasses
         >>> restored(plain(("a", {1: UUID(int=2)})), AllowedClasses.of([]))
         ('a', {1: UUID('00000000-0000-0000-0000-000000000002')})
     """

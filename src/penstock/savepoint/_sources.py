@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from penstock._api.time_domain import TimeDomain
-    from penstock._engine.state.trust import AllowedClasses
+    from penstock._engine.state.files.trust import AllowedClasses
 
 _ARRAYS: Final = (
     "it has arrays of NumPy's, which may have been lists before Arrow made a pandas frame of them. Take the frame from "

@@ -13,10 +13,10 @@ from penstock._engine.savepoints.located import locate
 from penstock._engine.savepoints.reading import SubtaskStateLocation
 from penstock._engine.savepoints.verification import Verification, verify
 from penstock._engine.state.declared import bare
+from penstock._engine.state.files.trust import ALL_CLASSES, AllowedClasses
 from penstock._engine.state.kinds.registry import has_sub_keys
 from penstock._engine.state.rows import IN_ADDRESS
 from penstock._engine.state.table import MISSING
-from penstock._engine.state.trust import ALL_CLASSES, AllowedClasses
 from penstock.common.notebook import table
 from penstock.errors import UnknownStateError
 from penstock.savepoint._columns import RowShape

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.savepoints.draft import Transform
     from penstock._engine.savepoints.inspection import OperatorInfo
-    from penstock._engine.state.trust import AllowedClasses
+    from penstock._engine.state.files.trust import AllowedClasses
     from penstock.common.typeinfo import TypeInformation
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock._engine.operators.broadcast import BROADCAST_INPUT, KeyedBroadcastProcessOperator
+from penstock._engine.operators.functions.broadcast import BROADCAST_INPUT, KeyedBroadcastProcessOperator
+from penstock._engine.operators.functions.reduce import ReduceOperator
 from penstock._engine.operators.keyed import KeyedOperator
-from penstock._engine.operators.reduce import ReduceOperator
-from penstock._engine.operators.sorted_input import SortedInputOperator, SortedReduceOperator
+from penstock._engine.operators.sorting.sorted_input import SortedInputOperator, SortedReduceOperator
 
 if TYPE_CHECKING:
     from penstock._engine.operators.base import Operator

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from penstock._api.functions.basic import FilterFunction, FlatMapFunction, MapFunction, ReduceFunction
 from penstock._api.functions.partitions import MapPartitionFunction
 from penstock._api.functions.process import KeyedProcessFunction, ProcessFunction
-from penstock._builders.batch_functions import BatchFormat, check_format
-from penstock._builders.checks import check_function, checked_key_selector
+from penstock._builders.checks import BatchFormat, check_format, check_function, checked_key_selector
 from penstock._builders.keyed_functions import KeyedFilter, KeyedFlatMap, KeyedMap
-from penstock._engine.operators.map_batches import MapBatchesOperator
-from penstock._engine.operators.partitions import MapPartitionOperator, PartitionsOfKeysOperator
-from penstock._engine.operators.process import KeyedProcessOperator, ProcessOperator
-from penstock._engine.operators.reduce import ReduceOperator
-from penstock._engine.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
+from penstock._engine.operators.columnar.map_batches import MapBatchesOperator
+from penstock._engine.operators.functions.process import KeyedProcessOperator, ProcessOperator
+from penstock._engine.operators.functions.reduce import ReduceOperator
+from penstock._engine.operators.functions.stateless import FilterOperator, FlatMapOperator, MapOperator
+from penstock._engine.operators.partitions.partitions import MapPartitionOperator, PartitionsOfKeysOperator
 from penstock._engine.operators.windows.window_choice import window_operator
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import asyncio
 from queue import Empty
 from typing import TYPE_CHECKING, Any
 
-from penstock._engine.operators.event_loop import WorkerLoop
+from penstock._engine.operators.async_functions.event_loop import WorkerLoop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Unpack
 
 from penstock._api.functions.async_retry import NO_RETRY_STRATEGY, AsyncRetryStrategy
-from penstock._engine.operators.async_wait import AsyncWaitOperator
+from penstock._engine.operators.async_functions.async_wait import AsyncWaitOperator
 from penstock.testing._virtual_loop import VirtualLoop
 from penstock.testing.harness import OperatorHarness
 

@@ -8,14 +8,14 @@ from penstock._api.functions.broadcast import BroadcastProcessFunction, KeyedBro
 from penstock._api.functions.co import CoFlatMapFunction, CoMapFunction, CoProcessFunction, KeyedCoProcessFunction
 from penstock._api.functions.joins import ProcessJoinFunction
 from penstock._builders.checks import check_function, checked_key_selector
-from penstock._engine.operators.broadcast import BroadcastProcessOperator, KeyedBroadcastProcessOperator
-from penstock._engine.operators.co_process import (
+from penstock._engine.operators.functions.broadcast import BroadcastProcessOperator, KeyedBroadcastProcessOperator
+from penstock._engine.operators.functions.co_process import (
     CoFlatMapOperator,
     CoMapOperator,
     CoProcessOperator,
     KeyedCoProcessOperator,
 )
-from penstock._engine.operators.interval_join import IntervalJoinOperator
+from penstock._engine.operators.joins.interval_join import IntervalJoinOperator
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 from penstock.testing.harness import OperatorHarness
 from penstock.testing.stream_records import StreamRecord

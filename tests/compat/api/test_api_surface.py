@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,11 @@ def test_an_absent_name_says_why_when_it_is_imported_or_called(module: str) -> N
                 exec(f"from penstock.{module} import {name}\n{'.'.join((name, *members))}")
         assert ROWS[row] in str(refused.value)
         assert isinstance(refused.value, UnsupportedOperationError)
+
+
+def test_a_module_says_what_its_classes_lack_whichever_other_modules_are_loaded() -> None:
+    for module in sorted({module for module, name in ROWS if "." in name}):
+        assert hasattr(import_module(f"penstock.{module}"), "__getattr__"), f"{module} calls no explain()"
 
 
 def test_an_absent_name_is_an_attribute_error_where_it_is_no_import() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -108,7 +109,9 @@ def test_path_without_a_savepoint_is_told_with_what_is_there(penstock: Command) 
 
 
 def test_disposed_savepoint_is_gone(penstock: Command, savepoint: Path) -> None:
-    done = penstock("savepoint", "dispose", str(savepoint), "--json")
+    shutil.rmtree(savepoint.parents[1] / "checkpoints")
+    assert penstock("savepoint", "dispose", str(savepoint)).code == 1
+    done = penstock("savepoint", "dispose", str(savepoint), "--json", "--no-job-waits")
     assert done.code == 0, done.err
     assert json.loads(done.out)["path"] == str(savepoint)
     assert not any(path.is_file() for path in savepoint.rglob("*"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import shutil
 import signal
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from penstock._engine.cli.exit_codes import ExitCode
 from penstock._engine.cli.supervisor import RestartLimit, Supervisor
 from penstock._engine.gateway.supervision import Supervision, SupervisionNote
 from penstock._engine.storage.scratch import is_dead
@@ -59,9 +61,10 @@ def supervise(ends: Sequence[str], limit: int = 10) -> int:
 
 
 @pytest.mark.parametrize("end", ["0", "1", "2", "3", "4", "77", "255", "130", "143", "-15"])
-def test_end_for_good_is_not_started_again(end: str) -> None:
+def test_end_for_good_is_not_started_again(end: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert supervise([end]) == (int(end) if int(end) >= 0 else 143)
     assert len(starts()) == 1
+    assert ("which is the end: it is not started again." in capfd.readouterr().err) is (end != "0")
 
 
 @pytest.mark.parametrize("crash", ["-9", "-11", "75", "137", "134"])
@@ -234,7 +237,51 @@ def test_directory_is_held_by_the_program_when_its_supervisor_was_killed(home: P
 def test_too_many_crashes_are_given_up_with_the_last_code(capfd: pytest.CaptureFixture[str]) -> None:
     assert supervise(["-9"] * 9, limit=2) == 137
     assert len(starts()) == 3
-    assert "--max-restarts" in capfd.readouterr().err.splitlines()[-1]
+    said = capfd.readouterr().err.splitlines()
+    assert "started again 2 times within 60 s, which is the limit (--max-restarts)" in said[-1]
+    assert all(re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d The program ", line) for line in said)
+    Path("starts").unlink()
+    supervise(["-9"] * 3, limit=1)
+    assert "started again 1 time within" in capfd.readouterr().err.splitlines()[-1]
+
+
+def test_program_whose_checkpoints_are_missing_is_looked_for_more_rarely_each_time_and_never_given_up(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(select, "select", lambda *of: pauses.append(of[-1]))
+    missing = str(int(ExitCode.MISSING))
+    assert supervise(["-9", missing, missing, "-9", missing, "0"], limit=2) == 0
+    assert pauses == [0, 2, 4, 0, 2]
+    said = capfd.readouterr().err.splitlines()
+    assert len(said) == len(pauses)
+    assert said[1].endswith("It does not begin them anew; it looks again in 2 s.")
+
+
+def test_first_start_that_finds_nothing_is_the_end() -> None:
+    assert supervise([f"{int(ExitCode.MISSING)}:note.write({{}})", "0"]) == ExitCode.MISSING
+    assert len(starts()) == 1
+
+
+def test_program_that_could_not_stop_is_guarded_as_before() -> None:
+    Path("job.py").write_text(PROGRAM)
+    # In a process of its own: a signal to one with more threads than the supervisor has may wake another of them.
+    stop = "import signal; signal.pthread_sigmask(0, [15]); os.kill(os.getppid(), 15); signal.sigwait([15])"
+    failed = f"{stop}; note.tell_failed_stop()"
+    command = [sys.executable, "-m", "penstock", "run", "--supervise", "--restart-delay", "0", "job.py"]
+    ended: list[tuple[int, int, str]] = []
+    for first in (failed, f"{failed}; {stop}"):  # a second signal counts
+        Path("starts").unlink(missing_ok=True)
+        environment = {**os.environ, "PYTHONPATH": str(SOURCES)}
+        done = subprocess.run(
+            [*command, f"-9:{first}", "0"], env=environment, capture_output=True, text=True, check=False, timeout=60
+        )
+        ended.append((done.returncode, len(starts()), done.stderr))
+    (code, count, said), (last_code, last_count, last_said) = ended
+    assert (code, count) == (0, 2), said
+    assert re.search(r"did not stop: it runs on \(process \d+\), and is guarded still", said)
+    assert (last_code, last_count) == (137, 1), last_said
+    assert "after it was told to end, so it is not started again" in last_said
 
 
 def test_limit_counts_within_its_window_only() -> None:
@@ -285,9 +332,7 @@ def test_signal_between_two_processes_ends_the_supervision_and_says_so(
     assert code == 128 + number
     assert len(starts()) == 1
     last = capfd.readouterr().err.splitlines()[-1]
-    assert last.startswith(
-        f"Ended by {number.name} between two processes: the program, which was killed by SIGKILL, is"
-    )
+    assert f" Ended by {number.name} between two processes: the program, which was killed by SIGKILL, is" in last
 
 
 def test_program_killed_from_outside_is_started_again_with_its_words() -> None:

@@ -364,3 +364,33 @@ def test_schemas_match_where_the_decoder_takes_them(data: st.DataObject) -> None
         told = json.dumps([definition, other])  # arrays and maps may be empty, and the decoder ignores logical types
         if not any(one in told for one in ("array", "map", "logicalType")):
             assert mismatch(written.schema, wanted) is None
+
+
+NODE = {
+    "type": "record",
+    "name": "node",
+    "fields": [{"name": "number", "type": "long"}, {"name": "next", "type": ["null", "node"]}],
+}
+
+
+def chain_of(length: int) -> Any:
+    found = None
+    for number in range(length):
+        found = {"number": number, "next": found}
+    return found
+
+
+def test_values_within_each_other_come_back_or_are_too_deep_to_be_written() -> None:
+    codec = AvroCodec(AvroSchema(NODE))
+    for length in (1, 90):
+        assert codec.decode(codec.encode(chain_of(length))) == chain_of(length)
+    for length in (110, 500, 5000):
+        with pytest.raises(MessageFormatError, match="too many values within each other"):
+            codec.encode(chain_of(length))
+
+
+def test_a_message_that_is_too_deep_is_refused_and_ends_no_process() -> None:
+    codec = AvroCodec(AvroSchema(NODE))
+    with pytest.raises(MessageFormatError, match="recursion"):
+        codec.decode(b"\x00\x02" * 50_000 + b"\x00\x00")
+    assert codec.decode(codec.encode(chain_of(2))) == chain_of(2)

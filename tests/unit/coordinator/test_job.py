@@ -64,7 +64,7 @@ def test_commits_begin_behind_the_commit_point_and_the_second_checkpoint_after_w
         job.tell(event)
     for event in (ev.EnumeratorsCalled({}), ended(4), SNAPSHOTS):
         job.tell(event)
-    assert job.phase is Phase.AWAITING_ROOM
+    assert job.phase is Phase.WAITING_FOR_COMMITS
     assert job.names(ev.Committed("target")) == "Commit PutChainEntry"
 
 

@@ -8,20 +8,22 @@ import pytest
 from tests.docs.reactions import BEGIN, DOCUMENT, END, table
 
 from penstock._engine.coordinator import events as ev
+from penstock._engine.coordinator.epochs.epoch_scheduler import EpochScheduler
 from penstock._engine.coordinator.epochs.reactions import EPOCHS
 from penstock._engine.coordinator.instructions import ANSWERED
+from penstock._engine.coordinator.job import LIFE
 from penstock._engine.coordinator.phases import RUNNING, STOPPING, Phase
-from penstock._engine.coordinator.reactions import LIFE, Rule, table_of
+from penstock._engine.coordinator.reactions import Rule, table_of
 from penstock._engine.coordinator.schedulers import SCHEDULERS
 from penstock._engine.graph.job_graph import JobType
 from penstock.errors import InternalError
 
 EVENTS = typing.get_args(ev.Event)
-REACTIONS = SCHEDULERS[JobType.STREAMING].reactions
+REACTIONS, BATCH = (table_of(LIFE, SCHEDULERS[kind].rules) for kind in (JobType.STREAMING, JobType.BATCH))
 
 
 def test_each_event_has_a_reaction_in_some_phase_and_each_phase_but_the_last_one_some_event() -> None:
-    every = REACTIONS.keys() | SCHEDULERS[JobType.BATCH].reactions.keys()
+    every = REACTIONS.keys() | BATCH.keys()
     assert {event for _, event in every} == set(EVENTS)
     assert {phase for phase, _ in every} == set(Phase) - {Phase.ENDED}
 
@@ -53,7 +55,7 @@ def test_a_job_that_breaks_off_takes_the_answer_to_whatever_was_on_its_way() -> 
         ev.RecordsHandedOver,
     }
     for phase in STOPPING:
-        both = REACTIONS.keys() | SCHEDULERS[JobType.BATCH].reactions.keys()
+        both = REACTIONS.keys() | BATCH.keys()
         assert {event for at, event in both if at is phase} == answers
 
 
@@ -63,7 +65,7 @@ def test_life_and_progress_share_no_reaction() -> None:
 
 
 def test_two_rules_for_one_event_in_one_phase_are_refused() -> None:
-    rule = Rule("observed", (ev.AlarmFired,), frozenset({Phase.EPOCH}))
+    rule = Rule(EpochScheduler.observed, (ev.AlarmFired,), frozenset({Phase.EPOCH}))
     with pytest.raises(InternalError, match="AlarmFired has two reactions in phase EPOCH"):
         table_of(LIFE, [rule])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,9 @@ import pytest
 from tests.kit.program import Program
 
 from penstock._engine.operators.batch import RowBatch
-from penstock._engine.operators.column_aggregates import ColumnAggregates
-from penstock._engine.operators.column_totals import ColumnPartialsOperator, ColumnTotalsOperator
-from penstock._engine.operators.column_windows import column_window_operator
+from penstock._engine.operators.columnar.column_aggregates import ColumnAggregates
+from penstock._engine.operators.columnar.column_totals import ColumnPartialsOperator, ColumnTotalsOperator
+from penstock._engine.operators.columnar.column_windows import column_window_operator
 from penstock._engine.operators.columns import ColumnBatch
 from penstock.common.columns import int64_column
 from penstock.common.typeinfo import Types
@@ -166,7 +167,8 @@ def test_a_sum_of_decimals_has_all_of_its_digits(sign: int, scale: int) -> None:
     partials = aggregates.partials(aggregates.columns_of(batch))
     ((_, *held),) = aggregates.rows(aggregates.combined([partials, partials]))
     results = [[value] for value in aggregates.get_result(tuple(held))]
-    assert aggregates.results([1], results, partials.schema, {}).to_pydict() == {
+    [(_, _, found)] = aggregates.results([1], results, partials.schema, {})
+    assert found.to_pydict() == {
         "k": [1],
         "v_sum": [sign * Decimal(36 * 10**37).scaleb(-scale)],
         "v_mean": [float(most)],
@@ -202,7 +204,7 @@ def test_extremes_are_values_of_the_column_in_its_type(kind: Any, least: Any, gr
     partials = aggregates.combined([aggregates.partials(columns), aggregates.partials(columns.slice(1, 1))])
     rows = {key: values for key, *values in aggregates.rows(partials)}
     results = [list(found) for found in zip(rows["a"], rows["b"], strict=True)]
-    found = aggregates.results(["a", "b"], results, partials.schema, {})
+    [(_, _, found)] = aggregates.results(["a", "b"], results, partials.schema, {})
     assert found.column("v_min").equals(pa.array([least, greatest], kind))
     assert found.column("v_max").equals(pa.array([greatest, greatest], kind))
 
@@ -212,7 +214,7 @@ def test_a_sum_of_a_column_without_signs_is_one_and_may_use_all_64_bits(values: 
     batch = pa.record_batch({"k": ["a"] * len(values), "v": pa.array(values, pa.uint64())})
     partials = SUM_OF_V.partials(SUM_OF_V.columns_of(batch))
     [(_, held)] = SUM_OF_V.rows(SUM_OF_V.combined([partials]))
-    found = SUM_OF_V.results(["a"], [[held]], partials.schema, {})
+    [(_, _, found)] = SUM_OF_V.results(["a"], [[held]], partials.schema, {})
     assert found.column("v_sum").equals(pa.array([sum(values)], pa.uint64()))
 
 
@@ -252,3 +254,101 @@ def test_batches_of_other_types_come_together_in_the_totals(first: Any, second: 
             totals.process_columns(out, 0)  # type: ignore[arg-type]
         [results] = [out.rows().records for _, out in totals.prepare_snapshot()]
         assert results == [expected]
+
+
+DAY, MOMENT = datetime.date(2020, 1, 1), datetime.datetime(2020, 1, 1, 5, 6)  # noqa: DTZ001 - without a zone
+#: Two columns of one name, of types that Arrow itself would bring together by changing values, or not at all.
+APART: list[tuple[Any, Any]] = [
+    (pa.array([0.1]), pa.array([0.5], pa.float32())),
+    (pa.array([16777217.0]), pa.array([0.5], pa.float32())),
+    (pa.array([2**60 + 1]), pa.array([0.5])),
+    (pa.array([2]), pa.array([Decimal("0.5")])),
+    (pa.array([DAY]), pa.array([MOMENT])),
+    (pa.array(["x"]), pa.array([b"x"])),
+    (pa.array([True]), pa.array([5])),
+    (pa.array([2**64 - 1], pa.uint64()), pa.array([-1])),
+    (pa.array([MOMENT]), pa.array([MOMENT], pa.timestamp("us", "UTC"))),
+    (pa.array([Decimal("1.1234")]), pa.array([Decimal("1.12")])),
+    (pa.array([None]), pa.array([7])),
+]
+
+
+def totals_of(function: str, batches: list[Any], key: str = "k") -> list[dict[str, Any]]:
+    """Return the totals of batches, each of which comes by itself, of a column `v`."""
+    aggregates = ColumnAggregates(key, [("v", function)])
+    partials, totals = ColumnPartialsOperator(aggregates, None), ColumnTotalsOperator(aggregates, None)
+    with OperatorHarness(totals) as harness:
+        harness.output()
+        for given in batches:
+            sent = [out for _, out in partials.process_columns(ColumnBatch(given), 0)]
+            for out in [*sent, *(out for _, out in partials.finish())]:
+                totals.process_columns(out, 0)  # type: ignore[arg-type]
+        return [record for _, out in totals.prepare_snapshot() for record in out.rows().records]
+
+
+@pytest.mark.parametrize(("first", "second"), [*APART, *[(other, one) for one, other in APART]])
+def test_the_results_of_a_key_do_not_depend_on_other_keys(first: Any, second: Any) -> None:
+    """Neither its value, of which earlier and later batches have other types, nor the key itself."""
+    values = [first[0].as_py(), second[0].as_py()]
+    batches = [pa.record_batch([["a"], first], ["k", "v"]), pa.record_batch([["b"], second], ["k", "v"])]
+    for function in ("min", "max"):
+        found = {one["k"]: one[f"v_{function}"] for one in totals_of(function, batches)}
+        assert found == {"a": values[0], "b": values[1]}
+        assert [isinstance(one, datetime.datetime) for one in found.values()] == [
+            isinstance(one, datetime.datetime) for one in values
+        ]
+    batches = [pa.record_batch([first, [1]], ["k", "v"]), pa.record_batch([second, [10]], ["k", "v"])]
+    found = {(type(one["k"]), one["k"]): one["v_sum"] for one in totals_of("sum", batches)}
+    assert sorted(found.values()) == [1, 10]
+    assert [key for _, key in found] == values
+
+
+@pytest.mark.parametrize(
+    ("function", "first", "second", "expected"),
+    [
+        ("sum", pa.array([1]), pa.array([0.5]), 1.5),
+        ("sum", pa.array([2**70], pa.decimal128(38, 0)), pa.array([1]), 2**70 + 1),
+        ("sum", pa.array([2**53 + 1]), pa.array([Decimal("0.5")]), Decimal(2**53 + 1) + Decimal("0.5")),
+        ("max", pa.array([0.5], pa.float32()), pa.array([16777217.0]), 16777217.0),
+        ("min", pa.array([MOMENT]), pa.array([MOMENT], pa.timestamp("ns")), MOMENT),
+        ("sum", pa.array([2**60 + 1]), pa.array([0.5]), "1152921504606846977 (int) stands beside fractions"),
+        ("max", pa.array([2**60 + 1]), pa.array([0.5]), "1152921504606846977 (int) stands beside fractions"),
+        ("sum", pa.array([Decimal("0.5")]), pa.array([0.5]), "Decimal('0.5') (Decimal) and 0.5 (float)"),
+        ("min", pa.array([Decimal("0.5")]), pa.array([float("nan")]), "Decimal('0.5') (Decimal) and nan (float)"),
+        ("max", pa.array([DAY]), pa.array([MOMENT]), "(date) and datetime.datetime(2020, 1, 1, 5, 6) (datetime)"),
+        ("max", pa.array([True]), pa.array([5]), "True (bool) and 5 (int)"),
+        ("min", pa.array(["b"]), pa.array([1]), "'b' (str) and 1 (int)"),
+        ("max", pa.array([MOMENT]), pa.array([MOMENT], pa.timestamp("us", "UTC")), "has a time zone"),
+    ],
+)
+def test_a_total_only_widens_its_type_or_names_the_column_and_both_values(
+    function: str, first: Any, second: Any, expected: Any
+) -> None:
+    batches = [pa.record_batch([["a"], one], ["k", "v"]) for one in (first, second)]
+    if isinstance(expected, str):
+        with pytest.raises(BatchColumnsError) as caught:
+            totals_of(function, batches)
+        assert expected in str(caught.value)
+        assert f"the {function} of 'v' brings" in str(caught.value)
+    else:
+        assert totals_of(function, batches) == [{"k": "a", f"v_{function}": expected}]
+
+
+def test_what_no_python_value_is_names_its_column() -> None:
+    far, nanos = pa.array([2**62], pa.timestamp("s")), pa.array([1], pa.time64("ns"))
+    for name, column in (("k", far), ("v", far), ("k", nanos), ("v", nanos)):
+        batch = pa.record_batch({"k": pa.array(["a"]), "v": pa.array([1])} | {name: column})
+        with pytest.raises(BatchColumnsError, match=f"in its column '{name}'"):
+            totals_of("max", [batch])
+    interval = pa.record_batch({"k": pa.array([(1, 2, 3)], pa.month_day_nano_interval()), "v": pa.array([1])})
+    with pytest.raises(BatchColumnsError, match="its column 'k' is of month_day_nano_interval"):
+        totals_of("max", [interval])
+
+
+def test_keys_of_finer_units_are_those_of_microseconds_or_refused() -> None:
+    whole, fine = pa.array([1_000], pa.timestamp("ns")), pa.array([1], pa.timestamp("us"))
+    batches = [pa.record_batch([key, [1]], ["k", "v"]) for key in (whole, fine)]
+    assert totals_of("sum", batches) == [{"k": datetime.datetime(1970, 1, 1, 0, 0, 0, 1), "v_sum": 2}]  # noqa: DTZ001
+    batch = pa.record_batch([pa.array([1_000, 1_001], pa.timestamp("ns")), [1, 1]], ["k", "v"])
+    with pytest.raises(BatchColumnsError, match=r"column 'k' Timestamp.*00:00:00\.000001001.*has nanoseconds"):
+        totals_of("sum", [batch])

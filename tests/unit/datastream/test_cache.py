@@ -13,7 +13,7 @@ import pytest
 from tests.kit.without_spark import Cluster
 
 from penstock._builders import caches
-from penstock._engine.kept import place as kept_places
+from penstock._engine.caches import place as kept_places
 from penstock.common import Configuration, Row, Types, WatermarkStrategy
 from penstock.common.watermark_strategy import TimestampAssigner
 from penstock.datastream import OutputTag, RuntimeExecutionMode, StreamExecutionEnvironment

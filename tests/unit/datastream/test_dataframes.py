@@ -12,8 +12,8 @@ from tests.kit.without_spark import Cluster
 
 from penstock._builders.dataframes import FrameSource
 from penstock._connectors.files.discovery import FileSet
-from penstock._engine.kept import place as kept_places
-from penstock._engine.kept.frames import parquet_bytes
+from penstock._engine.caches import place as kept_places
+from penstock._engine.caches.frames import parquet_bytes
 from penstock.common import Configuration, JobClient, JobListener, Types, WatermarkStrategy
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.errors import JobExecutionError, JobStoppedError

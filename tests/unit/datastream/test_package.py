@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.kit.cells import cells
 
 import penstock.datastream
+import penstock.datastream.connectors
+import penstock.testing
 from penstock.datastream import data_stream, functions, state
+
+if TYPE_CHECKING:
+    import types
 
 SOURCES = Path(__file__).parents[3] / "src"
 
@@ -20,10 +28,19 @@ def test_every_name_is_there(name: str) -> None:
     assert getattr(penstock.datastream, name).__name__ == name
 
 
-def test_names_of_the_checker_and_of_the_running_package_agree() -> None:
-    text = Path(penstock.datastream.__file__ or "").read_text(encoding="utf-8")
-    for name in penstock.datastream.__all__:
-        assert f"{name} as {name}" in text
+@pytest.mark.parametrize("package", [penstock.datastream, penstock.datastream.connectors, penstock.testing])
+def test_names_of_the_checker_and_of_the_running_package_agree(package: types.ModuleType) -> None:
+    stub = ast.parse(Path(package.__file__ or "").with_suffix(".pyi").read_text(encoding="utf-8"))
+    assert {type(statement) for statement in stub.body} == {ast.ImportFrom}
+    homes = {
+        (name.asname, statement.module)
+        for statement in stub.body
+        if isinstance(statement, ast.ImportFrom)
+        for name in statement.names
+    }
+    assert {name for name, _ in homes} == set(package.__all__) <= set(dir(package))
+    for name, module in homes:
+        assert getattr(package, f"{name}") is getattr(import_module(f"{module}"), f"{name}")
 
 
 def test_unknown_names_are_attribute_errors() -> None:

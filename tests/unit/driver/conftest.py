@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.kit.without_spark import Cluster
 
-from penstock._engine.kept.place import remove_places
+from penstock._engine.caches.place import remove_places
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,10 +13,10 @@ from penstock._connectors.files.committer import FileCommitter
 from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
 from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.graph.combining import with_combiners
-from penstock._engine.operators import external_sort
-from penstock._engine.operators.column_sort import ColumnSorter
-from penstock._engine.operators.external_sort import ExternalSorter
-from penstock._engine.operators.reduce import ReduceOperator
+from penstock._engine.operators.functions.reduce import ReduceOperator
+from penstock._engine.operators.partitions.column_sort import ColumnSorter
+from penstock._engine.operators.sorting import external_sort
+from penstock._engine.operators.sorting.external_sort import ExternalSorter
 from penstock._engine.runtime.results import ResultReader, ResultWriter
 from penstock._engine.runtime.worker_cache import WorkerCache
 from penstock.common import Configuration, Encoder, Order, Row, Types

@@ -21,7 +21,7 @@ from tests.unit.driver.partitions import (
 )
 from tests.unit.driver.test_batch_jobs import STAMPED, environment
 
-from penstock._engine.operators.external_sort import ExternalSorter
+from penstock._engine.operators.sorting.external_sort import ExternalSorter
 from penstock._engine.runtime.results import ResultReader
 from penstock.common import Encoder, Types
 from penstock.datastream import DataStream, OutputTag, RuntimeExecutionMode

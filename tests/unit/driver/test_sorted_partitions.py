@@ -127,7 +127,7 @@ def test_a_sort_without_room_on_the_disk_ends_the_job(monkeypatch: pytest.Monkey
 
     stream = environment(1, **SMALL).from_collection([{"x": number} for number in range(5000)])
     sorts = stream.full_window_partition()
-    monkeypatch.setattr("penstock._engine.operators.spilling.SpillFiles.new", full)
+    monkeypatch.setattr("penstock._engine.operators.sorting.spilling.SpillFiles.new", full)
     for out in (sorts.sort_partition("x", ASCENDING), sorts.sort_partition_batches("x")):
         with pytest.raises(JobExecutionError) as failed:
             collected(out)

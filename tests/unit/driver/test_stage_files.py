@@ -40,7 +40,7 @@ def test_finished_subtasks_are_looked_for_twice_in_an_interval_so_that_they_are_
     storage, background = open_storage(str(tmp_path), {}), PutOff()
     mailbox = Mailbox(SystemClock())
     configuration = Configuration.from_dict({INTERVAL: interval})
-    files = StageFiles(storage, {}, configuration, mailbox, background, recovers=True)
+    files = StageFiles(storage, configuration, mailbox, background, recovers=True)
     announcements = files.finished_subtasks(RUN, KEY)
     assert announcements is not None
     announcements.begin(JOB, 0)

@@ -126,7 +126,7 @@ def test_files_are_found_where_the_directory_was_moved_to_and_those_of_other_run
     void, later = put(here, RUN, 4, 1), put(here, RUN, 5)
     another_sink = staged_path(JOB, RUN, "sink 2", (0, 1, 9), 0)
     here.put(another_sink, b"")
-    staged = StagedFiles(here, {}, JOB, "sink", (EARLIER, RUN))
+    staged = StagedFiles(here, JOB, "sink", (EARLIER, RUN))
     assert staged.read(f"/gone/{moved}") == b"b3"
     assert staged.read(here.full_path(own)) == b"a4"
     assert staged.read(there.full_path(elsewhere)) == b"c4"
@@ -143,7 +143,7 @@ def test_what_was_read_for_a_commit_that_failed_stays(tmp_path: Path) -> None:
     storage = open_storage(str(tmp_path))
     path = staged_path(JOB, RUN, "sink", (0, 1, 9), 0)
     storage.put(path, b"data")
-    staged = StagedFiles(storage, {}, JOB, "sink", (RUN,))
+    staged = StagedFiles(storage, JOB, "sink", (RUN,))
     assert staged.read(storage.full_path(path)) == b"data"
     staged.forget_read()
     staged.delete_read()

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock._engine.operators import async_wait
-from penstock._engine.operators.async_wait import REPEATED_CALLS, AsyncWaitOperator
+from penstock._engine.operators.async_functions import async_wait
+from penstock._engine.operators.async_functions.async_wait import REPEATED_CALLS, AsyncWaitOperator
 from penstock._engine.protocol.rows import MAX_WATERMARK
 from penstock.common import Row
 from penstock.common.time import Time
@@ -189,7 +189,7 @@ def test_the_default_timeout_fails_with_the_record(loop: VirtualLoop) -> None:
     waiting.harness.process_element(("a", 30))
     with pytest.raises(TimeoutError, match=r"After.async_invoke has not answered .* \('a', 30\)"):
         waiting.pass_ms(60)
-    assert waiting.operator.record_in_hand() == (True, ("a", 30))
+    assert waiting.operator.current_record() == (True, ("a", 30))
     waiting.harness.close()
 
 
@@ -261,6 +261,31 @@ def test_calls_are_tried_again_as_the_strategy_says(loop: VirtualLoop) -> None:
         waiting.harness.close()
 
 
+@pytest.mark.parametrize("results", [iter, tuple, lambda found: map(int, found), lambda found: {*found}])
+def test_a_retry_predicate_that_reads_the_results_leaves_them_to_the_record(loop: VirtualLoop, results: Any) -> None:
+    class Reading(AsyncFunction):
+        async def async_invoke(self, value: Any) -> Any:
+            return results([value, value + 1])
+
+    strategy = AsyncRetryStrategy.fixed_delay(3, 10, lambda found: len(list(found)) == 0, None)
+    waiting = Waiting(loop, Reading(), strategy=strategy)
+    waiting.harness.process_elements([1, 5])
+    assert waiting.pass_ms(1) == [1, 2, 5, 6]
+    waiting.harness.close()
+
+
+def test_what_is_no_results_is_refused_before_a_retry_predicate_reads_it(loop: VirtualLoop) -> None:
+    class Number(AsyncFunction):
+        async def async_invoke(self, value: Any) -> Any:
+            return value
+
+    strategy = AsyncRetryStrategy.fixed_delay(3, 10, lambda found: not list(found), None)
+    waiting = Waiting(loop, Number(), strategy=strategy)
+    waiting.harness.process_elements([1])
+    with pytest.raises(Exception, match="must return a list of the record's results"):
+        waiting.pass_ms(1)
+
+
 def test_the_timeout_counts_for_all_attempts(loop: VirtualLoop) -> None:
     strategy = AsyncRetryStrategy.fixed_delay(100, 30, None, has_exception_predicate)
     waiting = Waiting(loop, Fails(OSError), timeout_ms=100, strategy=strategy)
@@ -307,7 +332,7 @@ def test_what_a_call_raises_fails_the_operator_and_leaves_the_loop_alone(
     waiting.harness.process_element("record")
     with pytest.raises(error):
         waiting.pass_ms(1)
-    assert waiting.operator.record_in_hand() == (True, "record")
+    assert waiting.operator.current_record() == (True, "record")
     waiting.harness.close()
     another = Waiting(loop, Answers([1]))
     another.harness.process_element("record")

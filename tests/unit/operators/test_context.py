@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock._engine.operators.context import EngineRuntimeContext
-from penstock._engine.operators.stateless import MapOperator
+from penstock._engine.operators.functions.stateless import MapOperator
 from penstock.common.configuration import Configuration
 from penstock.common.execution_config import ExecutionConfig
 from penstock.testing.harness import OperatorHarness

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock._engine.operators.external_sort import ExternalSorter
+from penstock._engine.operators.sorting.external_sort import ExternalSorter
 from penstock._engine.protocol.keys import encode_key, normal_key
 from penstock.errors import SortSpillError
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import itertools
+import re
 import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -14,9 +16,9 @@ import pytest
 from tests.kit.program import Program
 
 from penstock._engine.operators.batch import RowBatch
+from penstock._engine.operators.columnar.map_batches import MapBatchesOperator
+from penstock._engine.operators.columnar.record_columns import DeclaredColumns, column_batches
 from penstock._engine.operators.columns import ColumnBatch
-from penstock._engine.operators.map_batches import MapBatchesOperator
-from penstock._engine.operators.record_columns import DeclaredColumns, with_columns
 from penstock.common.columns import RecordLayout, int64_column
 from penstock.common.typeinfo import Types
 from penstock.common.types import Row, RowKind
@@ -108,14 +110,12 @@ NAIVE = datetime.datetime(2026, 1, 1)  # noqa: DTZ001 - the one without a zone
 AWARE = NAIVE.replace(tzinfo=datetime.UTC)
 
 
-@pytest.mark.parametrize(
-    "times", [[NAIVE, AWARE], [AWARE, None, NAIVE], [AWARE.timetz()], [NAIVE.time(), AWARE.timetz()]]
-)
+@pytest.mark.parametrize("times", [[[NAIVE, AWARE]], [AWARE.timetz()], [NAIVE.time(), AWARE.timetz()]])
 def test_times_of_a_column_keep_their_zones_or_are_refused(times: list[Any]) -> None:
     """Arrow would drop a zone, or take a time without one for UTC."""
     with pytest.raises(BatchColumnsError, match="time zone"):
         outputs(same, RowBatch([{"at": time} for time in times]))
-    for kept in ([NAIVE, None], [AWARE, None], [NAIVE.time()]):
+    for kept in ([NAIVE, None], [AWARE, None], [NAIVE.time()], [NAIVE, AWARE], [AWARE, None, NAIVE]):
         assert records(outputs(same, RowBatch([{"at": time} for time in kept]))) == [{"at": time} for time in kept]
 
 
@@ -189,7 +189,7 @@ def test_polars_frames_come_and_go_where_polars_is_installed(monkeypatch: pytest
     polars: Any = ModuleType("polars")
     polars.from_arrow = DataFrame
     stream = Program(tmp_path).source([1])
-    monkeypatch.setattr("penstock._builders.batch_functions.find_spec", lambda _: None)
+    monkeypatch.setattr("penstock._builders.checks.find_spec", lambda _: None)
     with pytest.raises(UnsupportedOperationError, match="polars is not installed"):
         stream.map_batches(same, batch_format="polars")
     monkeypatch.setitem(sys.modules, "polars", polars)
@@ -233,20 +233,54 @@ def test_what_is_no_batch_is_refused(returned: Any) -> None:
 @pytest.mark.parametrize(
     "rows",
     [
-        [{"a": 1}, 2],
-        [(1, 2), (1,)],
-        [(1,), {"a": 1}],
-        [Row(a=1), {"a": 1}],
-        [{"a": 1}, {"a": "x"}],
-        [{1: 2}],
+        [{"a": 1}, {"a": [1, "x"]}],
+        [{"a": 1}, {1: 2}],
+        [{"a": 1}, {}],
         [{}],
         [2**70],
         [object()],
     ],
 )
-def test_records_that_are_no_columns_are_refused_with_one_of_them(rows: list[Any]) -> None:
-    with pytest.raises(BatchColumnsError, match="records such as"):
-        with_columns(RowBatch(rows), None)
+def test_a_record_that_is_no_columns_is_refused_by_itself(rows: list[Any]) -> None:
+    with pytest.raises(BatchColumnsError, match=f"records such as {re.escape(repr(rows[-1])[:20])}"):
+        list(column_batches(RowBatch(rows), None))
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [{"a": 1}, 2],
+        [(1, 2), (1,)],
+        [(1,), {"a": 1}],
+        [Row(a=1), {"a": 1}],
+        [{"a": 1}, {"a": "x"}, {"a": "y"}, {"a": 2}],
+        [{"d": datetime.date(2020, 1, 1)}, {"d": datetime.datetime(2020, 1, 1, 5, 6)}],  # noqa: DTZ001
+        ["a", b"a", "a", b"a", b"b"],
+        [2**60 + 1, 1, 0.5],
+        [0.5, 1, 2**60 + 1],
+        [2**64 - 1, -1],
+        [{"s": {"at": datetime.datetime(2020, 1, 1)}}, {"s": {"at": datetime.datetime.now(datetime.UTC)}}],  # noqa: DTZ001
+    ],
+)
+@pytest.mark.parametrize("stamps", [None, [10, 20, 30, 40, 50]])
+def test_records_that_no_column_holds_together_come_in_batches_of_their_own(
+    rows: list[Any], stamps: list[int] | None
+) -> None:
+    marks = [(1, 7), (len(rows), 9)]
+    given = RowBatch(rows, stamps and stamps[: len(rows)], marks)
+    found = list(column_batches(given, None))
+    assert 1 < len(found) <= len(rows)
+    assert [record for one in found for record in one.rows().records] == rows
+    assert [stamp for one in found for stamp in one.rows().stamps()] == given.stamps()
+    starts = list(itertools.accumulate(map(len, found), initial=0))
+    assert [
+        (start + at, mark) for start, one in zip(starts, found, strict=False) for at, mark in one.watermarks
+    ] == marks
+
+
+def test_values_that_change_often_are_few_tries_in_few_batches() -> None:
+    rows: list[Any] = [place if place % 100 else str(place) for place in range(2048)]
+    assert len(list(column_batches(RowBatch(rows), None))) < 200
 
 
 def test_an_update_is_no_row_of_columns() -> None:
@@ -254,14 +288,14 @@ def test_an_update_is_no_row_of_columns() -> None:
     row.set_row_kind(RowKind.DELETE)
     for declared in (None, DeclaredColumns.of(PAIRS)):
         with pytest.raises(BatchColumnsError, match="kind DELETE"):
-            with_columns(RowBatch([Row(k="a", v=1), row]), declared)
+            list(column_batches(RowBatch([Row(k="a", v=1), row]), declared))
 
 
 def test_fields_that_arrow_does_not_have_a_type_for_are_as_their_values_say() -> None:
     declared = DeclaredColumns.of(Types.ROW_NAMED(["a", "b"], [Types.PICKLED_BYTE_ARRAY(), Types.SQL_DATE()]))
     assert declared is not None
     assert not declared.are_complete
-    batch = with_columns(RowBatch([Row(a=[1], b=datetime.date(2026, 1, 1))]), declared)
+    [batch] = column_batches(RowBatch([Row(a=[1], b=datetime.date(2026, 1, 1))]), declared)
     assert batch.columns.schema.field("a").type == pa.list_(pa.int64())
     assert batch.rows().records == [Row(a=[1], b=datetime.date(2026, 1, 1))]
 

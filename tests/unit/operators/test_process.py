@@ -331,7 +331,7 @@ class Gives(ProcessFunction):
 
 def results_of(*records: Any, stamped: bool = False) -> list[tuple[str | None, Any]]:
     from penstock._engine.operators.batch import RowBatch
-    from penstock._engine.operators.process import ProcessOperator
+    from penstock._engine.operators.functions.process import ProcessOperator
 
     operator = ProcessOperator(Gives())
     operator.timers = None  # pyright: ignore[reportAttributeAccessIssue] - the function asks for none

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock._engine.operators.batch import RowBatch
-from penstock._engine.operators.stateless import FilterOperator, FlatMapOperator, MapOperator, keeps_nothing
+from penstock._engine.operators.functions.stateless import FilterOperator, FlatMapOperator, MapOperator, keeps_nothing
 from penstock._engine.protocol.tracebacks import own_lines
 from penstock.datastream.functions import MapFunction
 from penstock.testing.harness import OperatorHarness, StreamRecord
@@ -89,7 +89,7 @@ def test_the_record_in_hand_is_the_one_at_which_a_function_failed() -> None:
     operator = MapOperator(lambda record: 1 / record)
     with pytest.raises(ZeroDivisionError):
         operator.process(RowBatch([1, 2, 0, 4]), 0)
-    assert operator.record_in_hand() == (True, 0)
+    assert operator.current_record() == (True, 0)
 
 
 def test_only_a_function_that_names_nothing_but_its_arguments_keeps_nothing() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.columns import ColumnBatch
-from penstock._engine.operators.watermarks import TimestampsAndWatermarksOperator
+from penstock._engine.operators.sources.watermarks import TimestampsAndWatermarksOperator
 from penstock.common import Duration, WatermarkStrategy
 from penstock.common.columns import RecordLayout
 from penstock.errors import FieldError, TimestampError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock._engine.operators.batch import RowBatch, watermark_only
-from penstock._engine.operators.watermarks import TimestampsAndWatermarksOperator
+from penstock._engine.operators.sources.watermarks import TimestampsAndWatermarksOperator
 from penstock._engine.protocol.rows import MAX_WATERMARK
 from penstock.common.time import Duration
 from penstock.common.watermark_strategy import TimestampAssigner, WatermarkGenerator, WatermarkStrategy

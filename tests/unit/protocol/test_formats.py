@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from tests.kit.cells import cells
 
-from penstock._engine.protocol import job_events, metadata
+from penstock._engine.protocol import job_events
+from penstock._engine.protocol import metadata_document as metadata
 from penstock._engine.protocol.job_events import LogBaseEvent, SegmentHeader
 from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind
 from penstock._engine.protocol.signing import SigningKeys
 from penstock._engine.protocol.state_handle import StateMode, StatePart
-from penstock._engine.state import operator_state, state_file
-from penstock._engine.state.chunk_columns import Chunk, ChunkOperation
+from penstock._engine.state import operator_state
+from penstock._engine.state.files import state_file
+from penstock._engine.state.files.chunk_columns import Chunk, ChunkOperation
+from penstock._engine.state.files.state_file import StateFileWriter
 from penstock._engine.state.operator_state import OperatorStateBackend, describe
-from penstock._engine.state.state_file import StateFileWriter
 from penstock.errors import SignatureError, UnsupportedFormatError
 
 if TYPE_CHECKING:

@@ -20,9 +20,8 @@ from penstock._engine.protocol.metadata import (
     SourceCoordinatorState,
     VertexMetadata,
     VertexSubtaskState,
-    decode_chain_entry,
-    encode_chain_entry,
 )
+from penstock._engine.protocol.metadata_document import decode_chain_entry, encode_chain_entry
 from penstock._engine.protocol.state_handle import StateHandle, StateMode, StatePart
 from penstock.errors import CorruptCheckpointError
 

@@ -190,10 +190,19 @@ class FakeControl:
 
     view: JobView = field(default_factory=job)
     savepoint_directory: str | None = "/sp"
+    checkpoint: str | None = None
     asked: list[tuple[Any, ...]] = field(default_factory=list[tuple[Any, ...]])
     answers: list[Future[Any]] = field(default_factory=list[Future[Any]])
     savepoints: frozenset[str] = frozenset()
     no_links_below: str | None = None
+
+    @property
+    def job_name(self) -> str:
+        return self.view.name
+
+    @property
+    def job_id(self) -> str:
+        return self.view.job_id
 
     @property
     def status(self) -> JobStatus:

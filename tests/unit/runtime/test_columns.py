@@ -121,12 +121,12 @@ def test_columns_that_are_too_large_for_a_row_are_cut_with_their_watermarks() ->
 
 def test_records_are_made_once_and_copied_for_those_that_may_change_them() -> None:
     batch = columns(RECORDS)
-    apart = batch.apart(object_reuse=False)
+    apart = batch.copy_if_shared(object_reuse=False)
     assert batch.rows().records is batch.rows().records
     assert apart.rows() == batch.rows()
     apart.rows().records[0]["inner"]["x"].append(1)
     assert batch.rows().records == RECORDS
-    assert batch.apart(object_reuse=True) is batch
+    assert batch.copy_if_shared(object_reuse=True) is batch
 
 
 @pytest.mark.parametrize("stamps", [[1, 2, 3], pa.array([1, 2, 3]), pa.array([1, 2, 3], pa.timestamp("ms"))])

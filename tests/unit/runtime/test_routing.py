@@ -13,7 +13,8 @@ import pytest
 from penstock._engine.graph.job_graph import JobEdge, PartitionerKind
 from penstock._engine.protocol.key_groups import key_group, subtask_of_key_group
 from penstock._engine.protocol.keys import normal_key
-from penstock._engine.runtime.routing import KeyRoutes, OutputBuffer, make_router
+from penstock._engine.runtime.key_routes import KeyRoutes
+from penstock._engine.runtime.routing import OutputBuffer, make_router
 from penstock.common.types import Row
 from penstock.errors import KeyEncodingError, PartitionError
 

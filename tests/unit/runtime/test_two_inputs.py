@@ -10,7 +10,7 @@ from tests.kit.program import Program
 
 from penstock._engine.operators import factory
 from penstock._engine.operators.batch import RowBatch
-from penstock._engine.operators.co_process import CoProcessOperator
+from penstock._engine.operators.functions.co_process import CoProcessOperator
 from penstock.datastream.functions import CoMapFunction, CoProcessFunction, KeyedCoProcessFunction
 from penstock.datastream.state import ValueStateDescriptor
 from penstock.testing.in_process import Chaos, InProcessEpochRunner

@@ -16,14 +16,17 @@ from tests.kit.epochs import Job
 from tests.kit.program import Program
 
 from penstock._engine.protocol.control import encode
+from penstock.common import Types, WatermarkStrategy
 from penstock.common.user_values import LONGEST_TEXT
-from penstock.datastream.functions import MapFunction
+from penstock.common.watermark_strategy import TimestampAssigner
+from penstock.datastream.functions import KeyedProcessFunction, MapFunction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from penstock._engine.protocol.control import TaskFailure
+    from penstock.datastream import DataStream
 
 #: What `json.loads` gives for half of a pair.
 HALF = json.loads('"\\ud83d"')
@@ -286,6 +289,41 @@ def test_ctrl_c_in_a_function_stops_the_process_and_is_no_failure(tmp_path: Path
     with pytest.raises(KeyboardInterrupt):
         job.try_epoch()
     assert signal.getsignal(signal.SIGINT) is before
+
+
+class Stamps(TimestampAssigner):
+    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+        return 10**5000
+
+
+class Waits(KeyedProcessFunction):
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Any:
+        ctx.timer_service().register_event_time_timer((10**5000, value))  # type: ignore[arg-type]
+        yield value
+
+
+STAMPED = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Stamps())
+#: What is given a number of more digits than Python prints, and the error that says so.
+PLACES: dict[str, tuple[Callable[[DataStream], DataStream], str]] = {
+    "key": (lambda s: s.key_by(lambda n: (10**5000, object())).reduce(max), "KeyEncodingError: The key <tuple whose"),
+    "type": (lambda s: s.map(lambda n: 10**5000, Types.STRING()), "DeclaredTypeError"),
+    "narrow type": (lambda s: s.map(lambda n: 10**5000, Types.INT()), "DeclaredTypeError"),
+    "time": (lambda s: s.assign_timestamps_and_watermarks(STAMPED), "TimestampError"),
+    "timer": (lambda s: s.key_by(lambda n: 0).process(Waits()), "TimestampError"),
+    "partition": (
+        lambda s: s.partition_custom(lambda key, count: 10**5000, lambda n: n).map(str).set_parallelism(2),
+        "PartitionError",
+    ),
+}
+
+
+@cells("name", PLACES.keys())
+def test_a_number_that_python_does_not_print_is_refused_by_its_own_error(name: str, tmp_path: Path) -> None:
+    use, error = PLACES[name]
+    program = Program(tmp_path)
+    program.collect(use(program.source([1])))
+    failure = Job(program.graph(), tmp_path).try_epoch().failures[0]
+    assert failure.error.startswith(f"penstock.errors.{error}")
 
 
 # ----------------------------------------------------------------------------------------------------------- metrics

@@ -175,7 +175,7 @@ def test_a_silent_channel_that_is_expected_to_end_has_ended_once_all_rows_were_r
 
 def test_a_channel_that_says_otherwise_does_not_end() -> None:
     valve = WatermarkValve([A, B], {A: at(5), B: at(9)}, 5)
-    valve.hear(A, (None, False, False))
+    valve.input_watermark_status(A, (None, False, False))
     assert valve.close_silent({A, B}) is None
     assert valve.open_channels() == {A}
 

@@ -20,7 +20,7 @@ from tests.unit.savepoint_package.roads import KEYS, ROADS, Colour, Pair, Point
 from tests.unit.savepoints.jobs import environment, run
 
 from penstock._engine.protocol.keys import normal_key
-from penstock._engine.state.trust import ALL_CLASSES
+from penstock._engine.state.files.trust import ALL_CLASSES
 from penstock.common import Row, Types
 from penstock.common.types import RowKind
 from penstock.datastream.time_domain import TimeDomain

@@ -7,13 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock._engine.protocol.metadata import (
-    ChainEntry,
-    ChainEntryKind,
-    JobSnapshot,
-    ParentCheckpoint,
-    encode_chain_entry,
-)
+from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind, JobSnapshot, ParentCheckpoint
+from penstock._engine.protocol.metadata_document import encode_chain_entry
 from penstock._engine.protocol.paths import metadata_path
 from penstock._engine.savepoints.chains import JobChain, read_chains, same_place
 from penstock._engine.storage.opening import open_storage

@@ -14,7 +14,7 @@ from tests.unit.savepoints.jobs import cancelled_job, savepoint_of
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.protocol.control import StopMode
-from penstock._engine.protocol.metadata import DOCUMENT
+from penstock._engine.protocol.metadata_document import DOCUMENT
 from penstock._engine.savepoints.inspection import OperatorInfo, SavepointInfo, inspect
 from penstock._engine.savepoints.verification import verify
 from penstock.errors import CorruptCheckpointError, UnknownStateError, UnsupportedFormatError
@@ -76,7 +76,7 @@ def test_watermarks_are_those_of_the_vertices(savepoint: Path) -> None:
 
 def test_sizes_are_those_of_the_files(savepoint: Path) -> None:
     info = inspect(str(savepoint))
-    files = [path for path in savepoint.iterdir() if path.name != "_metadata"]
+    files = [path for path in savepoint.iterdir() if not path.name.startswith("_")]
     assert (info.files, info.bytes) == (len(files), sum(path.stat().st_size for path in files))
 
 
@@ -142,7 +142,7 @@ def altered(file: Path) -> None:
 
 @pytest.mark.parametrize("damage", [cut_off, altered, Path.unlink])
 def test_every_file_is_verifiable_and_named(savepoint: Path, damage: Callable[[Path], None]) -> None:
-    files = sorted(path for path in savepoint.iterdir() if path.name != "_metadata")
+    files = sorted(path for path in savepoint.iterdir() if not path.name.startswith("_"))
     assert verify(str(savepoint)).damaged == ()
     for file in files:
         whole = file.read_bytes()

@@ -334,6 +334,40 @@ def test_chain_that_cannot_be_read_whole_is_left_alone_and_told(tmp_path: Path) 
     assert [unclear.path for unclear in survey.unclear] == [str(first)]
 
 
+def test_damaged_record_of_a_job_that_is_given_up_keeps_what_it_may_name_and_nothing_else(tmp_path: Path) -> None:
+    savepoint_of(tmp_path)
+    job = job_directory(tmp_path)
+    first = job / "chk-1" / "_metadata"
+    first.write_bytes(first.read_bytes()[:-20])
+    (job / "shared").mkdir(exist_ok=True)
+    (job / "blobs").mkdir(exist_ok=True)
+    files = [job / "shared" / f"totals-0-{number}-00000000000000aa" for number in (1, 2, 3)]
+    for file in (*files, job / "blobs" / "ab"):
+        file.write_text("orphan")
+    survey = found(tmp_path, ended_jobs=frozenset({job.name}))
+    assert not remove_leftovers(survey.leftovers).failed
+    assert [file.exists() for file in files] == [True, False, False]
+    assert not (job / "blobs" / "ab").exists()
+    [unclear] = survey.unclear
+    assert unclear.path == str(first)
+    assert "Restore it from a copy; or delete it" in unclear.reason
+    first.unlink()
+    survey = found(tmp_path, ended_jobs=frozenset({job.name}))
+    remove_leftovers(survey.leftovers)
+    assert not any(file.exists() for file in files)
+    assert not survey.unclear
+
+
+def test_job_that_runs_here_is_not_given_up(tmp_path: Path) -> None:
+    savepoint_of(tmp_path)
+    job = job_directory(tmp_path)
+    (job / "blobs").mkdir(exist_ok=True)
+    (job / "blobs" / "ab").write_text("its program")
+    survey = found(tmp_path, ended_jobs=frozenset({job.name}), running_jobs=frozenset({job.name}))
+    assert names(survey, LeftoverKind.PROGRAM) == []
+    assert ["it runs" in one.reason or "runs on this machine" in one.reason for one in survey.unclear] == [True]
+
+
 def test_what_is_young_is_left_alone(tmp_path: Path) -> None:
     savepoint_of(tmp_path)
     job = job_directory(tmp_path)

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import pytest
 
-from penstock._engine.state import epoch_layer, keyed_store, local_version, memory_store, moves, state_file
-from penstock._engine.state.environment import LmdbEnvironment
+from penstock._engine.state import keyed_store, memory_store
+from penstock._engine.state.files import state_file
 from penstock._engine.state.keyed_store import KeyedStore
+from penstock._engine.state.local import epoch_layer, local_version, moves
+from penstock._engine.state.local.environment import LmdbEnvironment
 from penstock._engine.state.memory_store import MemoryStore
 from penstock._engine.state.table import ABSENT, MISSING
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import lmdb
 import pytest
 
-from penstock._engine.state.environment import LmdbEnvironment, open_environment
-from penstock._engine.state.versions import find_versions
+from penstock._engine.state.local.environment import LmdbEnvironment, open_environment
+from penstock._engine.state.local.versions import find_versions
 from penstock._engine.storage.local_state import _file_system, private_directory
 from penstock.errors import LocalStateError
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.unit.state.checkpoints import ABSENT, Checkpoints, as_if_large, contents, read, write, write_all
 
-from penstock._engine.state.versions import new_version
+from penstock._engine.state.key_rows import clear_key
+from penstock._engine.state.local.versions import new_version
 from penstock.errors import StaleAttemptError
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ def test_rows_that_are_dropped_and_cleared_after_they_have_left_memory(
         checkpoints.end_epoch(store)
         store.catch_up(checkpoints.lineage)
         put(store, 3)
-        store.table("maps").pane().sub_rows().clear(("a", ()))
+        clear_key(store.table("maps").pane(), ("a", ()))
         store.table("count").drop()
         write_all(store, {"y": 3})
         put(store, 4)
@@ -210,7 +211,7 @@ def test_store_that_reads_a_clear_where_another_process_has_stored_it(
         behind.catch_up(checkpoints.lineage)
         checkpoints.end_epoch(behind)
         ahead.catch_up(checkpoints.lineage)
-        ahead.table("maps").pane().sub_rows().clear(("a", ()))
+        clear_key(ahead.table("maps").pane(), ("a", ()))
         put(ahead, 1, 9)
         checkpoints.end_epoch(ahead)
         ahead.catch_up(checkpoints.lineage)

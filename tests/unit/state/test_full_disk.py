@@ -12,8 +12,8 @@ import pytest
 from tests.kit.stories import Story
 
 from penstock._connectors.files import object_store
-from penstock._engine.state import environment
-from penstock._engine.state.environment import LmdbEnvironment
+from penstock._engine.state.local import environment
+from penstock._engine.state.local.environment import LmdbEnvironment
 from penstock._engine.storage import scratch
 from penstock._engine.storage.scratch import ScratchDirectory
 from penstock._engine.storage.temporary import TemporaryStorage

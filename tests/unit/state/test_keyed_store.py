@@ -7,7 +7,7 @@ import pytest
 from tests.unit.state.checkpoints import ABSENT, Checkpoints, contents, read, write, write_all
 
 from penstock._engine.protocol.keys import normal_key
-from penstock._engine.state.local_version import LocalVersion
+from penstock._engine.state.local.local_version import LocalVersion
 from penstock.errors import StaleAttemptError
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ def test_snapshot_larger_than_memory_goes_through_it_in_parts(checkpoints: Check
 def test_rows_with_sub_keys_count_with_their_addresses_where_a_snapshot_is_read_in_parts(
     checkpoints: Checkpoints, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock._engine.state.state_file._MAX_ENTRIES", 500)
+    monkeypatch.setattr("penstock._engine.state.files.state_file._MAX_ENTRIES", 500)
     memory = checkpoints.memory_store()
     memory.catch_up(())
     pane = memory.table("map", kind="map").pane()
@@ -375,7 +375,7 @@ def test_snapshot_joins_memory_and_the_local_version(checkpoints: Checkpoints, d
 def test_local_version_grows_past_its_first_map(
     checkpoints: Checkpoints, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock._engine.state.environment._FIRST_MAP_BYTES", 1 << 16)
+    monkeypatch.setattr("penstock._engine.state.local.environment._FIRST_MAP_BYTES", 1 << 16)
     store = checkpoints.keyed_store(directory, memory_bytes=1)
     waiting = checkpoints.keyed_store(directory, memory_bytes=1)
     run(checkpoints, store, {1: "a"})
@@ -426,7 +426,7 @@ def test_version_that_another_process_moved_already_is_not_written_again(
     run(checkpoints, first, {1: "a"})
     second.catch_up(checkpoints.lineage)
     second.delta(98, 98)
-    monkeypatch.setattr("penstock._engine.state.local_version.changes", pytest.fail)
+    monkeypatch.setattr("penstock._engine.state.local.local_version.changes", pytest.fail)
     first.catch_up(checkpoints.lineage)
     assert contents(first)[1, ()] == "a"
 

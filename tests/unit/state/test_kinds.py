@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.unit.operators.starved import OperatorHarness, starved
 
+from penstock._engine.state.key_rows import clear_key, rows_of_key
 from penstock._engine.state.kinds import registry
 from penstock._engine.state.kinds.kind import StateKind, StateScope
 from penstock._engine.state.table import ABSENT, MISSING
@@ -158,7 +159,7 @@ class LastFew(State):
             self._pane.dirty.add((self._key.normal, (), old))
 
     def times(self) -> list[Any]:
-        rows = self._pane.sub_rows().rows((self._key.normal, ()))
+        rows = rows_of_key(self._pane, (self._key.normal, ()))
         return [address[2] for address, _, _, _ in rows if isinstance(address, tuple)]
 
     def at(self, timestamp: int) -> Any:
@@ -167,7 +168,7 @@ class LastFew(State):
         return self._pane.load(address) if value is MISSING else value
 
     def clear(self) -> None:
-        self._pane.sub_rows().clear((self._key.normal, ()))
+        clear_key(self._pane, (self._key.normal, ()))
 
 
 class LastFewKind(StateKind[LastFewDescriptor]):

@@ -4,7 +4,7 @@ from typing import Literal
 
 from penstock._engine.protocol.key_groups import key_group_range
 from penstock._engine.protocol.state_handle import StateHandle, rescale
-from penstock._engine.state.lineage import ORIGIN, steps
+from penstock._engine.state.local.lineage import ORIGIN, steps
 
 OWN = range(64)
 

@@ -17,7 +17,7 @@ from tests.unit.state.checkpoints import (
 from penstock._engine.protocol.key_groups import key_group_range
 from penstock._engine.protocol.keys import normal_key
 from penstock._engine.protocol.state_handle import rescale
-from penstock._engine.state.state_file import ChunkOperation, read_index
+from penstock._engine.state.files.state_file import ChunkOperation, read_index
 from penstock.errors import CorruptCheckpointError, UnpicklableStateError
 
 if TYPE_CHECKING:

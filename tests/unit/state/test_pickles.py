@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock._engine.state import pickles
+from penstock._engine.state.files import pickles
 
 
 @pytest.mark.parametrize("value", [None, 1, "a", [1, {"a": (2.5, b"x")}], {1, 2}], ids=repr)
@@ -27,7 +27,7 @@ def test_value_that_pickle_cannot_name_is_left_to_cloudpickle() -> None:
 #: A task: it got the script's class through cloudpickle, as functions travel.
 TASK = """
 import sys, pickle, cloudpickle
-from penstock._engine.state import pickles
+from penstock._engine.state.files import pickles
 kind = cloudpickle.loads(bytes.fromhex(sys.argv[1]))
 if sys.argv[2] == "write":
     print(pickles.dump([kind(7)]).hex())

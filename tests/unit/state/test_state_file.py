@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from penstock._engine.protocol.key_groups import key_group
-from penstock._engine.state.chunk_columns import Chunk, ChunkOperation
-from penstock._engine.state.state_file import StateFileWriter, read_index, read_state_file
+from penstock._engine.state.files.chunk_columns import Chunk, ChunkOperation
+from penstock._engine.state.files.state_file import StateFileWriter, read_index, read_state_file
 from penstock.errors import CorruptCheckpointError, StateClassError, UnpicklableStateError
 
 ALL = (0, 127)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.unit.state.checkpoints import Checkpoints
 
+from penstock._engine.state.key_rows import clear_key, first_rows, rows_of_key
 from penstock._engine.state.table import ABSENT, MISSING
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Rows:
             self.commit()
 
     def of(self, key: Any) -> list[tuple[int, Any]]:
-        return sorted((row[0][2], row[1]) for row in self.pane.sub_rows().rows((key, ())))
+        return sorted((row[0][2], row[1]) for row in rows_of_key(self.pane, (key, ())))
 
 
 @pytest.mark.parametrize("memory_bytes", [1, 1 << 26])
@@ -67,7 +68,7 @@ def test_rows_of_a_key_are_what_is_present(tmp_path: Path, memory_bytes: int, se
                 rows.write(key, sub, ABSENT)
             del held[key][sub]
         elif action < 0.72:
-            rows.pane.sub_rows().clear((key, ()))
+            clear_key(rows.pane, (key, ()))
             held.pop(key, None)
         elif action < 0.85:
             rows.commit()
@@ -128,12 +129,12 @@ def test_rows_that_memory_has_whole_are_not_looked_up_below(tmp_path: Path, monk
     rows.keep()
     assert rows.pane.stored
     for name in ("get", "scan", "scan_under", "owners"):
-        monkeypatch.setattr(f"penstock._engine.state.local_version.LocalVersion.{name}", pytest.fail)
+        monkeypatch.setattr(f"penstock._engine.state.local.local_version.LocalVersion.{name}", pytest.fail)
     assert rows.pane.load(("b", (), 1)) is ABSENT
     assert rows.of("a") == [(1, "x")]
-    assert [row[1] for row in rows.pane.sub_rows().rows(("a", ()))] == ["x"]
+    assert [row[1] for row in rows_of_key(rows.pane, ("a", ()))] == ["x"]
     assert len(list(rows.pane.rows())) == 1 + EPOCHS
-    assert len(list(rows.pane.sub_rows().first_rows())) == 2
+    assert len(list(first_rows(rows.pane))) == 2
 
 
 @pytest.mark.parametrize("memory_bytes", [1, 1 << 26])
@@ -157,6 +158,6 @@ def test_deleted_rows_of_a_key_leave_no_trace_in_memory(tmp_path: Path, memory_b
     rows.keep()
     assert not [address for address in rows.pane.hot if address[0] == "a"]
     assert not rows.pane.sub_rows().in_memory(("a", ()))
-    assert list(rows.pane.sub_rows().rows(("a", ()))) == []
+    assert list(rows_of_key(rows.pane, ("a", ()))) == []
     rows.start()
-    assert list(rows.pane.sub_rows().rows(("a", ()))) == []
+    assert list(rows_of_key(rows.pane, ("a", ()))) == []

@@ -6,7 +6,7 @@ import io
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from tests.values.table import NotAskedError, Path, each
+from tests.values.table import NotAskedError, Path, each, read_back
 from tests.values.values import FIELD, Value
 
 from penstock._formats.arrow_types import arrow_schema
@@ -42,9 +42,11 @@ def there_and_back(writers: BulkWriterFactory, source: BulkFormat) -> Callable[[
             writer.add_element(record)
         writer.finish()
         file: Any = Written(stream.getvalue())
-        return [
-            record for part in source.cut(file, 1 << 20) for block, _ in source.read(file, part) for record in block
-        ]
+        return read_back(
+            lambda: [
+                record for part in source.cut(file, 1 << 20) for block, _ in source.read(file, part) for record in block
+            ]
+        )
 
     return run
 

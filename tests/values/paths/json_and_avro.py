@@ -6,7 +6,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from tests.values.paths.columnar_files import Written, there_and_back
-from tests.values.table import NotAskedError, Path, each
+from tests.values.table import NotAskedError, Path, each, read_back
 from tests.values.values import FIELD, Value
 
 from penstock._formats.parts import FilePart
@@ -35,7 +35,11 @@ if TYPE_CHECKING:
 
 
 def messages(write: SerializationSchema, read: DeserializationSchema) -> Run:
-    return lambda records: read.deserialize_all(write.serialize_all(records))
+    def run(records: list[dict[str, Any]]) -> list[Any]:
+        written = write.serialize_all(records)
+        return read_back(lambda: read.deserialize_all(written))
+
+    return run
 
 
 def declared_row(value: Value) -> RowTypeInfo:
@@ -57,7 +61,7 @@ def _lines(write: SerializationSchema, lines: JsonLinesFormat) -> Run:
     def run(records: list[dict[str, Any]]) -> list[Any]:
         file: Any = Written(b"".join(b"%b\n" % message for message in write.serialize_all(records)))
         part = FilePart(0, file.size, file.size)
-        return [record for block, _ in lines.read(file, part) for record in block]
+        return read_back(lambda: [record for block, _ in lines.read(file, part) for record in block])
 
     return run
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tests.services import kafka as service
-from tests.values.table import NotAskedError, Outcome, Path
+from tests.values.table import LostError, NotAskedError, Outcome, Path, read_back
 
 from penstock.common.serialization import SerializationSchema
 from penstock.datastream.connectors.kafka import (
@@ -89,9 +89,10 @@ def _add(outcomes: dict[int, Outcome], number: int, value: Value, message: bytes
     found = outcomes[number]
     assert value.row_type is not None
     if isinstance(found, list):
+        schema = JsonRowDeserializationSchema.builder().type_info(value.row_type).build()
         try:
-            found.append(JsonRowDeserializationSchema.builder().type_info(value.row_type).build().deserialize(message))
-        except Exception as error:  # noqa: BLE001 - it is judged
+            found += read_back(lambda: [schema.deserialize(message)])
+        except LostError as error:
             outcomes[number] = error
 
 

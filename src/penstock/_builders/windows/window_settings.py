@@ -20,7 +20,7 @@ from penstock.errors import UnsupportedOperationError
 if TYPE_CHECKING:
     from penstock._builders.environment import StreamExecutionEnvironment
     from penstock._builders.stream import DataStream, KeyedStream
-    from penstock._engine.operators.column_aggregates import ColumnAggregates
+    from penstock._engine.operators.columnar.column_aggregates import ColumnAggregates
     from penstock.common.typeinfo import TypeInformation
 
 T = TypeVar("T")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from penstock._api.functions.windows import ProcessWindowFunction, WindowFunction
-from penstock._builders.batch_functions import aggregated_type, column_aggregates
 from penstock._builders.checks import check_function
+from penstock._builders.column_aggregation import aggregated_type, column_aggregates
 from penstock._builders.windows.window_settings import WindowSettings
-from penstock._engine.operators.column_windows import WINDOW_COLUMNS
+from penstock._engine.operators.columnar.column_windows import WINDOW_COLUMNS
 from penstock._shelf import show
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ class WindowedStream(WindowSettings[T, W], Generic[T, K, W]):
             ... ).get_name()
             'Window'
         """
-        wanted = column_aggregates(self._keyed_stream, aggregates, WINDOW_COLUMNS)
+        wanted = column_aggregates(self._keyed_stream._key_selector, aggregates, WINDOW_COLUMNS)
         return self._build_columns(wanted, aggregated_type(self._keyed_stream._declared_type(), wanted, WINDOW_COLUMNS))
 
     def _check_result_function(self, window_function: object) -> None:

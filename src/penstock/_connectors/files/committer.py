@@ -13,9 +13,11 @@ from penstock._connectors.files.staging import (
     FinishedPart,
     HeldAttempts,
     ReplacedSegments,
+    job_of_note,
     list_segments,
     not_written,
     note_of,
+    notes_ending,
     run_of,
     sink_name,
 )
@@ -27,6 +29,11 @@ if TYPE_CHECKING:
     from penstock._api.connectors.committer import CommitRequest, CommitterInitContext
 
 _LOG = logging.getLogger(__name__)
+_OTHERS = (
+    "%s has output of job %s, which has not finished: it has published there through a sink with the same uid, %r. Job "
+    "%s begins without a checkpoint, so what both read comes twice. To go on with that job, start from its newest "
+    "checkpoint or savepoint; if this is another job, give the sinks different uids or folders."
+)
 
 
 class FileCommitter(Committer[FileCommittable]):
@@ -56,6 +63,14 @@ class FileCommitter(Committer[FileCommittable]):
         self._ended: set[int] = set()
         self._writers = 0
         self._is_over = False
+        if context.restored_checkpoint_id is None:
+            self._warn_of_others(context.operator_uid)
+
+    def _warn_of_others(self, uid: str) -> None:
+        """Warn at a start without a checkpoint where another job, or another run, has published for the same sink."""
+        for name, runs in filesystem_of(self._base_path).notes(self._base_path, notes_ending(self._sink)).items():
+            if not self._runs.issuperset(runs):
+                _LOG.warning(_OTHERS, *(self._base_path, job_of_note(name), uid, self._job_id))
 
     def commit(self, requests: Collection[CommitRequest[FileCommittable]]) -> None:
         """Publish parts in their order.

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from penstock._api.connectors.reader import SourceReaderContext
     from penstock._api.connectors.source import SplitEnumeratorContext
     from penstock._connectors.files.discovery import FileSet
-    from penstock._connectors.files.source import FileEnumerator, FileReader, FileSourceSplit
-    from penstock._connectors.files.source_state import FileCheckpoint, FileCheckpointSerializer
+    from penstock._connectors.files.source import FileEnumerator, FileReader
+    from penstock._connectors.files.source_state import FileCheckpoint, FileCheckpointSerializer, FileSourceSplit
     from penstock._formats.file_format import FileFormat
     from penstock.common.time import Duration
     from penstock.common.typeinfo import TypeInformation

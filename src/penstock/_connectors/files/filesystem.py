@@ -122,7 +122,7 @@ class FileSystem(Protocol):
         """
         ...
 
-    def twin(self, folder: str) -> str | None:
+    def case_collision(self, folder: str) -> str | None:
         """Return the existing folder that the file system takes for this one despite another name; None without one."""
         ...
 
@@ -170,6 +170,10 @@ class FileSystem(Protocol):
 
     def is_noted(self, folder: str, name: str, line: str) -> bool:
         """Tell whether such a file in a folder, or in one above it, has a line; True where hosts share all folders."""
+        ...
+
+    def notes(self, folder: str, ending: str) -> dict[str, list[str]]:
+        """Return the lines of such files in a folder, by name, whose names end so; none where nothing is noted."""
         ...
 
     def forget_notes(self, folder: str, name: str) -> None:

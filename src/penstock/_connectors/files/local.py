@@ -96,7 +96,7 @@ class LocalFileSystem:
             )
         return again
 
-    def twin(self, folder: str) -> str | None:
+    def case_collision(self, folder: str) -> str | None:
         """Look for a folder whose name differs in case, on a file system that ignores case."""
         asked = _local(folder)
         if not asked.exists():
@@ -152,8 +152,9 @@ class LocalFileSystem:
             return None
 
     def delete(self, path: str) -> None:
-        """Delete a file, if it is there."""
-        _local(path).unlink(missing_ok=True)
+        """Delete a file, if it is there; where its folder is another file now, it is not."""
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            _local(path).unlink()
 
     def note(self, folder: str, name: str, line: str) -> None:
         """Append the line."""
@@ -172,6 +173,11 @@ class LocalFileSystem:
         """Look for the line, from the folder upwards."""
         asked = _local(folder)
         return any(line in _lines_of(one / name) for one in (asked, *asked.parents))
+
+    def notes(self, folder: str, ending: str) -> dict[str, list[str]]:
+        """Read the files."""
+        found = sorted(_local(folder).glob(f".*{glob.escape(ending)}"))
+        return {path.name: [line for line in _lines_of(path) if line] for path in found}
 
     def forget_notes(self, folder: str, name: str) -> None:
         """Remove the file."""

@@ -127,7 +127,7 @@ class ObjectFileSystem:
         del path, size
         return stream
 
-    def twin(self, folder: str) -> str | None:
+    def case_collision(self, folder: str) -> str | None:
         """Return None, because stores distinguish all names."""
         del folder
 
@@ -199,6 +199,11 @@ class ObjectFileSystem:
         """Return True."""
         del folder, name, line
         return True
+
+    def notes(self, folder: str, ending: str) -> dict[str, list[str]]:
+        """Return none."""
+        del folder, ending
+        return {}
 
     def forget_notes(self, folder: str, name: str) -> None:
         """Do nothing."""

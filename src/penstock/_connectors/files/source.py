@@ -1,18 +1,17 @@
-"""The file source's split, enumerator and reader."""
+"""The file source's enumerator and reader."""
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from penstock._api.connectors.enumerator_base import SplitQueueEnumerator
 from penstock._api.connectors.reader import InputStatus
 from penstock._api.connectors.reader_base.sequential import SequentialSourceReader, SplitCursor
-from penstock._api.connectors.split import SourceSplit
 from penstock._connectors.files.discovery import KnownFiles
 from penstock._connectors.files.opening import FoundFile
-from penstock._connectors.files.source_state import FileCheckpoint
+from penstock._connectors.files.source_state import FileCheckpoint, FileSourceSplit
 from penstock._connectors.files.walking import VANISHED
 from penstock.errors import SourceFileChangedError, SourceFileError, SourceFileGoneError
 
@@ -22,33 +21,13 @@ if TYPE_CHECKING:
     from penstock._api.connectors.reader import SourceOutput, SourceReaderContext
     from penstock._api.connectors.source import SplitEnumeratorContext
     from penstock._connectors.files.discovery import FileSet, Listing, NewFile
-    from penstock._connectors.files.filesystem import FileStatus
     from penstock._formats.file_format import FileFormat
-    from penstock._formats.parts import FilePart
 
 _LOG = logging.getLogger(__name__)
 
 _PART_BYTES = 32 * 1024 * 1024
 _LEAST_PART_BYTES = 1024 * 1024
 _PARTS_PER_READER = 4
-
-
-@dataclass(frozen=True, slots=True)
-class FileSourceSplit(SourceSplit):
-    """A part of a file, and its read position.
-
-    Source: org.apache.flink.connector.file.src.FileSourceSplit with its CheckpointedPosition.
-    """
-
-    file: FileStatus
-    part: FilePart
-    #: The number of emitted records after the part's position, because formats have positions only between blocks.
-    skip: int = 0
-
-    def split_id(self) -> str:
-        """Return the path and the start of the part; several growing files may have had the same path."""
-        inode = "" if self.file.tail is None else f"#{self.file.inode}"
-        return f"{self.file.path}{inode}@{self.part.start}"
 
 
 class FileEnumerator(SplitQueueEnumerator[FileSourceSplit, FileCheckpoint]):

@@ -1,4 +1,4 @@
-"""The checkpoint of a file source's enumerator, and its serializer."""
+"""The state of a file source: its splits, and the checkpoint of its enumerator with its serializer."""
 
 from __future__ import annotations
 
@@ -7,13 +7,32 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from penstock._api.connectors.serializer import SimpleVersionedSerializer
+from penstock._api.connectors.split import SourceSplit
 from penstock._connectors.files.discovery import WaitingFile
 from penstock._connectors.files.filesystem import FileStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from penstock._connectors.files.source import FileSourceSplit
+    from penstock._formats.parts import FilePart
+
+
+@dataclass(frozen=True, slots=True)
+class FileSourceSplit(SourceSplit):
+    """A part of a file, and its read position.
+
+    Source: org.apache.flink.connector.file.src.FileSourceSplit with its CheckpointedPosition.
+    """
+
+    file: FileStatus
+    part: FilePart
+    #: The number of emitted records after the part's position, because formats have positions only between blocks.
+    skip: int = 0
+
+    def split_id(self) -> str:
+        """Return the path and the start of the part; several growing files may have had the same path."""
+        inode = "" if self.file.tail is None else f"#{self.file.inode}"
+        return f"{self.file.path}{inode}@{self.part.start}"
 
 
 @dataclass(frozen=True, slots=True)

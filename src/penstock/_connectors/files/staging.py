@@ -108,7 +108,17 @@ def note_of(segment: str) -> tuple[str, str]:
     """
     match = _SEGMENT.fullmatch(segment.rpartition("/")[2])
     assert match is not None
-    return f".{match['job_id']}.{match['sink']}.runs", match["run_id"]
+    return f".{match['job_id']}{notes_ending(match['sink'])}", match["run_id"]
+
+
+def notes_ending(sink: str) -> str:
+    """Return what the names of the notes of a sink end with, whatever the job."""
+    return f".{sink}.runs"
+
+
+def job_of_note(name: str) -> str:
+    """Return the job of a note, by its name."""
+    return name.split(".")[1]
 
 
 def token_of(segment: str) -> str:

@@ -96,6 +96,7 @@ def open_target(uri: str, options: Mapping[str, str], schema: Any = None) -> Any
 
     Raises:
         LakeTableError: There is no such table, or its store does not answer.
+        UnsupportedTableError: The library cannot make such a table.
     """
     library = deltalake()
     with refused_by_the_store(_writing(uri), library.exceptions.DeltaError):
@@ -104,6 +105,7 @@ def open_target(uri: str, options: Mapping[str, str], schema: Any = None) -> Any
                 reason = "there is no table in that folder, and the job has written one before: it was deleted"
                 way_out = "restore it, or start the job without a checkpoint; a table that is new is made by hand then"
                 raise LakeTableError(_writing(uri), f"{reason}; {way_out}")
+            _check_maps(uri, schema)
             with suppress(library.exceptions.CommitFailedError):  # another writer makes it at the same time
                 library.DeltaTable.create(uri, schema, mode="ignore", storage_options=dict(options) or None)
         return library.DeltaTable(uri, storage_options=dict(options) or None)
@@ -209,6 +211,18 @@ def writable_schema(uri: str, schema: Any) -> Any:
             told = f"the sink's column {field.name!r} is {field.type}, which no Delta table has ({reason})"
             raise UnsupportedTableError(_writing(uri), f"{told}; give it another type in the schema")
     return schema
+
+
+def _check_maps(uri: str, schema: Any) -> None:
+    """Refuse a new table with moments without a zone in maps alone, for which the library declares no such feature."""
+    import pyarrow as pa
+
+    types: Any = pa.types
+    for field in schema:
+        in_maps = [one for found in types_in(field.type) if types.is_map(found) for one in types_in(found)]
+        if any(types.is_timestamp(one) and one.tz is None for one in in_maps):
+            told = f"the sink's column {field.name!r} is {field.type}, and times in maps of a new table need a zone"
+            raise UnsupportedTableError(_writing(uri), f"{told}; give them one, or make the table with Spark")
 
 
 def _refused(arrow_type: Any) -> str | None:

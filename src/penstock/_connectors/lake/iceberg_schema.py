@@ -32,8 +32,9 @@ def check_types(what: str, schema: Any) -> None:
 
     convert: Any = getattr(library, "_pyarrow_to_schema_without_ids")  # noqa: B009 - it is the library's own
     for field in schema:
-        reason = "integers have signs there: take the next wider type"
-        if not any(str(one) in _LARGE_UNSIGNED for one in types_in(field.type)):
+        reason = next((why for one in types_in(field.type) if (why := _refused(one))), None)
+        reason = reason or (None if field.name else "its columns have names")
+        if reason is None:
             try:
                 convert(pa.schema([field]))
             except Exception as error:  # noqa: BLE001 - of no common class
@@ -42,6 +43,20 @@ def check_types(what: str, schema: Any) -> None:
                 continue
         told = f"the sink's column {field.name!r} is {field.type}, which no Iceberg table has ({reason})"
         raise UnsupportedTableError(what, f"{told}; give it another type in the schema")
+
+
+def _refused(arrow_type: Any) -> str | None:
+    """Return why no table has a type that the library would take, and then fail to write."""
+    import pyarrow as pa
+
+    if str(arrow_type) in _LARGE_UNSIGNED:
+        return "integers have signs there: take the next wider type"
+    if pa.types.is_decimal(arrow_type) and arrow_type.scale < 0:
+        return "decimals have digits behind the point there, or none"
+    if not pa.types.is_struct(arrow_type):
+        return None
+    names: list[str] = [field.name for field in list[Any](arrow_type)]
+    return "structs have fields there, and fields have names" if not names or "" in names else None
 
 
 def misplaced(table: Any, schema_id: int, columns: Sequence[str], entry: Any) -> str | None:

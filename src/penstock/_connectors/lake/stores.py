@@ -73,7 +73,7 @@ def refused_by_the_store(what: str, *errors: type[Exception]) -> Generator[None]
 def types_in(arrow_type: Any) -> list[Any]:
     """Return a type and all that it contains."""
     parts: list[Any] = [arrow_type.field(place).type for place in range(arrow_type.num_fields)]
-    if hasattr(arrow_type, "value_type"):  # lists and dictionaries
+    if not parts and hasattr(arrow_type, "value_type"):  # a dictionary's, which is no field
         parts.append(arrow_type.value_type)
     return [arrow_type, *(one for part in parts for one in types_in(part))]
 

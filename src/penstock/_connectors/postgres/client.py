@@ -55,9 +55,9 @@ _DEFAULTS: Final = {
 _PATIENCE_MS: Final = 30_000
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
 #: Parts of libpq's messages that another try does not change.
-_HOPELESS: Final = ("authentication failed", "no pg_hba.conf entry", "does not exist", "no password supplied")
+_NON_RETRYABLE: Final = ("authentication failed", "no pg_hba.conf entry", "does not exist", "no password supplied")
 #: A deadlock, and transactions that the server cannot serialize.
-_IN_THE_WAY: Final = {"40P01", "40001"}
+_SERIALIZATION_FAILURES: Final = {"40P01", "40001"}
 _INTERRUPTS_S: Final = 0.2
 #: How libpq names an option that it does not know.
 _UNKNOWN_OPTION: Final = re.compile(r'invalid (?:URI query parameter:|connection option) "(.*)"')
@@ -121,7 +121,7 @@ class Address:
             try:
                 return _set_up(psycopg.connect(conninfo.make_conninfo("", **parameters), autocommit=True))
             except psycopg.OperationalError as error:
-                if time.monotonic() + pause > deadline or any(text in str(error) for text in _HOPELESS):
+                if time.monotonic() + pause > deadline or any(text in str(error) for text in _NON_RETRYABLE):
                     raise self.error(what, error) from None
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_S)
@@ -176,7 +176,7 @@ def is_lost(error: BaseException) -> bool:
 
 def may_be_repeated(error: psycopg.Error) -> bool:
     """Tell whether a transaction may succeed when it is repeated: it met a conflict, or its connection was lost."""
-    return is_lost(error) or error.sqlstate in _IN_THE_WAY
+    return is_lost(error) or error.sqlstate in _SERIALIZATION_FAILURES
 
 
 def run(

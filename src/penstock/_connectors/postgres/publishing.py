@@ -7,12 +7,13 @@ names the change, before anything is done; the staged rows stay.
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 
-from penstock._connectors.postgres.client import listed, quoted, run
+from penstock._connectors.postgres.client import listed, one, quoted, run
 from penstock._connectors.postgres.ranges import text_of
 from penstock._connectors.postgres.rows import DELETE, UPSERT
 from penstock._connectors.postgres.staging import KIND, SEQUENCE
@@ -21,12 +22,17 @@ from penstock._connectors.postgres.types import codecs_of
 from penstock.common.types import Row, RowKind
 from penstock.errors import TableError
 
+_LOG = logging.getLogger(__name__)
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from penstock._connectors.postgres.tables import Column, SourceTable
 
 _NOTE: Final = "SELECT obj_description(%s::oid, 'pg_class')"
+_MAY_LEAVE_OUT: Final = """
+SELECT c.relhasrules OR EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal)
+FROM pg_class c WHERE c.oid = %s"""
 _UNDO: Final = "Undo the change until the job has committed the checkpoint"
 
 
@@ -117,7 +123,7 @@ def insert_rows(
     fields: Sequence[_StagedColumn],
     key: Sequence[_StagedColumn],
 ) -> None:
-    """Bring staged rows into a table.
+    """Bring staged rows into a table; a warning tells of rows that a rule or a trigger of it leaves out.
 
     Args:
         connection: A connection.
@@ -132,7 +138,8 @@ def insert_rows(
     names, values, into = listed([one.column.name for one in fields]), ", ".join(one.value for one in fields), table.sql
     given = "OVERRIDING SYSTEM VALUE " if any(one.column.always_identity for one in fields) else ""
     if not key:
-        run(connection, f"INSERT INTO {into} ({names}) {given}SELECT {values} FROM {staged}")
+        done = run(connection, f"INSERT INTO {into} ({names}) {given}SELECT {values} FROM {staged}")
+        _tell_left_out(connection, table, done.rowcount, staged)
         return
     target_key = [one.column.name for one in key]
     table.key(target_key)
@@ -147,7 +154,21 @@ def insert_rows(
     updates = ", ".join(f"{quoted(name)} = EXCLUDED.{quoted(name)}" for name in rest)
     conflict = f"DO UPDATE SET {updates}" if rest else "DO NOTHING"
     rows = f"SELECT {values} FROM ({last}) AS s WHERE {KIND} = '{UPSERT}'"
-    run(connection, f"INSERT INTO {into} ({names}) {given}{rows} ON CONFLICT ({listed(target_key)}) {conflict}")
+    insert = f"INSERT INTO {into} ({names}) {given}{rows} ON CONFLICT ({listed(target_key)}) {conflict}"
+    done = run(connection, insert)
+    if rest:
+        _tell_left_out(connection, table, done.rowcount, f"({rows}) AS given")
+
+
+def _tell_left_out(connection: psycopg.Connection[tuple[Any, ...]], table: SourceTable, taken: int, given: str) -> None:
+    """Warn if a table has taken fewer rows than it was given: what its rules and triggers do is its owner's will."""
+    (may_leave_out,) = one(connection, _MAY_LEAVE_OUT, (table.oid,))
+    if not may_leave_out:
+        return
+    (count,) = one(connection, f"SELECT count(*) FROM {given}")
+    if taken < count:
+        told = "%s took %d of %d rows: a rule or a trigger puts the others elsewhere, or nowhere"
+        _LOG.warning(told, table, taken, count)
 
 
 def staged_records(

@@ -175,7 +175,7 @@ def _whole(value: Any) -> int:
         return int(value)
     if isinstance(value, bool) or not isinstance(value, int):
         raise _refuse(value, "a whole number")
-    return int(value)
+    return int.__int__(value)  # a class of its own may mean another number by its __int__
 
 
 def _double(value: Any) -> float:
@@ -185,7 +185,7 @@ def _double(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         raise _refuse(value, "a number")
     if isinstance(value, float):
-        return float(value)
+        return float.__float__(value)
     try:
         found = float(value)
     except (OverflowError, ValueError):
@@ -211,7 +211,7 @@ def _numeric(name: str, modifier: int) -> Codec:
             value = _parsed(Decimal, value, "a number")
         if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
             raise _refuse(value, "a number")
-        found = value if isinstance(value, Decimal) else Decimal(value if isinstance(value, int) else repr(value))
+        found = Decimal(float.__repr__(value)) if isinstance(value, float) else Decimal(value)
         _, digits, exponent = found.as_tuple()
         if modifier >= 0 and isinstance(exponent, int) and exponent < -scale and any(digits[exponent + scale :]):
             raise UnfitError(f"it has more than {scale} digits behind the point")

@@ -4,31 +4,21 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from penstock._engine.cli.config_command import configured, configured_storage
 from penstock._engine.cli.exit_codes import ExitCode
-from penstock._engine.cli.options import SecondsType, json_option, script_option, settings_option
+from penstock._engine.cli.options import SecondsType, existing_directories, json_option, script_option, settings_option
 from penstock._engine.cli.output import count_text, print_json, print_table, say, size_text, time_text, waiting
 from penstock._engine.gateway.registry import JobRegistry, default_directory
-from penstock._engine.storage.opening import absolute
 from penstock.common import batch_options, option_table
-from penstock.common.paths import scheme_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from penstock._engine.savepoints.survey import Removal, Survey
-
-
-def _existing(_: click.Context, __: click.Parameter, directories: tuple[str, ...]) -> tuple[str, ...]:
-    """Refuse missing local directories, because a typo would look like a clean directory."""
-    places = tuple(map(absolute, directories))
-    for directory, place in zip(directories, places, strict=True):
-        if not scheme_of(place) and not Path(place).exists():
-            raise click.BadParameter(f"there is no directory {directory}")
-    return places
 
 
 @click.command
@@ -37,21 +27,21 @@ def _existing(_: click.Context, __: click.Parameter, directories: tuple[str, ...
     "--checkpoint-dir",
     multiple=True,
     metavar="DIRECTORY",
-    callback=_existing,
+    callback=existing_directories,
     help="Directories of checkpoints; `execution.checkpointing.dir` of the configuration without it.",
 )
 @click.option(
     "--savepoint-dir",
     multiple=True,
     metavar="DIRECTORY",
-    callback=_existing,
+    callback=existing_directories,
     help="Directories of savepoints; `execution.checkpointing.savepoint-dir` of the configuration without it.",
 )
 @click.option(
     "--sink-dir",
     multiple=True,
     metavar="DIRECTORY",
-    callback=_existing,
+    callback=existing_directories,
     help="Folders that file sinks write to.",
 )
 @click.option(
@@ -65,7 +55,12 @@ def _existing(_: click.Context, __: click.Parameter, directories: tuple[str, ...
     is_flag=True,
     help="Also checkpoints that earlier runs of an ended job have left, and its last run did not continue from.",
 )
-@click.option("--local/--no-local", default=True, help="Look for temporary directories of this user on this machine.")
+@click.option(
+    "--local/--no-local",
+    default=None,
+    help="Also temporary directories of this user's dead processes on this machine, of any job. Without either option "
+    "they are shown, and --remove leaves them.",
+)
 @click.option(
     "--min-age",
     type=SecondsType(),
@@ -93,7 +88,7 @@ def clean(
     sink_dir: tuple[str, ...],
     ended_job: tuple[str, ...],
     retained: bool,
-    local: bool,
+    local: bool | None,
     min_age: int,
     older_than: int,
     script: Path | None,
@@ -106,7 +101,7 @@ def clean(
     dead. Several directories: give the option several times.
     """
     from penstock._engine.savepoints.leftovers import find_leftovers, remove_leftovers
-    from penstock._engine.savepoints.survey import LeftoverPlaces
+    from penstock._engine.savepoints.survey import LeftoverKind, LeftoverPlaces
 
     values = configured(script, settings)
     places = LeftoverPlaces(
@@ -117,19 +112,20 @@ def clean(
         retained=retained,
         batch_directories=_known(values[batch_options.HA_STORAGE.key]),
         running_jobs=frozenset(entry.job_id for entry in JobRegistry(default_directory()).entries()),
-        local=local,
+        local=local is not False,
         options=tuple(configured_storage(script, settings).items()),
     )
     with waiting("Looking for leftovers"):
         survey = find_leftovers(places, min_age_ms=1000 * min_age, abandoned_age_ms=1000 * older_than)
     removal = None
+    asked = [one for one in survey.leftovers if local or one.kind is not LeftoverKind.LOCAL_DIRECTORY]
     if remove:
-        with waiting(f"Removing {count_text(len(survey.leftovers), 'leftover')}"):
-            removal = remove_leftovers(survey.leftovers, dict(places.options))
+        with waiting(f"Removing {count_text(len(asked), 'leftover')}"):
+            removal = remove_leftovers(asked, dict(places.options))
     if as_json:
         print_json({"survey": asdict(survey), "removal": None if removal is None else asdict(removal)})
     else:
-        _show(survey, removal)
+        _show(survey, removal, kept=len(survey.leftovers) - len(asked))
     return ExitCode.FAILED if removal is not None and removal.failed else ExitCode.OK
 
 
@@ -137,7 +133,7 @@ def _known(directory: str | None) -> tuple[str, ...]:
     return () if directory is None else (directory,)
 
 
-def _show(survey: Survey, removal: Removal | None) -> None:
+def _show(survey: Survey, removal: Removal | None, *, kept: int) -> None:
     if survey.leftovers:
         rows = (
             (one.kind, size_text(one.bytes), time_text(one.modified_ms), one.path, one.reason)
@@ -156,6 +152,11 @@ def _show(survey: Survey, removal: Removal | None) -> None:
             say(f"Not removed: {leftover.path}: {reason}.")
         removed = count_text(len(removal.removed), "leftover")
         say(f"Removed {removed}, {size_text(sum(one.bytes for one in removal.removed))}.")
+    if kept:
+        say(
+            f"{count_text(kept, 'leftover')} of dead processes on this machine, perhaps of other jobs than those "
+            "above: --remove takes them with --local alone."
+        )
     if os.environ.get("SPARK_MASTER", "local").partition("[")[0] != "local":
         say(
             "The hosts of the cluster have state of their own: what killed executors left there is removed by the next "

@@ -27,6 +27,7 @@ class ExitCode(IntEnum):
     TIMEOUT = 7
     GIVEN_UP = 8
     UNDECIDED = 9
+    MISSING = 10
     TEMPORARY = 75
 
 
@@ -43,6 +44,8 @@ MEANINGS = {
     "these records are in no output, and another start does not bring them.",
     ExitCode.UNDECIDED: "`run`: nobody knows any more whether a sink has committed something; the next start decides "
     "with `--committable`.",
+    ExitCode.MISSING: "`run`: the job has run before, and its checkpoints, or the savepoint that it stopped into, are "
+    "not where they were; nothing was started.",
     ExitCode.TEMPORARY: "`run`: the machine, Spark or the storage failed; the same start may succeed later.",
 }
 
@@ -52,6 +55,7 @@ _OF_ERRORS: tuple[tuple[ExitCode, tuple[type[BaseException], ...]], ...] = (
     (ExitCode.FENCED, (errors.FencedError,)),
     (ExitCode.USAGE, (errors.ConfigurationError, errors.ConfigurationFileError)),
     (ExitCode.UNDECIDED, (errors.CommitOutcomeUnknownError,)),
+    (ExitCode.MISSING, (errors.MissingRecordsError, errors.MovedCheckpointError)),
     (ExitCode.NO_SUCH_JOB, (errors.JobNotFoundError,)),
     (ExitCode.UNREACHABLE, (errors.JobUnreachableError, errors.JobRestartingError)),
     (ExitCode.TIMEOUT, (errors.CommandTimeoutError,)),

@@ -59,6 +59,9 @@ def list_jobs(place: RestTarget, *, ended_too: bool, as_json: bool) -> int:
                 for row in rows
             ),
         )
+        for row in rows:
+            if "reason" in row:
+                say(f"Job {row['name']!r} ({row['jid']}): {row['reason']}. {row['way-out']}")
     else:
         say("No job is running here. Jobs of other machines and users: penstock list --address URL")
     return ExitCode.OK

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -10,14 +11,19 @@ from urllib.parse import urlsplit
 
 from penstock._engine.cli.output import say
 from penstock._engine.cli.rest_client import ENDED, Credentials, RestClient, full_address
-from penstock._engine.gateway.registry import JobRegistry, RegistryEntry, default_directory
+from penstock._engine.gateway.registry import JobRegistry, RegistryEntry, default_directory, is_stopped
 from penstock._engine.gateway.supervision import is_supervising, waiting_jobs
-from penstock.errors import CommandError, JobNotFoundError, JobRestartingError
+from penstock.errors import CommandError, JobNotFoundError, JobRestartingError, JobUnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from penstock._engine.cli.rest_client import Poller
+
+
+#: Seconds until an overview gives a server up, and after which it says whom it waits for.
+_LOOK_S, _QUIET_S = 10.0, 2.0
+_SILENT = "UNREACHABLE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,25 +78,61 @@ class FoundJob:
 def overview(place: RestTarget) -> list[dict[str, Any]]:
     """Return a row for each job, with its server's ``address``.
 
-    A job of the registry whose server does not answer has the state UNREACHABLE. A supervised job between two processes
-    is RESTARTING, has no address, and names its ``supervisor`` process.
+    A job of the registry whose server does not answer has the state UNREACHABLE, with a ``reason``. A supervised job
+    between two processes is RESTARTING, has no address, and names its ``supervisor`` process. All servers are asked at
+    the same time, and a line names those that are waited for.
 
     Raises:
         JobUnreachableError: Nothing answers at the address that was given.
     """
     rows: list[dict[str, Any]] = []
-    for address, credentials in place.servers().items():
-        try:
-            with RestClient(address, credentials) as client:
-                rows += [{**row, "address": address} for row in client.jobs()]
-        except CommandError:
-            if place.address is not None:
-                raise
-            silent = (job for job in registered_jobs() if full_address(job.address) == address)
-            rows += [
-                {"jid": job.job_id, "name": job.name, "state": "UNREACHABLE", "address": address} for job in silent
+    silent: list[dict[str, Any]] = []
+    for address, answer in _answers(place.servers()).items():
+        if not isinstance(answer, CommandError):
+            rows += [{**row, "address": address} for row in answer]
+        elif place.address is not None:
+            raise answer
+        else:
+            why = {}
+            if isinstance(answer, JobUnreachableError):
+                why = {"reason": answer.reason, "way-out": answer.way_out}
+            silent += [
+                {"jid": job.job_id, "name": job.name, "state": _SILENT, "address": address, **why}
+                for job in _jobs_at(address)
             ]
+    rows += silent
     return rows if place.address is not None else rows + _waiting_rows({row["jid"] for row in rows})
+
+
+def _answers(servers: dict[str, Credentials]) -> dict[str, list[dict[str, Any]] | CommandError]:
+    """Ask servers at the same time, and return their jobs, or why there is no answer."""
+    with concurrent.futures.ThreadPoolExecutor(max(1, len(servers))) as pool:
+        asked = {address: pool.submit(_ask, address, credentials) for address, credentials in servers.items()}
+        concurrent.futures.wait(asked.values(), timeout=_QUIET_S)
+        for address, answer in asked.items():
+            if not answer.done():
+                names = ", ".join(f"{job.name!r} (process {job.pid})" for job in _jobs_at(address)) or "the server"
+                say(f"Waiting for {names} at {address}, {_LOOK_S:.0f} s at most.")
+        return {address: answer.result() for address, answer in asked.items()}
+
+
+def _ask(address: str, credentials: Credentials) -> list[dict[str, Any]] | CommandError:
+    for job in _jobs_at(address):
+        if job.is_local and is_stopped(job.pid):
+            return JobUnreachableError(
+                address,
+                f"its process {job.pid} was stopped by a signal, so the job stands still",
+                f"kill -CONT {job.pid} lets it go on.",
+            )
+    try:
+        with RestClient(address, credentials, patience_s=_LOOK_S) as client:
+            return client.jobs()
+    except CommandError as error:
+        return error
+
+
+def _jobs_at(address: str) -> list[RegistryEntry]:
+    return [job for job in registered_jobs() if full_address(job.address) == address]
 
 
 def _waiting_rows(with_process: set[str]) -> list[dict[str, Any]]:
@@ -120,6 +162,8 @@ def found(place: RestTarget, wanted: str, wait: Poller | None = None) -> Generat
     if "supervisor" in row:
         row = _with_process(place, row, wait)
     address = str(row["address"])
+    if "reason" in row:
+        raise JobUnreachableError(address, str(row["reason"]), str(row["way-out"]))
     with RestClient(address, place.servers().get(address) or Credentials()) as client:
         yield FoundJob(str(row["jid"]), str(row["name"]), client)
 
@@ -140,7 +184,7 @@ def _with_process(place: RestTarget, row: dict[str, Any], wait: Poller | None) -
     def started() -> bool:
         is_supervised = is_supervising(supervisor)  # asked before the jobs: its last process may have been the one
         rows = [one for one in overview(place) if one["jid"] == row["jid"] and "supervisor" not in one]
-        running.extend(one for one in rows if one["state"] not in {*ENDED, "UNREACHABLE"})
+        running.extend(one for one in rows if one["state"] not in {*ENDED, _SILENT})
         if not running and (not is_supervised or any(one["state"] in ENDED for one in rows)):
             raise JobRestartingError(job, supervisor, "it has ended meanwhile, so there is no other process")
         return bool(running)

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from penstock._engine.cli.jobs import RestTarget, registered_jobs
+from penstock._engine.storage.opening import absolute
 from penstock.common.config_check import Setting, checked
 from penstock.common.config_values import DURATION
+from penstock.common.paths import scheme_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,6 +85,15 @@ def script_option(function: F) -> F:
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         help="The program: `config.yaml` beside it counts. Without it, the one in the working directory.",
     )(function)
+
+
+def existing_directories(_: click.Context, __: click.Parameter, directories: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the absolute paths of an option, without missing local ones: a typo would look like an empty directory."""
+    places = tuple(map(absolute, directories))
+    for directory, place in zip(directories, places, strict=True):
+        if not scheme_of(place) and not Path(place).exists():
+            raise click.BadParameter(f"there is no directory {directory}")
+    return places
 
 
 def json_option(function: F) -> F:

@@ -78,15 +78,21 @@ class RestClient:
         address: Its address, such as ``http://127.0.0.1:8081``.
         credentials: The credentials for it.
         transport: Takes the place of the network in tests.
+        patience_s: How long to wait for a connection and for one answer.
     """
 
     def __init__(
-        self, address: str, credentials: Credentials | None = None, transport: httpx.BaseTransport | None = None
+        self,
+        address: str,
+        credentials: Credentials | None = None,
+        transport: httpx.BaseTransport | None = None,
+        patience_s: float = _PATIENCE_S,
     ) -> None:
         import httpx  # a slow import, which shell completion must not wait for
 
         self.address = full_address(address)
         known = credentials or Credentials()
+        self._patience_s = patience_s
         self._has_token, self._is_pinned = bool(known.token), known.certificate is not None
         headers = {"Authorization": f"Bearer {known.token}"} if known.token else {}
         base = f"{self.address}/v1"
@@ -95,7 +101,7 @@ class RestClient:
             self._client = httpx.Client(
                 base_url=base,
                 headers=headers,
-                timeout=_PATIENCE_S,
+                timeout=patience_s,
                 trust_env=False,
                 transport=transport,
                 verify=known.tls(),
@@ -212,7 +218,7 @@ class RestClient:
         try:
             return self._client.request(method, path, json=body)
         except httpx.TimeoutException as error:
-            raise JobUnreachableError(self.address, f"it does not answer within {_PATIENCE_S:.0f} s") from error
+            raise JobUnreachableError(self.address, f"it does not answer within {self._patience_s:.0f} s") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise unreachable(self.address, error, is_pinned=self._is_pinned) from error
 

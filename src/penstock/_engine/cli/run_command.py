@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from penstock._engine.cli.config_command import configured
 from penstock._engine.cli.log_limit import keep_own_log_small
 from penstock._engine.cli.options import (
     SecondsType,
@@ -30,7 +31,12 @@ _CLAIM_MODES = ("NO_CLAIM", "CLAIM")
     "-s",
     "--from-savepoint",
     metavar="PATH",
-    help="Start from a savepoint or checkpoint; `latest`: from the job's newest checkpoint.",
+    help="Start from a savepoint or checkpoint; `latest`: from the job's newest checkpoint, which must be there.",
+)
+@click.option(
+    "--allow-first-start",
+    is_flag=True,
+    help="With `-s latest`: begin a job of which the checkpoint directory has no record.",
 )
 @click.option(
     "-n",
@@ -106,6 +112,7 @@ def run(
     *,
     settings: tuple[tuple[str, str], ...],
     from_savepoint: str | None,
+    allow_first_start: bool,
     allow_non_restored_state: bool,
     committables: tuple[str, ...],
     claim_mode: str | None,
@@ -127,8 +134,13 @@ def run(
     """
     if script.is_dir() and not (script / "__main__.py").exists():
         raise click.BadParameter(f"{str(script)!r} is a folder without a __main__.py.", param_hint="'SCRIPT'")
+    first_start = "true" if allow_first_start else None
+    if from_savepoint == option_table.LATEST and not (allow_first_start or inherits):
+        # Whoever asks for it here knows of an earlier run, unless the configuration has the key.
+        first_start = configured(script, settings)[option_table.ALLOW_FIRST_START.key] or "false"
     given_short = (
         (option_table.RECOVERY_PATH, from_savepoint),
+        (option_table.ALLOW_FIRST_START, first_start),
         (option_table.IGNORE_UNCLAIMED_STATE, "true" if allow_non_restored_state else None),
         (option_table.COMMITTABLES, ";".join(committables) or None),
         (option_table.RECOVERY_CLAIM_MODE, claim_mode and claim_mode.upper()),

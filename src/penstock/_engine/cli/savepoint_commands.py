@@ -9,7 +9,7 @@ import click
 
 from penstock._engine.cli.config_command import configured, configured_storage
 from penstock._engine.cli.exit_codes import ExitCode
-from penstock._engine.cli.options import json_option, script_option, settings_option
+from penstock._engine.cli.options import existing_directories, json_option, script_option, settings_option
 from penstock._engine.cli.output import (
     count_text,
     print_facts,
@@ -67,8 +67,14 @@ def inspect_savepoint(
     "--checkpoint-dir",
     multiple=True,
     metavar="DIRECTORY",
+    callback=existing_directories,
     help="Where jobs keep checkpoints that may continue from it; `execution.checkpointing.dir` of the configuration "
     "without it. May be given several times.",
+)
+@click.option(
+    "--no-job-waits",
+    is_flag=True,
+    help="No job continues from it: needed where that cannot be known, and without effect where a job is known to.",
 )
 @script_option
 @settings_option
@@ -77,20 +83,23 @@ def dispose_savepoint(
     path: str,
     *,
     checkpoint_dir: tuple[str, ...],
+    no_job_waits: bool,
     script: Path | None,
     settings: tuple[tuple[str, str], ...],
     as_json: bool,
 ) -> int:
     """Delete a savepoint.
 
-    Refuses a checkpoint, a savepoint that a job continues from next, and a directory with other files in it.
+    Refuses a checkpoint, a savepoint that a job continues from next, and a directory with other files in it. A job that
+    was stopped into it has left a note in it, so that its checkpoints are found.
     """
     from penstock._engine.savepoints.disposal import dispose
 
     known = configured(script, settings)[option_table.CHECKPOINT_DIRECTORY.key]
     with waiting(f"Deleting {path}"):
         directories = checkpoint_dir or (() if known is None else (known,))
-        done = dispose(path, directories, configured_storage(script, settings))
+        options = configured_storage(script, settings)
+        done = dispose(path, directories, options, no_job_waits=no_job_waits)
     if as_json:
         print_json(asdict(done))
     else:

@@ -16,9 +16,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from penstock._engine.cli.exit_codes import SIGNALLED, ExitCode
-from penstock._engine.cli.output import say
-from penstock._engine.gateway.supervision import Supervision
+from penstock._engine.cli.output import count_text, say, time_text
+from penstock._engine.gateway.supervision import STOP_FAILED, Supervision
 from penstock._engine.gateway.user_directories import is_usual
+from penstock._engine.protocol import clocks
 from penstock.common.config_loading import RESUME_VARIABLE
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: Signals that end a process on purpose; any other one is a crash.
 _ENDING = frozenset({*_PASSED_ON, signal.SIGQUIT})
+#: The longest pause in seconds before a program is started whose checkpoints were missing.
+_LONGEST_PAUSE_S = 300.0
 #: The signals that a shell or a container may report by an exit code above 128; a program may use such codes itself.
 _CRASHES = frozenset({signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE})
 
@@ -65,10 +68,27 @@ def is_final(code: int) -> bool:
     Example:
         >>> is_final(0), is_final(1), is_final(ExitCode.TEMPORARY), is_final(-9), is_final(137), is_final(143)
         (True, True, False, False, False, True)
+
+    A program whose checkpoints are missing has not ended, but they have to come back before it is started.
     """
     if code < 0:
         return -code in _ENDING
-    return code != ExitCode.TEMPORARY and code - SIGNALLED not in _CRASHES
+    return code not in {ExitCode.TEMPORARY, ExitCode.MISSING} and code - SIGNALLED not in _CRASHES
+
+
+def pause_before(missing: int, delay_s: float) -> float:
+    """Return the pause before a start in seconds.
+
+    Args:
+        missing: How often in a row the program has ended because its checkpoints were missing.
+        delay_s: The usual pause.
+
+    Example:
+        >>> [pause_before(missing, 1.0) for missing in (0, 1, 2, 8, 9, 1000)]
+        [1.0, 2.0, 4.0, 256.0, 300.0, 300.0]
+    """
+    longest_s = max(_LONGEST_PAUSE_S, delay_s)
+    return min(max(1.0, delay_s) * 2 ** min(missing, 16), longest_s) if missing else delay_s
 
 
 class Supervisor:
@@ -96,7 +116,7 @@ class Supervisor:
         self._delay_s = delay_s
         self._clock = clock
         self._child: subprocess.Popen[bytes] | None = None
-        #: Whether a process got a terminating signal, and a signal that arrived while no process ran.
+        #: Whether a process has a terminating signal to end by, and a signal that arrived while no process ran.
         self._delivered = False
         self._pending = 0
         #: A pipe, open while it runs.
@@ -111,36 +131,60 @@ class Supervisor:
         """
         with Supervision() as supervision, self._passing_signals_on():
             if not is_usual(supervision.note.path):
-                say(
+                _tell(
                     "There is no home directory to write to, so the note of the program's jobs is a temporary file, "
                     f"{supervision.note.path}. XDG_STATE_HOME can name a directory that is not cleaned."
                 )
             return self._run(supervision)
 
     def _run(self, supervision: Supervision) -> int:
+        missing = 0  # so many times in a row
         while True:
             code = self._run_once(supervision)
             shown = SIGNALLED - code if code < 0 else code
+            if self._delivered and not is_final(code):
+                _tell(
+                    f"The program {_ending(code)} after it was told to end, so it is not started again. Its jobs "
+                    "continue from their newest checkpoints with -s latest."
+                )
+            elif not self._delivered and is_final(code) and code:
+                _tell(f"The program {_ending(code)}, which is the end: it is not started again.")
             if self._delivered or is_final(code):
                 return shown
-            if not self._limit.allows(self._clock()):
-                say(
-                    f"The program {_ending(code)}. It has been started again {self._limit.restarts} times within "
-                    f"{self._limit.window_s} s, which is the limit (--max-restarts)."
+            jobs = supervision.note.read()
+            missing = missing + 1 if code == ExitCode.MISSING else 0
+            if missing and not jobs:
+                return shown  # its first start has found nothing, so there is nothing to guard
+            if not missing and not self._limit.allows(self._clock()):
+                again = count_text(self._limit.restarts, "time")
+                _tell(
+                    f"The program {_ending(code)}. It has been started again {again} within {self._limit.window_s} s, "
+                    "which is the limit (--max-restarts): nobody starts it any more. Its jobs continue from their "
+                    "newest checkpoints with -s latest."
                 )
                 return shown
-            jobs = supervision.note.read()
             if not self._pending:
-                say(f"The program {_ending(code)}; it starts again{_going_on(jobs.values())}.")
-                select.select([self._wake_reader], [], [], self._delay_s)
+                self._wait(code, missing, jobs.values())
             if self._pending:
                 name = signal.Signals(self._pending).name
-                say(
+                _tell(
                     f"Ended by {name} between two processes: the program, which {_ending(code)}, is not started again. "
                     "Its jobs continue from their newest checkpoints with -s latest."
                 )
                 return SIGNALLED + self._pending
             supervision.note.read()  # during the delay a cleaner may have deleted the note
+
+    def _wait(self, code: int, missing: int, jobs: Iterable[NotedJob]) -> None:
+        """Wait before the next start: longer each time for checkpoints to come back."""
+        pause_s = pause_before(missing, self._delay_s)
+        if missing:
+            _tell(
+                f"The program {_ending(code)}: the checkpoints of its jobs are not where they were (see above). It "
+                f"does not begin them anew; it looks again in {pause_s:.0f} s."
+            )
+        else:
+            _tell(f"The program {_ending(code)}; it starts again{_going_on(jobs)}.")
+        select.select([self._wake_reader], [], [], pause_s)
 
     def _run_once(self, supervision: Supervision) -> int:
         environment = {**os.environ, **self._environment, RESUME_VARIABLE: str(supervision.note.path)}
@@ -167,10 +211,20 @@ class Supervisor:
         else:
             self._deliver(self._child, number)
 
+    def _on_failed_stop(self, *_: object) -> None:
+        """Guard a program again that was to stop, and could not."""
+        if self._delivered and self._child is not None:
+            self._delivered = False
+            _tell(
+                f"The program was told to end, and a job of it did not stop: it runs on (process {self._child.pid}), "
+                "and is guarded still, as before the signal."
+            )
+
     @contextmanager
     def _passing_signals_on(self) -> Generator[None]:
         self._wake_reader, self._wake_writer = os.pipe()
-        before = {number: signal.signal(number, self._on_signal) for number in _PASSED_ON}
+        handlers = {**dict.fromkeys(map(int, _PASSED_ON), self._on_signal), STOP_FAILED: self._on_failed_stop}
+        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         try:
             yield
         finally:
@@ -178,6 +232,11 @@ class Supervisor:
                 signal.signal(number, handler)
             os.close(self._wake_reader)
             os.close(self._wake_writer)
+
+
+def _tell(text: str) -> None:
+    """Print a line with the time of day."""
+    say(f"{time_text(clocks.now_ms())} {text}")
 
 
 def _ending(code: int) -> str:

@@ -7,7 +7,7 @@ never waits, so tests can try any order of events; `validate` checks the invaria
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
@@ -23,10 +23,11 @@ from penstock._engine.coordinator.life.invariants import check
 from penstock._engine.coordinator.life.requests import PendingRequests
 from penstock._engine.coordinator.life.savepoint_copies import SavepointCopies
 from penstock._engine.coordinator.life.start import JobStart
+from penstock._engine.coordinator.life.start_reactions import START, react
 from penstock._engine.coordinator.life.stop import StopWithSavepoint
 from penstock._engine.coordinator.life.termination import JobTermination
-from penstock._engine.coordinator.phases import Phase, StartPhase
-from penstock._engine.coordinator.reactions import CALL_ANSWERS, LIFE, bound
+from penstock._engine.coordinator.phases import RUNNING, STOPPING, Phase, StartPhase
+from penstock._engine.coordinator.reactions import CALL_ANSWERS, ENTRY_ANSWERS, LIVE, TAKEN_OVER, Rule, table_of
 from penstock._engine.coordinator.restore.commit_decisions import published
 from penstock._engine.coordinator.restore.origin import adopt_checkpoint
 from penstock._engine.coordinator.schedulers import SCHEDULERS
@@ -36,7 +37,7 @@ from penstock.common.user_values import error_line
 from penstock.errors import FencedError, InternalError, PenstockError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from penstock._engine.coordinator.checkpoints.chain import ChainWriter, DriverIdentity
     from penstock._engine.coordinator.epochs.topology import Topology
@@ -75,7 +76,15 @@ class JobCoordinator:
         self._stop = StopWithSavepoint(
             self._context, self._state, self._requests, self._savepoints, life=self, scheduler=lambda: self._scheduler
         )
-        self._commits = CommitScheduler(self._context, self._state, settings.committer_retries, fail=self.fail)
+        self._commits = CommitScheduler(
+            self._context,
+            topology.graph,
+            self._state.ledger,
+            self._state.committed,
+            retries=settings.committer_retries,
+            lost=self._state.lost,
+            fail=self.fail,
+        )
         self._scheduler: Scheduler = factory.make(
             context=self._context,
             state=self._state,
@@ -100,11 +109,7 @@ class JobCoordinator:
             stop=self._stop,
             ending=self._termination,
         )
-        self._table = factory.reactions
-        self._reactions: dict[str, Callable[[Any], None]] = {
-            **bound(LIFE, self),
-            **bound(factory.rules, self._scheduler),
-        }
+        self._table = _TABLES[topology.graph.job_type]
 
     # ---------------------------------------------------------------------------------------------------- the outside
 
@@ -133,7 +138,7 @@ class JobCoordinator:
         if isinstance(event, CALL_ANSWERS):
             context.calling = False
         try:
-            self._reaction(event)(event)
+            self._react(event)
         except InternalError as error:
             self.fail(self._with_history(error))
         except PenstockError as error:
@@ -142,11 +147,11 @@ class JobCoordinator:
             raise self._with_history(error) from error
         return context.taken()
 
-    def _reaction(self, event: ev.Event) -> Callable[[Any], None]:
-        name = self._table.get((self._context.phase, type(event)))
-        if name is None:
+    def _react(self, event: ev.Event) -> None:
+        reaction = self._table.get((self._context.phase, type(event)))
+        if reaction is None:
             raise InternalError(f"A job in phase {self._context.phase.name} got {type(event).__name__}.")
-        return self._reactions[name]
+        reaction(self if reaction in _OF_LIFE else self._scheduler, event)
 
     def _with_history(self, error: Exception) -> InternalError:
         text = str(error) if isinstance(error, InternalError) else error_line(error)
@@ -240,7 +245,7 @@ class JobCoordinator:
 
     def start_answered(self, event: ev.Event) -> None:
         """Continue with the start."""
-        self._context.emit(*self._start.handle(event, self._context.now.now_ms))
+        self._context.emit(*react(self._start, event, self._context.now.now_ms))
         if self._start.phase is StartPhase.DONE:
             self._started()
 
@@ -319,17 +324,17 @@ class JobCoordinator:
     def checkpoint_requested(self, event: ev.CheckpointRequested) -> None:
         """Accept or refuse a request for a checkpoint."""
         self._requests.request_checkpoint(event.id)
-        self._scheduler.hurry()
+        self._scheduler.trigger_now()
 
     def savepoint_requested(self, event: ev.SavepointRequested) -> None:
         """Accept or refuse a request for a savepoint or a stop."""
         self._requests.request_savepoint(event.request)
         if self._requests.waiting:
-            self._scheduler.hurry()
+            self._scheduler.trigger_now()
 
     def savepoint_answered(self, event: ev.SavepointWritten | ev.SavepointFailed) -> None:
         """Continue after a savepoint was written or has failed."""
-        self._stop.heard(event)
+        self._stop.on_savepoint_answer(event)
         self.check_stopped()
         self._scheduler.check_finished()
 
@@ -389,7 +394,7 @@ class JobCoordinator:
         elif self._context.is_stopping:
             self.check_stopped()
         else:
-            self.go_back()
+            self.restart()
 
     # ------------------------------------------------------------------------------- failures, the end (`JobLife`)
 
@@ -400,15 +405,15 @@ class JobCoordinator:
     def _cancel(self) -> None:
         self._failure_handler.cancel()
 
-    def go_back(self) -> None:
+    def restart(self) -> None:
         """Restart from the last completed checkpoint at once, without a failure."""
-        self._failure_handler.go_back()
+        self._failure_handler.restart()
 
     def check_stopped(self) -> None:
         """Continue the teardown, if the job is being torn down and no answer is due any more."""
         self._failure_handler.check()
 
-    def leave(self) -> None:
+    def terminate(self) -> None:
         """End the job: everything is committed and delivered, and checkpoint listeners are notified."""
         stop = self._stop
         if stop.checkpoint is None:
@@ -420,3 +425,28 @@ class JobCoordinator:
             self._termination.close(
                 ChainEntryKind.DRAINED if drained else ChainEntryKind.SUSPENDED, savepoint=stop.path
             )
+
+
+#: The life of a job.
+LIFE: Final = (
+    Rule(
+        JobCoordinator.start_answered,
+        tuple(dict.fromkeys(event for rule in START for event in rule.events)),
+        frozenset({Phase.STARTING}),
+    ),
+    Rule(JobCoordinator.state_copied, (ev.StateCopied,), frozenset({Phase.CREATED})),
+    Rule(JobCoordinator.call_failed, (ev.InstructionFailed, ev.MergeFailed), RUNNING | {Phase.CREATED}),
+    Rule(JobCoordinator.call_abandoned, CALL_ANSWERS, STOPPING),
+    Rule(JobCoordinator.entry_answered, ENTRY_ANSWERS, STOPPING | {Phase.RECORDING, Phase.RESUMING, Phase.CLOSING}),
+    Rule(JobCoordinator.driver_failed, (ev.DriverFailed,), LIVE),
+    Rule(JobCoordinator.cancel_requested, (ev.CancelRequested,), LIVE),
+    Rule(JobCoordinator.checkpoint_requested, (ev.CheckpointRequested,), LIVE),
+    Rule(JobCoordinator.savepoint_requested, (ev.SavepointRequested,), LIVE),
+    Rule(JobCoordinator.savepoint_answered, (ev.SavepointWritten, ev.SavepointFailed), TAKEN_OVER),
+    Rule(JobCoordinator.outputs_delivered, (ev.OutputsDelivered,), TAKEN_OVER),
+    Rule(JobCoordinator.commit_answered, (ev.Committed, ev.CommitFailed), TAKEN_OVER),
+    Rule(JobCoordinator.alarm_fired, (ev.AlarmFired,), TAKEN_OVER),
+)
+#: The reactions by type of job, phase and type of event: whether the job's life reacts or its scheduler, and how.
+_TABLES: Final = {kind: table_of(LIFE, factory.rules) for kind, factory in SCHEDULERS.items()}
+_OF_LIFE: Final = frozenset(rule.reaction for rule in LIFE)

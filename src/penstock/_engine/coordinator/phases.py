@@ -1,15 +1,15 @@
 """The phases of a job in its driver, the moves between them, and the status that each one shows.
 
-STARTING → CREATED → RECOVERING → OPENING → SETTLING ⇄ PAUSED
+STARTING → CREATED → RECOVERING → OPENING → NOTIFYING_SOURCES ⇄ PAUSED
 ↑                    ↓  ↑
-|                  EPOCH → CUTTING → STORING → EXPORTING → AWAITING_ROOM → RECORDING → SETTLING
-BACKING_OFF ← TEARDOWN ← (any of these)         SETTLING → FINISHING → RELEASING → CLOSING → ENDED
+|                  EPOCH → CUTTING → STORING → EXPORTING → WAITING_FOR_COMMITS → RECORDING → NOTIFYING_SOURCES
+BACKING_OFF ← TEARDOWN ← (any of these)         NOTIFYING_SOURCES → FINISHING → RELEASING → CLOSING → ENDED
 RECOVERING → SAVING ← RECORDING                 SAVING → NOTIFYING → FINISHING
                                                 SAVING → RESUMING → TEARDOWN
                                                 FINISHING → CLOSING, where no function listens
                                                 FINISHING → EPOCH, in a batch job with operators behind a committer
 FAILING, CANCELLING ← (any of these)            FAILING, CANCELLING → CLOSING → ENDED
-RECOVERING → RECONCILING → OPENING and EPOCH → SNAPSHOTTING → SETTLING → RECORDING → FINISHING, in a batch job
+RECOVERING → RECONCILING → OPENING and EPOCH → SNAPSHOTTING → NOTIFYING_SOURCES → RECORDING → FINISHING, in a batch job
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Phase(Enum):
     #: Enumerators start and readers register.
     OPENING = auto()
     #: A checkpoint has completed: enumerators are notified and get their readers' events.
-    SETTLING = auto()
+    NOTIFYING_SOURCES = auto()
     #: The next epoch waits for its time.
     PAUSED = auto()
     #: An epoch runs on Spark; in a batch job, a stage.
@@ -46,7 +46,7 @@ class Phase(Enum):
     #: The job stops with this epoch: its savepoint is being written, except for the name of its metadata.
     EXPORTING = auto()
     #: The chain entry waits until each sink has committed the checkpoint before the last.
-    AWAITING_ROOM = auto()
+    WAITING_FOR_COMMITS = auto()
     #: The chain entry is being stored: the commit point.
     RECORDING = auto()
     #: The job stops with the completed checkpoint: its savepoint is being named.
@@ -105,13 +105,13 @@ RUNNING: Final = frozenset(
         Phase.RECOVERING,
         Phase.RECONCILING,
         Phase.OPENING,
-        Phase.SETTLING,
+        Phase.NOTIFYING_SOURCES,
         Phase.PAUSED,
         Phase.EPOCH,
         Phase.SNAPSHOTTING,
         Phase.STORING,
         Phase.EXPORTING,
-        Phase.AWAITING_ROOM,
+        Phase.WAITING_FOR_COMMITS,
         Phase.RECORDING,
         Phase.SAVING,
         Phase.RESUMING,
@@ -125,24 +125,26 @@ RUNNING: Final = frozenset(
 STOPPING: Final = frozenset({Phase.TEARDOWN, Phase.FAILING, Phase.CANCELLING})
 
 #: The phases of an epoch between its end and its commit point.
-CUT: Final = frozenset({Phase.SNAPSHOTTING, Phase.STORING, Phase.EXPORTING, Phase.AWAITING_ROOM, Phase.RECORDING})
+CHECKPOINTING: Final = frozenset(
+    {Phase.SNAPSHOTTING, Phase.STORING, Phase.EXPORTING, Phase.WAITING_FOR_COMMITS, Phase.RECORDING}
+)
 
 _ONWARD: Final[dict[Phase, frozenset[Phase]]] = {
     Phase.STARTING: frozenset({Phase.CREATED, Phase.ENDED}),
     Phase.CREATED: frozenset({Phase.RECOVERING}) | STOPPING,
     Phase.RECOVERING: frozenset({Phase.RECONCILING, Phase.OPENING, Phase.SAVING}),
     Phase.RECONCILING: frozenset({Phase.OPENING}),
-    Phase.OPENING: frozenset({Phase.SETTLING}),
-    Phase.SETTLING: frozenset({Phase.EPOCH, Phase.PAUSED, Phase.RECORDING, Phase.FINISHING}),
+    Phase.OPENING: frozenset({Phase.NOTIFYING_SOURCES}),
+    Phase.NOTIFYING_SOURCES: frozenset({Phase.EPOCH, Phase.PAUSED, Phase.RECORDING, Phase.FINISHING}),
     Phase.PAUSED: frozenset({Phase.EPOCH}),
     Phase.EPOCH: frozenset({Phase.SNAPSHOTTING, Phase.EPOCH}),
     Phase.SNAPSHOTTING: frozenset(
-        {Phase.STORING, Phase.EXPORTING, Phase.AWAITING_ROOM, Phase.RECORDING, Phase.SETTLING}
+        {Phase.STORING, Phase.EXPORTING, Phase.WAITING_FOR_COMMITS, Phase.RECORDING, Phase.NOTIFYING_SOURCES}
     ),
-    Phase.STORING: frozenset({Phase.EXPORTING, Phase.AWAITING_ROOM, Phase.RECORDING}),
-    Phase.EXPORTING: frozenset({Phase.AWAITING_ROOM, Phase.RECORDING}),
-    Phase.AWAITING_ROOM: frozenset({Phase.RECORDING}),
-    Phase.RECORDING: frozenset({Phase.SETTLING, Phase.SAVING, Phase.FINISHING, Phase.ENDED}),
+    Phase.STORING: frozenset({Phase.EXPORTING, Phase.WAITING_FOR_COMMITS, Phase.RECORDING}),
+    Phase.EXPORTING: frozenset({Phase.WAITING_FOR_COMMITS, Phase.RECORDING}),
+    Phase.WAITING_FOR_COMMITS: frozenset({Phase.RECORDING}),
+    Phase.RECORDING: frozenset({Phase.NOTIFYING_SOURCES, Phase.SAVING, Phase.FINISHING, Phase.ENDED}),
     Phase.SAVING: frozenset({Phase.NOTIFYING, Phase.FINISHING, Phase.RESUMING}),
     Phase.RESUMING: frozenset({Phase.ENDED}),
     Phase.NOTIFYING: frozenset({Phase.FINISHING}),

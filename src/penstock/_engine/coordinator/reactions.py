@@ -1,7 +1,8 @@
-"""The table of reactions: the method of a job's coordinator that handles an event in a phase.
+"""What a table of reactions is made of: the method that handles an event in a phase.
 
-The rules of a job's start and of its life are here, those of its progress in its scheduler's package
-(`epochs.reactions`). An event without a rule in the job's phase is a bug of Penstock, and is refused.
+The rules of a job's start stand in `life.start_reactions`, those of its life in `job`, those of its progress in its
+scheduler's package (`epochs.reactions`, `stages.reactions`). An event without a rule in the job's phase is a bug of
+Penstock, and is refused.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from penstock._engine.coordinator import events as ev
-from penstock._engine.coordinator.phases import RUNNING, STOPPING, Phase, StartPhase
+from penstock._engine.coordinator.phases import Phase
 from penstock.errors import InternalError
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ PhaseT = TypeVar("PhaseT", bound=Enum)
 class Rule(Generic[PhaseT]):
     """One reaction to some events in some phases."""
 
-    #: The name of a method, which takes the event.
-    reaction: str
+    #: A method, by its class; it takes the event.
+    reaction: Callable[[Any, Any], Any]
     events: tuple[type[Any], ...]
     phases: frozenset[PhaseT]
 
@@ -46,54 +47,17 @@ CALL_ANSWERS: Final = (
     ev.PartitionsListed,
     ev.InstructionFailed,
 )
-_ENTRY_ANSWERS: Final = (ev.ChainEntryStored, ev.ChainEntryTaken, ev.ChainEntryUncertain)
-
-#: The start of a job.
-START: Final = (
-    Rule("jobs_listed", (ev.JobsListed,), frozenset({StartPhase.FINDING_JOB})),
-    Rule("mark_read", (ev.MarkRead,), frozenset({StartPhase.NAMING_JOB})),
-    Rule("entries_listed", (ev.ChainEntriesListed,), frozenset({StartPhase.LISTING})),
-    Rule("newest_read", (ev.ChainEntryRead,), frozenset({StartPhase.LOOKING})),
-    Rule("newest_failed", (ev.InstructionFailed,), frozenset({StartPhase.LOOKING})),
-    Rule("entry_read", (ev.ChainEntryRead,), frozenset({StartPhase.READING})),
-    Rule("job_events_found", (ev.JobEventsFound,), frozenset({StartPhase.LOOKING_FOR_EVENTS})),
-    Rule("later_checkpoint_found", (ev.LaterCheckpointFound,), frozenset({StartPhase.COMPARING})),
-    Rule("records_handed_over", (ev.RecordsHandedOver,), frozenset({StartPhase.HANDING_OVER})),
-    Rule("takeover_answered", _ENTRY_ANSWERS, frozenset({StartPhase.TAKING_OVER})),
-    Rule("takeover_verified", (ev.ChainEntriesListed,), frozenset({StartPhase.VERIFYING})),
-    Rule("start_recorded", (ev.StartRecorded,), frozenset({StartPhase.RECORDING_START})),
-    Rule("failed", (ev.InstructionFailed,), frozenset(StartPhase) - {StartPhase.LOOKING}),
-)
-
-#: The life of a job.
-LIFE: Final = (
-    Rule(
-        "start_answered",
-        tuple(dict.fromkeys(event for rule in START for event in rule.events)),
-        frozenset({Phase.STARTING}),
-    ),
-    Rule("state_copied", (ev.StateCopied,), frozenset({Phase.CREATED})),
-    Rule("call_failed", (ev.InstructionFailed, ev.MergeFailed), RUNNING | {Phase.CREATED}),
-    Rule("call_abandoned", CALL_ANSWERS, STOPPING),
-    Rule("entry_answered", _ENTRY_ANSWERS, STOPPING | {Phase.RECORDING, Phase.RESUMING, Phase.CLOSING}),
-    Rule("driver_failed", (ev.DriverFailed,), LIVE),
-    Rule("cancel_requested", (ev.CancelRequested,), LIVE),
-    Rule("checkpoint_requested", (ev.CheckpointRequested,), LIVE),
-    Rule("savepoint_requested", (ev.SavepointRequested,), LIVE),
-    Rule("savepoint_answered", (ev.SavepointWritten, ev.SavepointFailed), TAKEN_OVER),
-    Rule("outputs_delivered", (ev.OutputsDelivered,), TAKEN_OVER),
-    Rule("commit_answered", (ev.Committed, ev.CommitFailed), TAKEN_OVER),
-    Rule("alarm_fired", (ev.AlarmFired,), TAKEN_OVER),
-)
+#: The answers to a chain entry that was put.
+ENTRY_ANSWERS: Final = (ev.ChainEntryStored, ev.ChainEntryTaken, ev.ChainEntryUncertain)
 
 
-def table_of(*rules: Iterable[Rule[PhaseT]]) -> dict[tuple[PhaseT, type[Any]], str]:
-    """Return the name of the reaction by phase and type of event.
+def table_of(*rules: Iterable[Rule[PhaseT]]) -> dict[tuple[PhaseT, type[Any]], Callable[[Any, Any], Any]]:
+    """Return the reaction by phase and type of event.
 
     Raises:
         InternalError: Two rules are about the same event in the same phase.
     """
-    table: dict[tuple[PhaseT, type[Any]], str] = {}
+    table: dict[tuple[PhaseT, type[Any]], Callable[[Any, Any], Any]] = {}
     for rule in (rule for group in rules for rule in group):
         for phase in rule.phases:
             for event in rule.events:
@@ -101,8 +65,3 @@ def table_of(*rules: Iterable[Rule[PhaseT]]) -> dict[tuple[PhaseT, type[Any]], s
                     raise InternalError(f"{event.__name__} has two reactions in phase {phase.name}.")
                 table[phase, event] = rule.reaction
     return table
-
-
-def bound(rules: Iterable[Rule[Any]], target: object) -> dict[str, Callable[[Any], Any]]:
-    """Return the reactions of an object, by name."""
-    return {rule.reaction: getattr(target, rule.reaction) for rule in rules}

@@ -24,13 +24,13 @@ class JobLife(Protocol):
     def fail(self, cause: Cause) -> None:
         """Fail the job because of an error: it restarts or ends."""
 
-    def go_back(self) -> None:
+    def restart(self) -> None:
         """Restart from the last completed checkpoint at once, without a failure."""
 
     def check_stopped(self) -> None:
         """Continue the teardown, if the job is being torn down and no answer is due any more."""
 
-    def leave(self) -> None:
+    def terminate(self) -> None:
         """End the job: everything is committed and delivered, and checkpoint listeners are notified."""
 
 
@@ -46,7 +46,7 @@ class Scheduler(ABC):
         """Continue from the last completed checkpoint."""
 
     @abstractmethod
-    def hurry(self) -> None:
+    def trigger_now(self) -> None:
         """Make the next checkpoint without a pause, because it was requested."""
 
     @abstractmethod

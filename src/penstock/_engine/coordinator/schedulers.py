@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator.epochs.epoch_scheduler import EpochScheduler
 from penstock._engine.coordinator.epochs.reactions import EPOCHS
-from penstock._engine.coordinator.reactions import LIFE, table_of
 from penstock._engine.coordinator.stages.reactions import STAGES
 from penstock._engine.coordinator.stages.stage_scheduler import StageScheduler
 from penstock._engine.graph.job_graph import JobType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable
 
     from penstock._engine.coordinator.phases import Phase
     from penstock._engine.coordinator.reactions import Rule
@@ -26,15 +25,10 @@ class SchedulerFactory:
 
     #: Makes the scheduler; takes the arguments of `EpochScheduler`.
     make: Callable[..., Scheduler]
-    rules: Iterable[Rule[Phase]]
+    rules: tuple[Rule[Phase], ...]
     #: Why requests for checkpoints and savepoints are refused, as a text that follows the job's id; "" if they are
     #: accepted.
     refusal: str = ""
-    #: All reactions of such a job, including those of its life.
-    reactions: Mapping[tuple[Phase, type[Any]], str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "reactions", table_of(LIFE, self.rules))
 
 
 SCHEDULERS: Final[dict[JobType, SchedulerFactory]] = {

@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 LATEST: Final = option_table.LATEST
 
 
+_NO_FIRST_START: Final = (
+    "{} says that it has run before; where it has not, allow its first start (penstock run --allow-first-start, or "
+    "penstock.allow-first-start: true)"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class RetentionSettings:
     """The settings of the retention of checkpoints."""
@@ -167,6 +173,24 @@ def read_decisions(texts: Iterable[str]) -> tuple[CommitDecision, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class EarlierRun:
+    """An earlier run that a job is known to have had: the checkpoint directory must have its records."""
+
+    #: How it is known, a clause without a full stop.
+    reason: str
+    #: The last checkpoint that the run is known to have completed.
+    checkpoint_id: int = 0
+
+    @classmethod
+    def read(cls, configuration: Configuration) -> EarlierRun | None:
+        """Return what the configuration knows; None if the start may be the job's first one."""
+        allows, job_id = configuration.get(option_table.ALLOW_FIRST_START), configuration.get(option_table.JOB_ID)
+        if configuration.get(option_table.RECOVERY_PATH) != LATEST or allows or (allows is None and job_id is None):
+            return None
+        return cls(_NO_FIRST_START.format("penstock run -s latest" if job_id is None else option_table.JOB_ID.key))
+
+
+@dataclass(frozen=True, slots=True)
 class JobSettings:
     """The settings of one job that the coordinator's decisions depend on."""
 
@@ -199,6 +223,10 @@ class JobSettings:
     collects: bool = False
     #: None if a lost driver means that the job starts from its beginning.
     recovery: BatchRecoverySettings | None = None
+    #: The directory of checkpoints, for messages.
+    directory: str = ""
+    #: None if this may be the first start of the job.
+    earlier: EarlierRun | None = None
 
     @property
     def latest(self) -> bool:
@@ -239,6 +267,8 @@ class JobSettings:
             reopened_sources=tuple(dict.fromkeys(reopened_sources)),
             commit_decisions=read_decisions(configuration.get(option_table.COMMITTABLES)),
             auto_parallelism=AutoParallelism.read(configuration),
+            directory=configuration.get(option_table.CHECKPOINT_DIRECTORY) or "",
+            earlier=EarlierRun.read(configuration),
         )
 
 

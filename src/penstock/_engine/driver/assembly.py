@@ -24,7 +24,7 @@ from penstock._engine.driver.epochs.committers import Committers
 from penstock._engine.driver.epochs.driver_operators import DriverOperators
 from penstock._engine.driver.epochs.enumerators import Enumerators
 from penstock._engine.driver.epochs.execution import EpochPlanner, Epochs
-from penstock._engine.driver.loop import JobLoop
+from penstock._engine.driver.loop import JobLoop, Performers
 from penstock._engine.driver.mailbox import Mailbox, SystemClock
 from penstock._engine.driver.monitor.job_monitor import JobMonitor, none_lost
 from penstock._engine.driver.monitor.notebook_progress import NotebookProgress
@@ -57,11 +57,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from penstock._engine.coordinator.settings import EarlierRun
     from penstock._engine.driver.background import BackgroundExecutor
     from penstock._engine.driver.mailbox import Clock
     from penstock._engine.gateway.progress import JobStatusListener
     from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.plan.epoch_plan import EpochRunner
+    from penstock._engine.plan.levels import ExecutionPlan
+    from penstock._engine.storage.checkpoint_storage import FileStorage
     from penstock.common.configuration import Configuration
 
 
@@ -94,7 +97,11 @@ class RuntimeEnvironment:
 
 
 def assemble(
-    graph: JobGraph, configuration: Configuration, main_classes: bytes | None, environment: RuntimeEnvironment
+    graph: JobGraph,
+    configuration: Configuration,
+    main_classes: bytes | None,
+    environment: RuntimeEnvironment,
+    earlier: EarlierRun | None = None,
 ) -> tuple[JobDriver, JobLoop]:
     """Make the driver of a job and its main loop.
 
@@ -103,6 +110,7 @@ def assemble(
         configuration: Its effective configuration.
         main_classes: The pickled classes of the main script, for the tasks; None without any.
         environment: The environment of the job in this process.
+        earlier: What is known of an earlier run of the job; the configuration may know more.
 
     Raises:
         ConfigurationError: A key has a value that it cannot have.
@@ -110,68 +118,45 @@ def assemble(
     """
     learn_secrets(configuration.to_dict(), configuration.get(option_table.SENSITIVE_WORDS))
     program = DriverOperators(graph)
-    settings = replace(check_settings(graph, configuration), collects=program.collects)
+    settings = replace(check_settings(graph, configuration, earlier), collects=program.collects)
     recovers = recovers_from_lost_drivers(graph, configuration)
     if recovers:
         settings = replace(settings, recovery=BatchRecoverySettings.read(configuration, program_of(graph)))
-    directory = checkpoint_directory(configuration, recovers=recovers)
-    if directory is not None:
-        _name_those_without_uid(graph)
-    temporary = None if directory else ScratchDirectory("penstock-checkpoints-")
-    options = storage_options(configuration)
-    storage = TemporaryStorage(temporary) if temporary is not None else open_storage(str(directory), options)
-    storage.probe()
-
+    storage = _open_checkpoints(graph, configuration, recovers=recovers)
     identity = DriverIdentity(run_id=uuid.uuid4().hex, fresh_job_id=uuid.uuid4().hex, penstock_version=__version__)
     plan = build_plan(graph)
     mailbox = Mailbox(environment.clock or SystemClock())
     background = environment.background or BackgroundThreads(f"penstock-{graph.name}")
-    local_state = LocalStateDirectory(identity.run_id, environment.state_directory)
-    results = Results(program.collectors, storage)
     coordinator = JobCoordinator(topology_of(plan), settings, identity)
-    stages = StageFiles(storage, options, configuration, mailbox, background, recovers=recovers)
-    planner = EpochPlanner(
-        plan=plan,
-        job_name=graph.name,
-        run_id=identity.run_id,
-        hosts=environment.hosts or (lambda: (ANYWHERE,) * environment.slots),
-        storage_url=storage.url,
-        python_path=environment.python_path,
-        working_directory=environment.working_directory,
-        configuration=_for_tasks(configuration),
-        results_url=stages.storage.url,
-        announces=recovers,
-    )
-    epochs = Epochs(
-        planner,
-        main_classes=main_classes,
-        runner=environment.runner,
-        storage=storage,
-        storage_options=options_for_tasks(options),
-        mailbox=mailbox,
-        background=background,
+    stages = StageFiles(storage, configuration, mailbox, background, recovers=recovers)
+    results = Results(program.collectors, storage)
+    planner = _planner(plan, configuration, environment, storage, stages, run_id=identity.run_id)
+    local_state = LocalStateDirectory(identity.run_id, environment.state_directory)
+    savepoints = SavepointFiles(storage, mailbox, background)
+    run_files = cache(partial(_run_files, storage, coordinator, identity.run_id))
+    is_batch = graph.job_type is JobType.BATCH
+    performers = Performers(
+        store=CheckpointStore(storage, background, mailbox.clock),
+        enumerators=Enumerators(program.sources, mailbox, background, run_files, is_batch=is_batch),
+        merger=AccumulatorMerger(graph),
+        committers=Committers(program.committing_sinks, mailbox, background, storage),
+        epochs=Epochs(
+            planner,
+            main_classes=main_classes,
+            runner=environment.runner,
+            storage=storage,
+            mailbox=mailbox,
+            background=background,
+            results=results,
+            local_state=local_state,
+            finished=stages.finished_subtasks(identity.run_id, planner.dispatch_key),
+        ),
         results=results,
-        local_state=local_state,
-        finished=stages.finished_subtasks(identity.run_id, planner.dispatch_key),
+        savepoints=savepoints,
+        requests=ClientRequests(configuration.get(option_table.SAVEPOINT_DIRECTORY), savepoints, mailbox, background),
+        job_events=stages.job_events,
+        partitions=stages.partitions,
     )
-
-    def clean_up() -> None:
-        local_state.remove()
-        if epochs.has_stored:
-            delete_of_runs(storage, coordinator, blobs_directory(coordinator.job_id))
-        is_batch = graph.job_type is JobType.BATCH
-        if coordinator.is_over or (is_batch and (coordinator.has_ended_for_good or not recovers)):
-            delete_of_runs(storage, coordinator, frames_directory(coordinator.job_id))
-        if coordinator.is_over:
-            delete_of_runs(storage, coordinator, staged_directory(coordinator.job_id))
-        if is_batch:
-            stages.clean_up(coordinator)
-        if temporary is not None:
-            temporary.remove()
-
-    full_path = storage.full_path if temporary is None else None
-    savepoints = SavepointFiles(storage, options, mailbox, background)
-    requests = ClientRequests(configuration.get(option_table.SAVEPOINT_DIRECTORY), savepoints, mailbox, background)
     job_plan = plan_view(graph, (source for _, source in program.sources.values()), configuration)
     watch = JobMonitor(
         coordinator,
@@ -182,49 +167,95 @@ def assemble(
         settings=checkpoint_settings(configuration),
         configuration={key: shown_value(key, value) for key, value in configuration.to_dict().items()},
         failures_kept=configuration.get(option_table.EXCEPTION_HISTORY_SIZE),
-        full_path=full_path,
+        full_path=_full_path(storage),
         lost_executors=environment.lost_executors,
     )
     driver = JobDriver(
         graph.name,
         mailbox,
         results,
-        requests,
+        performers.requests,
         watch=watch,
-        full_path=full_path,
-        clean_up=clean_up,
+        full_path=_full_path(storage),
+        clean_up=partial(_clean_up, coordinator, storage, performers.epochs, stages, local_state, is_batch=is_batch),
         close_functions=lambda: environment.runner.release(identity.run_id),
-        store_options=options_for_tasks(options),
+        store_options=options_for_tasks(storage.options),
     )
-
-    @cache
-    def run_files() -> RunFiles:
-        prefix = frames_prefix(coordinator.job_id, identity.run_id)
-        return RunFiles(storage.url, prefix, options_for_tasks(options))
-
-    enumerators = Enumerators(program.sources, mailbox, background, run_files, is_batch=graph.job_type is JobType.BATCH)
-    listeners: list[JobStatusListener] = [watch]
-    left = partial(_unread_splits, enumerators, coordinator) if job_plan.bounded else None
-    listeners += _shown_progress(graph.name, configuration, left)
+    left = partial(_unread_splits, performers.enumerators, coordinator) if job_plan.bounded else None
+    listeners = [watch, *_shown_progress(graph.name, configuration, left)]
     loop = JobLoop(
-        coordinator,
-        graph.name,
-        mailbox,
-        store=CheckpointStore(storage, options, background, mailbox.clock),
-        enumerators=enumerators,
-        merger=AccumulatorMerger(graph),
-        committers=Committers(program.committing_sinks, mailbox, background, storage, options_for_tasks(options)),
-        epochs=epochs,
-        results=results,
-        savepoints=savepoints,
-        requests=requests,
-        watch=watch,
-        background=background,
-        job_events=stages.job_events,
-        partitions=stages.partitions,
-        listeners=listeners,
+        coordinator, graph.name, mailbox, performers, watch=watch, background=background, listeners=listeners
     )
     return driver, loop
+
+
+def _open_checkpoints(graph: JobGraph, configuration: Configuration, *, recovers: bool) -> FileStorage:
+    """Return the probed checkpoint storage; without a directory, a temporary one of this host."""
+    directory, options = checkpoint_directory(configuration, recovers=recovers), storage_options(configuration)
+    if directory is None:
+        storage: FileStorage = TemporaryStorage(ScratchDirectory("penstock-checkpoints-"))
+        storage.options = options
+    else:
+        _name_those_without_uid(graph)
+        storage = open_storage(directory, options)
+    storage.probe()
+    return storage
+
+
+def _full_path(storage: FileStorage) -> Callable[[str], str] | None:
+    """Return what names the path of a checkpoint to users; None where it goes with the job."""
+    return None if isinstance(storage, TemporaryStorage) else storage.full_path
+
+
+def _planner(
+    plan: ExecutionPlan,
+    configuration: Configuration,
+    environment: RuntimeEnvironment,
+    storage: FileStorage,
+    stages: StageFiles,
+    *,
+    run_id: str,
+) -> EpochPlanner:
+    return EpochPlanner(
+        plan=plan,
+        job_name=plan.graph.name,
+        run_id=run_id,
+        hosts=environment.hosts or (lambda: (ANYWHERE,) * environment.slots),
+        storage_url=storage.url,
+        python_path=environment.python_path,
+        working_directory=environment.working_directory,
+        configuration=_for_tasks(configuration),
+        results_url=stages.storage.url,
+        announces=stages.recovers,
+    )
+
+
+def _run_files(storage: FileStorage, coordinator: JobCoordinator, run_id: str) -> RunFiles:
+    prefix = frames_prefix(coordinator.job_id, run_id)
+    return RunFiles(storage.url, prefix, options_for_tasks(storage.options))
+
+
+def _clean_up(
+    coordinator: JobCoordinator,
+    storage: FileStorage,
+    epochs: Epochs,
+    stages: StageFiles,
+    local_state: LocalStateDirectory,
+    *,
+    is_batch: bool,
+) -> None:
+    """Delete what only this run needed, once it has ended."""
+    local_state.remove()
+    if epochs.has_stored:
+        delete_of_runs(storage, coordinator, blobs_directory(coordinator.job_id))
+    if coordinator.is_over or (is_batch and (coordinator.has_ended_for_good or not stages.recovers)):
+        delete_of_runs(storage, coordinator, frames_directory(coordinator.job_id))
+    if coordinator.is_over:
+        delete_of_runs(storage, coordinator, staged_directory(coordinator.job_id))
+    if is_batch:
+        stages.clean_up(coordinator)
+    if isinstance(storage, TemporaryStorage):
+        storage.remove()
 
 
 def recovers_from_lost_drivers(graph: JobGraph, configuration: Configuration) -> bool:
@@ -282,8 +313,13 @@ def _for_tasks(configuration: Configuration) -> dict[str, str]:
     }
 
 
-def check_settings(graph: JobGraph, configuration: Configuration) -> JobSettings:
+def check_settings(graph: JobGraph, configuration: Configuration, earlier: EarlierRun | None = None) -> JobSettings:
     """Return the settings of a job.
+
+    Args:
+        graph: The job.
+        configuration: Its effective configuration.
+        earlier: What is known of an earlier run of it.
 
     Raises:
         ConfigurationError: A key has a value that it cannot have.
@@ -300,4 +336,4 @@ def check_settings(graph: JobGraph, configuration: Configuration) -> JobSettings
         key = option_table.CHECKPOINT_DIRECTORY.key
         reason = f"there is no directory in which the job's newest checkpoint could be; set {key} to it"
         raise ConfigurationError(option_table.RECOVERY_PATH.key, LATEST, reason)
-    return settings
+    return settings if earlier is None else replace(settings, earlier=earlier)

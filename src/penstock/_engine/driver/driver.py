@@ -166,7 +166,9 @@ class JobDriver:
         try:
             with reaching_stores_by(self._store_options):
                 ending = loop.run()
-        except Exception as error:  # noqa: BLE001 - a bug of ours must reach the code that waits for the result
+        except BaseException as error:  # whatever it is, it must reach the code that waits for the result
+            if not isinstance(error, Exception) and threading.current_thread() is threading.main_thread():
+                raise  # there nobody waits, and Ctrl-C or an exit is for the program
             _log.exception("Job %r failed with an internal error", self.job_name)
             ending = JobOutcome(JobStatus.FAILED, job_error(error, self.view.job_id, self.job_name), None)
         try:

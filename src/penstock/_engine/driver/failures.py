@@ -38,7 +38,7 @@ def driver_code_error(where: str, cause: BaseException) -> DriverCodeError:
     return error
 
 
-def job_error(cause: TaskFailure | Exception, job_id: str, job_name: str) -> Exception:
+def job_error(cause: TaskFailure | BaseException, job_id: str, job_name: str) -> Exception:
     """Return the error that ends a job in the program.
 
     Errors about the job's start or its owner are shown as they are; all others become a JobExecutionError.

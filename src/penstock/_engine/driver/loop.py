@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 import logging
 from collections import deque
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from penstock._engine.coordinator import events as ev
@@ -57,6 +57,26 @@ class JobOutcome:
         self.checkpoint = checkpoint
 
 
+@dataclass(frozen=True, slots=True)
+class Performers:
+    """The parts of a driver that perform the coordinator's instructions."""
+
+    #: Checkpoint storage; sources; accumulators; sinks; epochs.
+    store: CheckpointStore
+    enumerators: Enumerators
+    merger: AccumulatorMerger
+    committers: Committers
+    epochs: Epochs
+    #: Delivers output to the program.
+    results: Results
+    savepoints: SavepointFiles
+    #: Answers requests for checkpoints, savepoints and stops.
+    requests: ClientRequests
+    #: The events of a batch job with recovery, and its stored results.
+    job_events: JobEventStore
+    partitions: ResultPartitions
+
+
 class JobLoop:
     """Runs one job to its end.
 
@@ -64,18 +84,9 @@ class JobLoop:
         coordinator: Decides.
         job_name: The job, for messages.
         mailbox: The inbox for events.
-        store: Performs the instructions about checkpoint storage.
-        enumerators: Performs the instructions about sources.
-        merger: Merges accumulators.
-        committers: Performs commits.
-        epochs: Performs epochs.
-        results: Delivers output.
-        savepoints: Writes savepoints.
-        requests: Answers requests for checkpoints, savepoints and stops.
+        performers: Perform what the coordinator decides.
         watch: Observes the job.
         background: The other threads.
-        job_events: Stores the events of a batch job with recovery.
-        partitions: Lists its stored results.
         listeners: Are notified of statuses and progress.
     """
 
@@ -84,28 +95,16 @@ class JobLoop:
         coordinator: JobCoordinator,
         job_name: str,
         mailbox: Mailbox,
+        performers: Performers,
         *,
-        store: CheckpointStore,
-        enumerators: Enumerators,
-        merger: AccumulatorMerger,
-        committers: Committers,
-        epochs: Epochs,
-        results: Results,
-        savepoints: SavepointFiles,
-        requests: ClientRequests,
         watch: JobMonitor,
         background: BackgroundExecutor,
-        job_events: JobEventStore,
-        partitions: ResultPartitions,
         listeners: Sequence[JobStatusListener] = (),
     ) -> None:
         self._coordinator = coordinator
         self._job_name = job_name
         self._mailbox = mailbox
-        self._enumerators = enumerators
-        self._committers = committers
-        self._epochs = epochs
-        self._results = results
+        self._performers = performers
         self._background = background
         self._watch = watch
         self._listeners = list(listeners)
@@ -115,43 +114,46 @@ class JobLoop:
         #: The answers to instructions, which come before all letters, so that nothing happens in between.
         self._answers: deque[ev.Event] = deque()
         self._ending: JobOutcome | None = None
-        #: Instructions that are performed, and answered, at once.
-        self._handlers: dict[type[Any], Callable[[Any], ev.Event | None]] = {
-            do.ListJobs: store.list_jobs,
-            do.ReadMark: store.read_mark,
-            do.RecordStart: store.record_start,
-            do.FindLaterCheckpoint: store.find_later,
-            do.ListChainEntries: store.list_entries,
-            do.ReadChainEntry: store.read_entry,
-            do.PutChainEntry: store.put_entry,
-            do.AdoptGraph: epochs.adopt,
-            do.CopyState: store.copy_state,
-            do.StoreState: store.store_state,
-            do.DeleteFiles: store.delete,
-            do.SweepOrphans: store.sweep_orphans,
-            do.StartEnumerators: enumerators.open,
-            do.CallEnumerators: enumerators.call,
-            do.SnapshotEnumerators: enumerators.snapshot,
-            do.MergeAccumulators: merger.merge,
+        self._handlers = self._handlers_of(performers)
+
+    def _handlers_of(self, of: Performers) -> dict[type[Any], Callable[[Any], ev.Event | None]]:
+        """Return who performs each instruction; all are performed, and answered, at once."""
+        return {
+            do.ListJobs: of.store.list_jobs,
+            do.ReadMark: of.store.read_mark,
+            do.RecordStart: of.store.record_start,
+            do.FindLaterCheckpoint: of.store.find_later,
+            do.ListChainEntries: of.store.list_entries,
+            do.ReadChainEntry: of.store.read_entry,
+            do.PutChainEntry: of.store.put_entry,
+            do.AdoptGraph: of.epochs.adopt,
+            do.CopyState: of.store.copy_state,
+            do.StoreState: of.store.store_state,
+            do.DeleteFiles: of.store.delete,
+            do.SweepOrphans: of.store.sweep_orphans,
+            do.StartEnumerators: of.enumerators.open,
+            do.CallEnumerators: of.enumerators.call,
+            do.SnapshotEnumerators: of.enumerators.snapshot,
+            do.MergeAccumulators: of.merger.merge,
             do.CloseEnumerators: self._close_enumerators,
             do.RunEpoch: self._run_epoch,
-            do.DeleteResults: store.delete_results,
+            do.DeleteResults: of.store.delete_results,
             do.NotifyListeners: self._notify_listeners,
-            do.ObserveEpoch: epochs.observe,
+            do.ObserveEpoch: of.epochs.observe,
             do.CancelEpoch: self._cancel_epoch,
             do.Commit: self._commit,
-            do.HandOverRecords: committers.hand_over,
-            do.DeliverOutputs: results.hand_over,
-            do.WriteSavepoint: savepoints.write,
-            do.CompleteSavepoint: savepoints.complete,
-            do.DiscardSavepoint: savepoints.discard,
-            do.AnswerSavepoint: requests.answer_savepoint,
-            do.AnswerCheckpoint: requests.answer_checkpoint,
-            do.FindJobEvents: job_events.find,
+            do.HandOverRecords: of.committers.hand_over,
+            do.DeliverOutputs: of.results.hand_over,
+            do.WriteSavepoint: of.savepoints.write,
+            do.CompleteSavepoint: of.savepoints.complete,
+            do.DiscardSavepoint: of.savepoints.discard,
+            do.AnswerSavepoint: of.requests.answer_savepoint,
+            do.AnswerCheckpoint: of.requests.answer_checkpoint,
+            do.FindJobEvents: of.job_events.find,
             do.SetAlarm: self._wake,
-            do.ClaimJobEvents: job_events.claim,
-            do.RecordJobEvents: job_events.record,
-            do.ListPartitions: partitions.list_partitions,
+            do.ClaimJobEvents: of.job_events.claim,
+            do.RecordJobEvents: of.job_events.record,
+            do.ListPartitions: of.partitions.list_partitions,
             do.ChangeStatus: self._change_status,
             do.PublishProgress: self._show_progress,
             do.PublishGivenUp: self._show_progress,
@@ -177,17 +179,17 @@ class JobLoop:
                 event, now = self._next_event(), self._now
                 self._jumps.look(now)
                 if event is not None:
-                    self._watch.heard(event)
+                    self._watch.on_event(event)
                     self._perform_all(self._coordinator.handle(event, now))
-                    self._watch.turned()
+                    self._watch.on_turn()
             return self._ending
         finally:
             self._background.close(wait=self._ending is not None and self._ending.status is not JobStatus.SUSPENDED)
-            self._committers.close()
+            self._performers.committers.close()
 
     def perform(self, instruction: do.Instruction) -> None:
         """Perform one instruction of the coordinator."""
-        self._watch.saw(instruction)
+        self._watch.on_instruction(instruction)
         try:
             answer = self._handlers[type(instruction)](instruction)
         except Exception as error:  # noqa: BLE001 - storage or user code failed; the coordinator knows what follows
@@ -216,20 +218,22 @@ class JobLoop:
         heapq.heappush(self._alarms, (self._now.passed_ms + instruction.delay_ms, instruction.alarm))
 
     def _run_epoch(self, instruction: do.RunEpoch) -> None:
-        self._epochs.run(instruction, self._coordinator.chain)
+        self._performers.epochs.run(instruction, self._coordinator.chain)
 
     def _notify_listeners(self, instruction: do.NotifyListeners) -> None:
-        self._epochs.notify(instruction, self._coordinator.chain)
+        self._performers.epochs.notify(instruction, self._coordinator.chain)
 
     def _cancel_epoch(self, _: do.CancelEpoch) -> None:
-        self._epochs.cancel()
+        self._performers.epochs.cancel()
 
     def _commit(self, instruction: do.Commit) -> None:
-        self._committers.commit(instruction, self._coordinator.chain, self._coordinator.restored_checkpoint_id)
+        self._performers.committers.commit(
+            instruction, self._coordinator.chain, self._coordinator.restored_checkpoint_id
+        )
 
     def _close_enumerators(self, instruction: do.CloseEnumerators) -> None:
         try:
-            self._enumerators.close(instruction)
+            self._performers.enumerators.close(instruction)
         except Exception:  # noqa: BLE001 - the job continues without it
             _log.warning("An enumerator of job %r failed to close", self._job_name, exc_info=True)
 

@@ -17,6 +17,16 @@ class JobControl(Protocol):
     """The control interface of one job, for clients, REST handlers and signals on any thread."""
 
     @property
+    def job_name(self) -> str:
+        """The name of the job."""
+        ...
+
+    @property
+    def job_id(self) -> str:
+        """The job's id; waits until it is known."""
+        ...
+
+    @property
     def status(self) -> JobStatus:
         """The status of the job."""
         ...
@@ -29,6 +39,11 @@ class JobControl(Protocol):
     @property
     def view(self) -> JobView:
         """The current view of the job, at no cost."""
+        ...
+
+    @property
+    def checkpoint(self) -> str | None:
+        """The path of the newest retained checkpoint, for users; known when the job has ended."""
         ...
 
     @property

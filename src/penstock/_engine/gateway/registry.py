@@ -214,6 +214,15 @@ def _is_held(path: Path) -> bool:
     return False
 
 
+def is_stopped(pid: int) -> bool:
+    """Tell whether a process was stopped by a signal, so that it answers nothing; False where the system cannot say."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return False
+    return status.rpartition(") ")[2][:1] in {"T", "t"}
+
+
 def is_alive(pid: int) -> bool:
     """Tell whether there is a process; one that it forked may hold its lock after its end."""
     if sys.platform == "win32":

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import signal
 import socket
 import stat
 import sys
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+#: A process sends this signal to its supervisor after a stop that has failed; no disk has to have room for that.
+STOP_FAILED: Final[int] = getattr(signal, "SIGUSR1", signal.SIGTERM)
+
 _FILE: Final = "jobs.json"
 
 
@@ -45,6 +49,8 @@ class NotedJob(msgspec.Struct, frozen=True):
     is_kept: bool = True
     #: Whether it has ended.
     has_ended: bool = False
+    #: The last checkpoint that it is known to have completed.
+    checkpoint_id: int = 0
 
 
 class _Note(msgspec.Struct, frozen=True):
@@ -82,6 +88,18 @@ class SupervisionNote:
         """
         self._write(msgspec.structs.replace(self._read(), jobs=dict(jobs)))
 
+    def tell_failed_stop(self) -> bool:
+        """Tell the supervisor that the program runs on after a signal; return whether there is one.
+
+        Raises:
+            SupervisionNoteError: The file cannot be read.
+        """
+        supervisor = self._read().supervisor
+        if os.getppid() != supervisor:  # it was killed, and its number may be another process's
+            return False
+        os.kill(supervisor, STOP_FAILED)
+        return True
+
     def create(self) -> None:
         """Create the note, owned by this process."""
         self._write(_Note(self.path.parent.name, os.getpid(), socket.gethostname(), {}))
@@ -112,9 +130,8 @@ class SupervisionNote:
         try:
             descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(descriptor, "wb") as file:
+                # Not synced: it has to outlive processes, and not the machine.
                 file.write(msgspec.json.format(encoded(note, msgspec.json.encode)))
-                file.flush()
-                os.fsync(descriptor)
             draft.replace(self.path)
         except OSError as error:
             raise SupervisionNoteError(str(self.path), f"it cannot be written ({error.strerror})") from error

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _READS: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
+#: With these, code finds what its module has by a name that is made when it runs: by `sys.modules[__name__]`, too.
+_SEEKERS: Final = frozenset({"globals", "eval", "exec", "modules"})
 #: What a class has beside what its author wrote: Python's notes about it, and what libraries derive of the rest.
 _NOT_WRITTEN: Final = frozenset(
     {
@@ -92,6 +94,9 @@ def _of_bag(value: Bag) -> Parts:
 
 def _of_module(value: types.ModuleType) -> Parts:
     name = value.__name__
+    if name not in sys.modules or name in cloudpickle.list_registry_pickle_by_value():  # it travels, with its values
+        own = {variable: held for variable, held in vars(value).items() if not variable.startswith("__")}
+        return Parts(b"module by value " + name.encode(), (own,))
     return Parts(b"module " + name.encode() + (sources_digest(name) if is_own(name) else b""))
 
 
@@ -161,10 +166,17 @@ def _globals(function: types.FunctionType) -> Iterator[object]:
         if name in found:
             yield name
             yield found[name]
+    if _is_named(function) and not _SEEKERS.isdisjoint(_names(function.__code__)):
+        yield sources_digest(function.__module__)
     for name in sorted(set(_imports(function.__code__, str(found.get("__package__") or "")))):
         if is_own(name):
             yield name
             yield sources_digest(name)
+
+
+def _names(code: types.CodeType) -> set[str]:
+    """Return all names in code: of variables that are not its own, and of attributes."""
+    return set(code.co_names).union(*(_names(inner) for inner in code.co_consts if isinstance(inner, types.CodeType)))
 
 
 def _global_names(code: types.CodeType) -> set[str]:

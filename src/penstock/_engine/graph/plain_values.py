@@ -1,27 +1,32 @@
-"""Digests of values without parts, and of rows of them at the speed of C; all others are for `likeness`."""
+"""Digests of values without parts, and of rows of them at the speed of C; all others are for `fingerprint`."""
 
 from __future__ import annotations
 
 import pickle
 import uuid
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from hashlib import sha256
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, cast
+from zoneinfo import ZoneInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sized
 
 #: The types whose values are told apart by their representation.
 _SCALARS: Final = frozenset(
     {type(None), bool, int, float, complex, str, bytes, Decimal, date, datetime, timedelta, uuid.UUID}
 )
 _SEQUENCES: Final = frozenset({tuple, list})
+#: Zones whose representation says all; one of a user's class says what it likes about itself.
+_ZONES: Final = frozenset({type(None), timezone, ZoneInfo})
 _NONE: Final = sha256(b"None").digest()
 #: Items of a long row are digested so many at a time, and rows in it at most so deep.
 _AT_ONCE: Final = 4096
 _DEPTH: Final = 3
+#: What is longer is digested by itself, so that no representation takes much memory, and once where it is shared.
+_LONGEST: Final = {str: 256, bytes: 256, tuple: 64, list: 64}
 
 
 def plain_digest(value: object) -> bytes | None:
@@ -32,6 +37,11 @@ def plain_digest(value: object) -> bytes | None:
     """
     find = _DIGESTS.get(type(value))
     return None if find is None else find(value)
+
+
+def is_long(value: object) -> bool:
+    """Tell whether it takes longer to find the digest of a plain value again than to keep it."""
+    return type(value) in _SIZED and len(cast("Sized", value)) > _AT_ONCE
 
 
 def _of_bytes(value: bytes | bytearray) -> bytes:
@@ -58,7 +68,7 @@ def _of_scalar(value: object) -> bytes:
 
 
 def _of_time(value: datetime) -> bytes | None:
-    return _of_scalar(value) if value.tzinfo is None else None
+    return _of_scalar(value) if type(value.tzinfo) in _ZONES else None
 
 
 def _of_sequence(value: list[object] | tuple[object, ...]) -> bytes | None:
@@ -102,8 +112,10 @@ def _is_plain(values: list[object]) -> bool:
         kinds = set(map(type, level))
         if not kinds <= _SCALARS | _SEQUENCES:
             return False
-        if datetime in kinds and any(type(part) is datetime and part.tzinfo is not None for part in level):
-            return False  # a zone may be of the user's class, which says what it likes about itself
+        if datetime in kinds and any(type(part) is datetime and type(part.tzinfo) not in _ZONES for part in level):
+            return False
+        if any(_has_longer(level, kinds, kind) for kind in kinds & _LONGEST.keys()):
+            return False
         if int in kinds and any(type(part) is int and part.bit_length() > _BITS for part in level):
             return False
         if kinds <= _SCALARS:
@@ -112,8 +124,14 @@ def _is_plain(values: list[object]) -> bool:
     return False
 
 
+def _has_longer(values: list[object], kinds: set[type], kind: type) -> bool:
+    same = values if len(kinds) == 1 else [value for value in values if type(value) is kind]
+    return max(map(len, cast("list[Sized]", same))) > _LONGEST[kind]
+
+
 #: Python need not print longer integers.
 _BITS: Final = 2_000
+_SIZED: Final = frozenset({str, bytes, bytearray, tuple, list, dict, set, frozenset})
 _DIGESTS: Final[dict[type, Callable[[Any], bytes | None]]] = {
     **dict.fromkeys(_SCALARS, _of_scalar),
     type(None): lambda _: _NONE,

@@ -79,8 +79,8 @@ class StreamNode:
     combinable: bool = False
     #: Whether it belongs to a full window partition: a batch job only, and the parallelism is that of its input.
     full_window: bool = False
-    #: The digest of its functions (`likeness`).
-    likeness: str = ""
+    #: The digest of its functions (`fingerprint`).
+    fingerprint: str = ""
     #: What its state is of: the declared type of its keys, the class of a source's splits; "" if unknown.
     key_type: str = ""
     splits: str = ""

@@ -65,7 +65,7 @@ def places_of(graph: StreamGraph, uids: dict[int, str]) -> dict[str, OperatorPla
             node.is_named,
             _inputs(node, uids),
             node.name,
-            node.likeness,
+            node.fingerprint,
             node.key_type,
             node.splits,
         )

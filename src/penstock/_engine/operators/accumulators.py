@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from penstock._engine.protocol.metadata import LATE_RECORDS, check_accumulators
-from penstock._engine.state.pickles import dump
+from penstock._engine.state.files.pickles import dump
 from penstock.common.accumulators import Accumulator
 from penstock.common.names import checked_name
 from penstock.common.user_values import error_line

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock._engine.operators.batch import Batch, RowBatch
-from penstock._engine.operators.in_hand import RecordsInHand
+from penstock._engine.operators.current_record import CurrentRecord
 from penstock._engine.operators.opened import OpenedFunctions
 from penstock._engine.protocol.control import OperatorAck
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
@@ -109,7 +109,7 @@ class OperatorContext:
     feeds_edges: bool = False
 
 
-class Operator(RecordsInHand, ABC):
+class Operator(CurrentRecord, ABC):
     """One node of a chain.
 
     The runtime calls `open` once, `begin_epoch` at each epoch's start and after it, if there are checkpoint listeners,

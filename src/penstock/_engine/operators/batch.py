@@ -12,7 +12,7 @@ from itertools import accumulate, compress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock._engine.protocol.rows import NO_TIMESTAMP
-from penstock.common.copies import own_all
+from penstock.common.copies import copy_all_if_mutable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +47,7 @@ class Batch(ABC):
         """Return a run of records with its watermarks; watermarks after the last record belong to the last run."""
 
     @abstractmethod
-    def apart(self, *, object_reuse: bool) -> Batch:
+    def copy_if_shared(self, *, object_reuse: bool) -> Batch:
         """Return the batch for one of several consumers, each of which may change its records.
 
         Args:
@@ -99,9 +99,9 @@ class RowBatch(Batch):
         stamps = None if self.timestamps is None else self.timestamps[start:stop]
         return RowBatch(self.records[start:stop], stamps, self.watermarks_in(start, stop), self.shape)
 
-    def apart(self, *, object_reuse: bool) -> RowBatch:
+    def copy_if_shared(self, *, object_reuse: bool) -> RowBatch:
         as_they_are = object_reuse or self.shape is not None  # known not to change
-        records = self.records if as_they_are else own_all(self.records)
+        records = self.records if as_they_are else copy_all_if_mutable(self.records)
         return RowBatch(records, self.timestamps, self.watermarks, self.shape)
 
     def stamps(self, start: int = 0, stop: int | None = None) -> list[int]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from penstock._engine.operators.batch import Batch, RowBatch
 from penstock._engine.protocol.times import checked_timestamps
 from penstock.common.columns import RecordLayout, int64_column, records_of
-from penstock.common.copies import own_all
+from penstock.common.copies import copy_all_if_mutable
 from penstock.errors import BatchColumnsError, TimestampError
 
 if TYPE_CHECKING:
@@ -62,7 +62,9 @@ class ColumnBatch(Batch):
         """Return the records as Python objects; each call returns the same list."""
         if self._records is None:
             origin = self._origin
-            self._records = records_of(self.columns, self.layout) if origin is None else own_all(origin.records())
+            self._records = (
+                records_of(self.columns, self.layout) if origin is None else copy_all_if_mutable(origin.records())
+            )
         return self._records
 
     def slice(self, start: int, stop: int) -> ColumnBatch:
@@ -80,7 +82,7 @@ class ColumnBatch(Batch):
         for start in range(0, len(self), _ROWS_AT_ONCE):
             yield self.slice(start, start + _ROWS_AT_ONCE)
 
-    def apart(self, *, object_reuse: bool) -> ColumnBatch:
+    def copy_if_shared(self, *, object_reuse: bool) -> ColumnBatch:
         if object_reuse:
             return self
         part = ColumnBatch(self.columns, self.layout, self.timestamps, self.watermarks)

@@ -6,28 +6,28 @@ import pickle
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock._engine.operators.async_wait import AsyncWaitOperator
-from penstock._engine.operators.batch_sources import BatchSourceOperator, batch_timestamps
-from penstock._engine.operators.broadcast import (
+from penstock._engine.operators.async_functions.async_wait import AsyncWaitOperator
+from penstock._engine.operators.columnar.column_totals import ColumnPartialsOperator, ColumnTotalsOperator
+from penstock._engine.operators.columnar.column_windows import column_window_operator
+from penstock._engine.operators.columnar.map_batches import MapBatchesOperator
+from penstock._engine.operators.functions.broadcast import (
     BROADCAST_INPUT,
     BroadcastProcessOperator,
     KeyedBroadcastProcessOperator,
 )
-from penstock._engine.operators.checkpoint_process import CheckpointProcessOperator
-from penstock._engine.operators.co_process import (
+from penstock._engine.operators.functions.co_process import (
     CoFlatMapOperator,
     CoMapOperator,
     CoProcessOperator,
     KeyedCoProcessOperator,
 )
-from penstock._engine.operators.column_sort import SortBatchesOperator
-from penstock._engine.operators.column_totals import ColumnPartialsOperator, ColumnTotalsOperator
-from penstock._engine.operators.column_windows import column_window_operator
-from penstock._engine.operators.combine import CombineOperator
-from penstock._engine.operators.committed import CommittedOperator
-from penstock._engine.operators.interval_join import IntervalJoinOperator
-from penstock._engine.operators.map_batches import MapBatchesOperator
-from penstock._engine.operators.partitions import (
+from penstock._engine.operators.functions.combine import CombineOperator
+from penstock._engine.operators.functions.process import KeyedProcessOperator, ProcessOperator
+from penstock._engine.operators.functions.reduce import ReduceOperator
+from penstock._engine.operators.functions.stateless import CastOperator, FilterOperator, FlatMapOperator, MapOperator
+from penstock._engine.operators.joins.interval_join import IntervalJoinOperator
+from penstock._engine.operators.partitions.column_sort import SortBatchesOperator
+from penstock._engine.operators.partitions.partitions import (
     AggregatePartitionOperator,
     BatchesOfKeysOperator,
     MapPartitionBatchesOperator,
@@ -35,14 +35,19 @@ from penstock._engine.operators.partitions import (
     PartitionsOfKeysOperator,
     ReducePartitionOperator,
 )
-from penstock._engine.operators.process import KeyedProcessOperator, ProcessOperator
-from penstock._engine.operators.reduce import ReduceOperator
-from penstock._engine.operators.sink import CollectOperator, CommittablesOperator, SinkWriterOperator, cache_operator
-from penstock._engine.operators.sort_partition import KeyedSortPartitionOperator, SortPartitionOperator
-from penstock._engine.operators.sorted_input import SortedInputOperator, SortedReduceOperator
-from penstock._engine.operators.source import SourceOperator
-from penstock._engine.operators.stateless import CastOperator, FilterOperator, FlatMapOperator, MapOperator
-from penstock._engine.operators.watermarks import TimestampsAndWatermarksOperator
+from penstock._engine.operators.partitions.sort_partition import KeyedSortPartitionOperator, SortPartitionOperator
+from penstock._engine.operators.sinks.checkpoint_process import CheckpointProcessOperator
+from penstock._engine.operators.sinks.committed import CommittedOperator
+from penstock._engine.operators.sinks.sink import (
+    CollectOperator,
+    CommittablesOperator,
+    SinkWriterOperator,
+    cache_operator,
+)
+from penstock._engine.operators.sorting.sorted_input import SortedInputOperator, SortedReduceOperator
+from penstock._engine.operators.sources.batch_sources import BatchSourceOperator, batch_timestamps
+from penstock._engine.operators.sources.source import SourceOperator
+from penstock._engine.operators.sources.watermarks import TimestampsAndWatermarksOperator
 from penstock._engine.operators.windows.partials import CombineWindowOperator, window_of_partials
 from penstock._engine.operators.windows.window_choice import window_operator
 

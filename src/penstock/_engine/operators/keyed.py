@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.operators.context import EngineRuntimeContext
@@ -9,7 +10,8 @@ from penstock._engine.operators.user_functions import UserFunctionOperator
 from penstock._engine.protocol.control import OperatorAck
 from penstock._engine.protocol.keys import NormalKey, encode_key, normal_key
 from penstock._engine.protocol.rows import NO_TIMESTAMP
-from penstock.common.copies import any_may_change, own
+from penstock._engine.state.key_kinds import KeyKinds
+from penstock.common.copies import any_may_change, copy_if_mutable
 from penstock.common.user_values import short_repr
 from penstock.errors import MissingTimestampError, UnstableKeyError
 
@@ -19,6 +21,12 @@ if TYPE_CHECKING:
     from penstock._engine.operators.base import EpochContext, OperatorContext
     from penstock._engine.state.memory_store import MemoryStore
 
+_log = logging.getLogger(__name__)
+
+_OTHER_KEYS: Final = (
+    "The restored state has keys like %s, and this run begins with keys of another kind, like %s: they find none. "
+    "Where the key selector has changed by mistake, start again from the checkpoint with the former one."
+)
 _QUICK: Final = frozenset({str, int})
 _PLAIN_KEYS: Final = ({str}, {int}, {str, int})
 
@@ -34,7 +42,7 @@ def refuse_unstable_key(select: Callable[[Any], Any], record: Any, operator: str
     Raises:
         UnstableKeyError: The keys are not equal.
     """
-    first = own(select(record))
+    first = copy_if_mutable(select(record))
     again = select(record)
     if type(first) is type(again) in _QUICK and first == again:
         return
@@ -51,6 +59,7 @@ class KeyedOperator(UserFunctionOperator):
         #: By input.
         self.selects: list[Callable[[Any], Any]] = [getattr(select, "get_key", select) for select in key_selectors]
         self.store: MemoryStore
+        self._key_kinds: KeyKinds | None = None
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
@@ -66,6 +75,8 @@ class KeyedOperator(UserFunctionOperator):
 
     def begin_epoch(self, epoch: EpochContext) -> None:
         self.store.catch_up(epoch.restore.lineage)
+        if self._key_kinds is None:
+            self._key_kinds = KeyKinds(self.store)
         super().begin_epoch(epoch)
 
     def make_room(self) -> None:
@@ -73,6 +84,9 @@ class KeyedOperator(UserFunctionOperator):
 
     def snapshot(self, epoch: EpochContext, *, finished: bool) -> OperatorAck:
         operator_state = self.save_operator_state(epoch)
+        differing = self._key_kinds and self._key_kinds.differing()
+        if differing:
+            _log.warning(_OTHER_KEYS, *map(short_repr, differing))
         return OperatorAck(keyed_state=self.context.save_keyed_state(self.store, epoch), operator_state=operator_state)
 
     def keys_of(self, records: list[Any], input_index: int = 0) -> tuple[list[Any], list[NormalKey]]:
@@ -82,6 +96,6 @@ class KeyedOperator(UserFunctionOperator):
         if set(map(type, keys)) in _PLAIN_KEYS:
             return keys, keys
         if any_may_change(keys):  # a key may be a part of its record, or one object for all of them
-            keys = [own(select(record)) for record in self.iterate(records)]
+            keys = [copy_if_mutable(select(record)) for record in self.iterate(records)]
         normals = [normal_key(key) for key, _ in zip(keys, self.iterate(records), strict=True)]
         return keys, normals

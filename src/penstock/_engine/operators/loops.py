@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._api.functions.wrong_results import refuse_no_records, refuse_none
 from penstock._engine.state.table import ABSENT
-from penstock.common.copies import IMMUTABLE, all_immutable, may_change, own
+from penstock.common.copies import IMMUTABLE, all_immutable, copy_if_mutable, may_change
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -62,7 +62,7 @@ _MAP: Final = _Template(
         {body}
     """,
     "results.append(result)",
-    "results.append(own(result))",
+    "results.append(copy_if_mutable(result))",
 )
 
 #: With object reuse the check only determines the shape.
@@ -107,7 +107,7 @@ _AGGREGATE: Final = _Template(
         except KeyError:
             before = load(key)
         if before is ABSENT:
-            before = own(create())
+            before = copy_if_mutable(create())
         result = add(record, before)
         if result is before:
             hot[key] = result
@@ -115,7 +115,7 @@ _AGGREGATE: Final = _Template(
         {body}
     """,
     "hot[key] = result",
-    "if result is None and may_change(before): refuse_none(add, before, record)\nhot[key] = own(result)",
+    "if result is None and may_change(before): refuse_none(add, before, record)\nhot[key] = copy_if_mutable(result)",
     end="[hot[key]] if others else []",
 )
 
@@ -125,7 +125,7 @@ _FOLD: Final = replace(
     arguments="call, records, keys, hot, load",
     each=_REDUCE.each.replace(", strict=True", ""),
     known="hot[key] = result",
-    other=f"{_NOT_NONE}\nhot[key] = own(result)",
+    other=f"{_NOT_NONE}\nhot[key] = copy_if_mutable(result)",
     end="[hot[key]] if others else []",
 )
 
@@ -224,7 +224,7 @@ def _code(template: _Template, size: int | None) -> CodeType:
 
 #: What the loops use.
 _GLOBALS: Final = {
-    "own": own,
+    "copy_if_mutable": copy_if_mutable,
     "ABSENT": ABSENT,
     "may_change": may_change,
     "refuse_none": refuse_none,

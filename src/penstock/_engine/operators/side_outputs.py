@@ -15,7 +15,7 @@ from penstock._api.functions.wrong_results import refuse_no_records
 from penstock._api.output_tag import OutputTag
 from penstock._engine.operators.batch import BatchBuilder
 from penstock._engine.protocol.rows import NO_TIMESTAMP
-from penstock.common.copies import IMMUTABLE, all_immutable, own
+from penstock.common.copies import IMMUTABLE, all_immutable, copy_if_mutable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -43,7 +43,7 @@ class SideOutputs:
     def __init__(
         self, *, with_timestamps: bool, object_reuse: bool, parts_tagged: bool = True, function: Any = None
     ) -> None:
-        self.given: Callable[[Any], Any] = (lambda record: record) if object_reuse else own
+        self.given: Callable[[Any], Any] = (lambda record: record) if object_reuse else copy_if_mutable
         self.parts_tagged = parts_tagged
         self.function = function
         self.main = BatchBuilder()

@@ -23,12 +23,12 @@ class TimerTimes:
 
     Args:
         operator: The name of the operator.
-        record_in_hand: Returns the current record, see `RecordsInHand`.
+        current_record: Returns the current record, see `CurrentRecord`.
     """
 
-    def __init__(self, operator: str, record_in_hand: Callable[[], tuple[bool, Any]]) -> None:
+    def __init__(self, operator: str, current_record: Callable[[], tuple[bool, Any]]) -> None:
         self._operator = operator
-        self._record_in_hand = record_in_hand
+        self._record_in_hand = current_record
         #: The timestamps of the current records; empty while timers fire.
         self.stamps: Sequence[int] = ()
 

@@ -62,7 +62,7 @@ class ChannelStatus:
 HISTORY: Final = 16
 
 #: The status of a channel that has sent nothing yet, and of a channel that has ended.
-UNHEARD: Final = ChannelStatus()
+UNKNOWN: Final = ChannelStatus()
 ENDED: Final = ChannelStatus(MAX_WATERMARK, ended=True)
 
 

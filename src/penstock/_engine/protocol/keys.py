@@ -10,7 +10,6 @@ so two encodings are equal only for equal keys. Their order is not that of the k
 from __future__ import annotations
 
 import dataclasses
-import reprlib
 import struct
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -26,6 +25,7 @@ from zoneinfo import ZoneInfo
 
 from penstock._engine.protocol.key_frames import NAMED, framed
 from penstock.common.types import Row, field_names
+from penstock.common.user_values import short_repr
 from penstock.errors import KeyEncodingError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def encode_key(key: object) -> bytes:
         return _encode(key)
     except _NoEncodingError:
         path, part = _culprit(key, "key")
-        raise KeyEncodingError(reprlib.repr(key), path, _type_name(part)) from None
+        raise KeyEncodingError(short_repr(key), path, _type_name(part)) from None
 
 
 def normal_key(key: object) -> NormalKey:

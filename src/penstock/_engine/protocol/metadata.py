@@ -1,4 +1,4 @@
-"""The ``_metadata`` document of a checkpoint: its content, and its readable, versioned, checked encoding.
+"""The content of the ``_metadata`` document of a checkpoint (`metadata_document` encodes it).
 
 A job's checkpoint directory is a chain of entries with dense ids. Most are checkpoints; a driver that takes the job
 over claims an id with a *takeover* entry, and a job that ends for good leaves a *terminal* one. All of them name the
@@ -9,35 +9,20 @@ A savepoint is an entry outside the chain, in a directory of its own with all fi
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from penstock._engine.protocol.batch_program import BatchProgram  # noqa: TC001 - msgspec reads it
 from penstock._engine.protocol.control import ChannelStatus
-from penstock._engine.protocol.decoders import json_decoder
-from penstock._engine.protocol.formats import StoredFormat
 from penstock._engine.protocol.rows import MIN_WATERMARK
-from penstock._engine.protocol.signing import UNSIGNED
-from penstock._engine.protocol.soundness import why_unsound
 from penstock._engine.protocol.state_handle import Lineage  # noqa: TC001 - msgspec reads it
-from penstock.common.user_values import encoded
-from penstock.errors import AccumulatorSizeError, CorruptCheckpointError, SignatureError
+from penstock.errors import AccumulatorSizeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from penstock._engine.protocol.signing import SigningKeys
     from penstock._engine.protocol.state_handle import StateHandle
-
-#: The content is the JSON of a `ChainEntry`.
-DOCUMENT: Final = StoredFormat("checkpoint's metadata")
-
-#: Errors of a decoder for damaged bytes.
-_NOT_DECODED: Final = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
 #: The limit in bytes of one operator's accumulators, which are in the document itself.
 MAX_ACCUMULATOR_BYTES: Final = 1 << 20
@@ -177,7 +162,7 @@ class OperatorPlace:
     inputs: tuple[PlaceInput, ...] = ()
     #: Its name and a digest of its functions, which show that operators have changed places.
     name: str = ""
-    likeness: str = ""
+    fingerprint: str = ""
     #: What its state is of: the declared type of its keys, the class of a source's splits; "" if unknown.
     key_type: str = ""
     splits: str = ""
@@ -353,16 +338,6 @@ class ChainEntry:
         return (self.run_id, self.nonce) == (other.run_id, other.nonce)
 
 
-class _Document(msgspec.Struct, frozen=True):
-    """The outer document: the version is first, so that any version of Penstock can report an unknown one."""
-
-    format: int
-    sha256: str
-    entry: msgspec.Raw = msgspec.field(name="record")
-    #: None where its writer had no key.
-    hmac: str | None = None
-
-
 def check_accumulators(sizes: Mapping[str, int]) -> None:
     """Raise AccumulatorSizeError when the accumulators of an operator are too large in total.
 
@@ -373,73 +348,9 @@ def check_accumulators(sizes: Mapping[str, int]) -> None:
         raise AccumulatorSizeError(max(sizes, key=sizes.__getitem__), size, MAX_ACCUMULATOR_BYTES)
 
 
-def encode_chain_entry(entry: ChainEntry, keys: SigningKeys = UNSIGNED) -> bytes:
-    """Return the document of an entry: indented JSON with a checksum of its body, and a signature where there is a key.
-
-    Args:
-        entry: The entry.
-        keys: The keys of the user; the first one signs.
-    """
-    body = msgspec.json.format(encoded(entry, msgspec.json.encode), indent=1)
-    signature = keys.sign(body, DOCUMENT.number)
-    signed = b"" if signature is None else b'"hmac": "%s",\n' % signature.encode()
-    head = b'{\n"format": %d,\n"sha256": "%s",\n' % (DOCUMENT.number, _digest(body).encode())
-    return b'%s%s"record": %s\n}\n' % (head, signed, body)
-
-
-def decode_chain_entry(data: bytes, path: str, keys: SigningKeys = UNSIGNED) -> ChainEntry:
-    """Decode a document.
-
-    Args:
-        data: The bytes of the file.
-        path: The file, for messages.
-        keys: The keys, one of which must have signed it; without keys, any document is accepted.
-
-    Raises:
-        CorruptCheckpointError: The bytes are cut short or altered.
-        SignatureError: None of the keys has signed it.
-        UnsupportedFormatError: It is in a format that this version does not read.
-    """
-    try:
-        document = json_decoder(_Document).decode(data)
-    except _NOT_DECODED as error:
-        raise CorruptCheckpointError(path, f"it is not a whole metadata document ({error})") from error
-    DOCUMENT.way(document.format, path)  # of an unknown format neither checksum nor signature mean anything
-    body = bytes(document.entry)
-    if _digest(body) != document.sha256:
-        raise CorruptCheckpointError(path, "its checksum does not match, so it was altered after it was written")
-    if not keys.accept(body, document.format, document.hmac):
-        reason = "it has no signature" if document.hmac is None else "another key has signed it, or it was altered"
-        raise SignatureError(path, reason)
-    entry = _entry_of(DOCUMENT.content(document.format, body, path), path)
-    if keys and not all(handle.inline is not None or handle.digest for handle in handles_of(entry.snapshot)):
-        raise SignatureError(path, "its signature does not cover the files that it names")
-    return entry
-
-
 def handles_of(snapshot: JobSnapshot | None) -> Iterator[StateHandle]:
     """Iterate the handles of all state in a snapshot; a file may occur twice."""
     for operator in () if snapshot is None else snapshot.operators.values():
         for subtask in operator.subtasks:
             yield from subtask.lineage
             yield from subtask.operator_state
-
-
-def _entry_of(body: bytes, path: str) -> ChainEntry:
-    try:
-        entry = json_decoder(ChainEntry).decode(body)
-    except _NOT_DECODED as error:
-        raise CorruptCheckpointError(path, f"it is not the metadata of a checkpoint ({error})") from error
-    fault = why_unsound(entry)
-    if fault is not None:
-        raise CorruptCheckpointError(path, f"it is not the metadata of a checkpoint: {fault}")
-    return entry
-
-
-def document_format(data: bytes) -> int:
-    """Return the format of a readable document."""
-    return json_decoder(_Document).decode(data).format
-
-
-def _digest(body: bytes) -> str:
-    return hashlib.sha256(body).hexdigest()

@@ -7,7 +7,8 @@ the directory itself, and ``.starts/<name>/3`` says which job was the third of i
 ``<job id>/results/`` has the stored results of a batch job's stages while the job runs; with recovery, beside it
 ``finished/`` has what tasks say of finished subtasks, and ``events/`` the log from which another driver goes on.
 ``<job id>/staged/`` has what sinks' writers have staged for their committers.
-``_claim-1`` beside the metadata of a checkpoint or savepoint says which job has claimed it.
+``_claim-1`` beside the metadata of a checkpoint or savepoint says which job has claimed it, ``_stopped`` beside that of
+a savepoint which job was stopped into it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from urllib.parse import quote
 METADATA: Final = "_metadata"
 #: The entry of a savepoint that a job stops into, until the commit point of the stop.
 STAGED_METADATA: Final = "_metadata.staged"
+#: The file of a savepoint with the job that was stopped into it.
+WAITING: Final = "_stopped"
 #: The file of a checkpoint directory whose content makes its job ids differ from those in other directories.
 MARK: Final = ".mark"
 

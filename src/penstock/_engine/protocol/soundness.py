@@ -24,7 +24,7 @@ _MOST_KEY_GROUPS: Final = 1 << 15
 _NAME: Final = re.compile(r"(?!\.{1,2}$)[^/\\\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 
 
-def why_unsound(entry: ChainEntry) -> str | None:
+def why_invalid(entry: ChainEntry) -> str | None:
     """Return a clause that says what is wrong with an entry; None for a sound entry."""
     return next(_faults(entry), None)
 

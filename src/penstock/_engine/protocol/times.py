@@ -55,7 +55,7 @@ def checked_time(what: str, time: Any) -> int:
     try:
         whole = index(time)
     except TypeError:
-        raise TimestampError(what, repr(time)) from None
+        raise TimestampError(what, short_repr(time)) from None
     if not MIN_WATERMARK <= whole <= MAX_WATERMARK:
-        raise TimestampError(what, repr(time))
+        raise TimestampError(what, short_repr(time))
     return whole

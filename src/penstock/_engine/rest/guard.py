@@ -7,17 +7,18 @@ own that it lets stand for this machine (Host).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import time
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect, Request
 
 from penstock._engine.rest.access import FailureDelays, Role
 from penstock._engine.rest.handlers.refusals import JARS, is_about_jars
 from penstock._engine.rest.handlers.tokens import TOKEN_PATH
-from penstock._engine.rest.headers import SECURITY_HEADERS
 from penstock._engine.rest.http_error import HttpError
 from penstock._engine.rest.openapi import DOCUMENT_PATH, PAGE_PATH
 from penstock._engine.rest.responses import error_response
@@ -44,7 +45,8 @@ class Guard:
     """Lets requests through to an application, or refuses them.
 
     Args:
-        app: The application; it finds the client's role in the scope, as ``penstock.role``.
+        app: The application; it finds the client's role and the body in the scope, as ``penstock.role`` and
+            ``penstock.body``.
         access: The tokens and the accepted names of the server.
         delays: The delays of answers to wrong tokens.
     """
@@ -55,37 +57,31 @@ class Guard:
         self._delays = delays or FailureDelays(time.monotonic)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+        """Handle one request; a body is read in any case, because Flink's client sends one with a GET, too."""
         headers = Headers(scope=scope)
-        send = self._finished(send, scope, is_guess="authorization" in headers or scope["path"] in _TOKEN_PATHS)
+        if "authorization" in headers or scope["path"] in _TOKEN_PATHS:
+            send = self._delayed(send, scope)
         try:
             scope["penstock.role"] = self._check(scope["method"], scope["path"], headers)
-            body = await self._body(headers, receive)
+            scope["penstock.body"] = body = await _body(Request(scope, receive))
             _check_kind(body, headers)
         except HttpError as error:
             # The rest of the body is not read, so the connection cannot be used again.
             error.headers["connection"] = "close"
             await error_response(error)(scope, receive, send)
             return
-        await self._app(scope, _replayed(body, receive), send)
+        await self._app(scope, receive, send)
 
-    def _finished(self, send: Send, scope: Scope, *, is_guess: bool) -> Send:
-        """Add the headers of every answer, and delay answers to wrong tokens without delaying other clients."""
+    def _delayed(self, send: Send, scope: Scope) -> Send:
+        """Delay answers to wrong tokens without delaying other clients."""
 
-        async def finished(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                if is_guess and message["status"] == 401:
-                    peer = scope.get("client")
-                    await asyncio.sleep(self._delays.after_failure(peer[0] if peer else ""))
-                ours = {name for name, _ in SECURITY_HEADERS}
-                others = [header for header in message["headers"] if header[0].lower() not in ours]
-                message = {**message, "headers": [*others, *SECURITY_HEADERS]}
+        async def delayed(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] == 401:
+                peer = scope.get("client")
+                await asyncio.sleep(self._delays.after_failure(peer[0] if peer else ""))
             await send(message)
 
-        return finished
+        return delayed
 
     def _check(self, method: str, path: str, headers: Headers) -> Role:
         """Return the role of the client; raise HttpError if it has none that the path needs."""
@@ -112,27 +108,26 @@ class Guard:
         name = (urlsplit(f"//{host}").hostname or "") if _is_host(host) else ""
         return _is_address(name) or name == "localhost" or name in self._access.hosts
 
-    @staticmethod
-    async def _body(headers: Headers, receive: Receive) -> bytes:
-        length = headers.get("content-length", "0")
-        if "content-length" in headers and "transfer-encoding" in headers:  # a proxy may read another end than we do
-            raise HttpError(400, "A request has a Content-Length or a Transfer-Encoding, not both.")
-        if length.isdecimal() and (len(length) > _MOST_DIGITS or int(length) > MAX_BODY):
-            raise _too_large()
-        body = bytearray()
-        try:
-            async with asyncio.timeout(_BODY_TIMEOUT_S):
-                while True:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        raise HttpError(400, "The body ended too early.")
-                    body += message.get("body", b"")
-                    if len(body) > MAX_BODY:
-                        raise _too_large()
-                    if not message.get("more_body", False):
-                        return bytes(body)
-        except TimeoutError:
-            raise HttpError(408, "The body did not arrive in time.") from None
+
+async def _body(request: Request) -> bytes:
+    length = request.headers.get("content-length", "0")
+    if "content-length" in request.headers and "transfer-encoding" in request.headers:
+        # A proxy may read another end than we do.
+        raise HttpError(400, "A request has a Content-Length or a Transfer-Encoding, not both.")
+    if length.isdecimal() and (len(length) > _MOST_DIGITS or int(length) > MAX_BODY):
+        raise _too_large()
+    body = bytearray()
+    try:
+        async with asyncio.timeout(_BODY_TIMEOUT_S), contextlib.aclosing(request.stream()) as parts:
+            async for part in parts:
+                body += part
+                if len(body) > MAX_BODY:
+                    raise _too_large()
+    except ClientDisconnect:
+        raise HttpError(400, "The body ended too early.") from None
+    except TimeoutError:
+        raise HttpError(408, "The body did not arrive in time.") from None
+    return bytes(body)
 
 
 def _check_kind(body: bytes, headers: Headers) -> None:
@@ -140,16 +135,6 @@ def _check_kind(body: bytes, headers: Headers) -> None:
     kind = headers.get("content-type", _JSON).partition(";")[0].strip().lower()
     if body and kind != _JSON:
         raise HttpError(415, f"The body has to be {_JSON}, not {kind}.")
-
-
-def _replayed(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that gives the body again, and then the messages that follow it."""
-    whole: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def replay() -> Message:
-        return whole.pop() if whole else await receive()
-
-    return replay
 
 
 def _too_large() -> HttpError:

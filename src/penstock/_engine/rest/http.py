@@ -11,7 +11,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from penstock._engine.rest.app import make_app
 from penstock._engine.rest.guard import Guard
 from penstock._engine.rest.handshakes import Handshakes
-from penstock._engine.rest.headers import SECURITY_HEADERS
 from penstock._engine.rest.http_error import HttpError
 from penstock._engine.rest.responses import error_response
 
@@ -34,49 +33,29 @@ MAX_CONNECTIONS: Final = 256
 #: The limits on the head of a request: its bytes and its lines. Browsers send some 20 lines.
 _MAX_HEAD: Final = 32 << 10
 _MAX_HEAD_LINES: Final = 100
-#: The bytes of one answer that are kept before a part of it is sent.
-_CORKED_BYTES: Final = 64 << 10
 _METRICS: Final = "/metrics"
-
-
-class _Corked:
-    """A transport that collects all writes of one turn of the loop, so that head and body go in one TLS record.
-
-    Args:
-        transport: The wrapped transport.
-        loop: The loop.
-    """
-
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport = transport
-        self._loop = loop
-        self._parts: list[bytes] = []
-        self._bytes = 0
-
-    def write(self, data: bytes) -> None:
-        """Collect data to send."""
-        if not data:
-            return
-        if not self._parts:
-            self._loop.call_soon(self._flush)
-        self._parts.append(data)
-        self._bytes += len(data)
-        if self._bytes > _CORKED_BYTES:  # so that the transport notices a client that takes nothing
-            self._flush()
-
-    def close(self) -> None:
-        """Close after all data is sent."""
-        self._flush()
-        self._transport.close()
-
-    def _flush(self) -> None:
-        if self._parts:
-            data = b"".join(self._parts)
-            self._parts, self._bytes = [], 0
-            self._transport.write(data)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
+#: Scripts and styles come from this server alone, no text is ever taken for HTML, and no page may frame it.
+_POLICY: Final = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    )
+)
+#: Browsers store nothing: so no old module is used after an upgrade, and no disk keeps figures.
+_SECURITY_HEADERS: Final = (
+    ("cache-control", "no-store"),
+    ("content-security-policy", _POLICY),
+    ("referrer-policy", "no-referrer"),
+    ("x-content-type-options", "nosniff"),
+)
 
 
 class LimitedProtocol(H11Protocol):
@@ -89,7 +68,7 @@ class LimitedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request; beyond the maximum, close the connection whose last answer is the oldest."""
-        super().connection_made(cast("Any", _Corked(transport, self.loop)))
+        super().connection_made(transport)
         self._last_served = self.loop.time()
         self._within(self.request_timeout_s)
         if len(self.connections) > MAX_CONNECTIONS:
@@ -119,7 +98,9 @@ class LimitedProtocol(H11Protocol):
     def send_400_response(self, msg: str) -> None:
         """Refuse data that is no HTTP request, with the headers of all answers."""
         usual = ((b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close"))
-        head = h11.Response(status_code=400, headers=[*usual, *SECURITY_HEADERS], reason=b"Bad Request")
+        head = h11.Response(
+            status_code=400, headers=[*self.server_state.default_headers, *usual], reason=b"Bad Request"
+        )
         for event in (head, h11.Data(data=msg.encode("ascii", "replace")), h11.EndOfMessage()):
             self.transport.write(self.conn.send(event))
         self.transport.close()
@@ -161,7 +142,7 @@ class MetricsPort:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
-        if scope["type"] == "http" and scope["server"][1] == self._port:
+        if scope["server"][1] == self._port:
             if scope["path"] not in {"/", _METRICS}:
                 await error_response(HttpError(404, f"On this port there is {_METRICS} alone."))(scope, receive, send)
                 return
@@ -198,6 +179,7 @@ def serve(
         log_level="critical",
         access_log=False,
         server_header=False,
+        headers=list(_SECURITY_HEADERS),
         proxy_headers=False,  # the address of a client is not used
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=1,

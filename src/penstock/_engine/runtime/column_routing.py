@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock._api.functions.field_key import FieldKey
-from penstock.common.columns import int64_column_of, python_values
+from penstock.common.columns import int64_column_of, named_values
 
 if TYPE_CHECKING:
     from penstock._engine.operators.columns import ColumnBatch
-    from penstock._engine.runtime.routing import KeyRoutes
+    from penstock._engine.runtime.key_routes import KeyRoutes
 
 #: Arrow's predicates of the types whose distinct values it can find.
 _KEY_TYPES: Final = (
@@ -94,7 +94,7 @@ class KeyColumn:
         if _has_plain_ints(keys):
             receivers = routes.of_ints(keys.cast(pa.int64()).to_numpy())
         else:
-            receivers = np.array(routes.of(python_values(keys), _itself), routes.smallest_type)
+            receivers = np.array(routes.of(named_values(self._name, keys), _itself), routes.smallest_type)
         return receivers[encoded.indices.to_numpy()]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.columns import ColumnBatch
 from penstock._engine.operators.opened import OpenedFunctions
-from penstock._engine.protocol.control import UNHEARD, ChannelStatus
+from penstock._engine.protocol.control import UNKNOWN, ChannelStatus
 from penstock._engine.protocol.row_sums import MODULUS, row_weight
 from penstock._engine.protocol.rows import (
     MAX_PAYLOAD_BYTES,
@@ -73,7 +73,7 @@ class EdgeWriter:
         #: The size of a record in the last block; before the first block, the size of the first record.
         self._record_bytes = 0.0
         #: The channel status that its receivers know, and the watermark that they know from the status or from blocks.
-        self._told, self._told_watermark = UNHEARD, MIN_WATERMARK
+        self._told, self._told_watermark = UNKNOWN, MIN_WATERMARK
         self._withholds = False
         #: Whether receivers are told the status of its channels.
         self.tells = True
@@ -93,7 +93,7 @@ class EdgeWriter:
             self._functions.finish()
 
     def begin_epoch(
-        self, rows: RowTaker, token: int, slots: Mapping[int, int], told: ChannelStatus | None = UNHEARD
+        self, rows: RowTaker, token: int, slots: Mapping[int, int], told: ChannelStatus | None = UNKNOWN
     ) -> None:
         """Turn to a new epoch.
 
@@ -104,7 +104,7 @@ class EdgeWriter:
             told: The status of its channels that its receivers know or expect. None in a stage, whose receivers begin
                 after all senders have ended and need no status.
         """
-        self.tells, told = told is not None, told or UNHEARD
+        self.tells, told = told is not None, told or UNKNOWN
         self._told, self._told_watermark = told, told.watermark
         self._withholds = self.is_wide and not told.idle
         self._rows, self._token = rows, token
@@ -140,7 +140,7 @@ class EdgeWriter:
         except BaseException as error:
             if is_interrupt(error):
                 raise
-            has_record, record = self._router.record_in_hand()
+            has_record, record = self._router.current_record()
             raise OperatorError(self._receiver, has_record=has_record, record=record) from error
 
     def _write_rows(self, batch: RowBatch) -> None:

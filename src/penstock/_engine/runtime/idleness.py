@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from penstock._engine.graph.job_graph import JobType, OperatorKind
 from penstock._engine.operators.factory import create_operator
-from penstock._engine.operators.watermarks import TimestampsAndWatermarksOperator
+from penstock._engine.operators.sources.watermarks import TimestampsAndWatermarksOperator
 
 if TYPE_CHECKING:
     from penstock._engine.graph.job_graph import JobGraph

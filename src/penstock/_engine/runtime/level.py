@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from penstock._engine.plan.dispatches import unpack
 from penstock._engine.plan.levels import placement
-from penstock._engine.protocol.control import UNHEARD, ChannelClosing, JobDispatch, StopMode, decode, encode
+from penstock._engine.protocol.control import UNKNOWN, ChannelClosing, JobDispatch, StopMode, decode, encode
 from penstock._engine.protocol.rows import DRIVER, PayloadKind, slot_of_target, slot_target, subtask_target
 from penstock._engine.runtime.blocks import decode_batch
 from penstock._engine.runtime.failures import ends_task, failure_of
@@ -22,7 +22,7 @@ from penstock._engine.runtime.row_buffer import ExchangeRow, RowBuffer, rows_of
 from penstock._engine.runtime.stage import StageTask
 from penstock._engine.runtime.subtask import SubtaskRuntime
 from penstock._engine.runtime.task_log import TaskLog
-from penstock._engine.runtime.worker_cache import CACHE, close_needless
+from penstock._engine.runtime.worker_cache import CACHE, close_idle
 from penstock._files.job_options import reaching_stores_by
 from penstock.common.interrupts import hearing_interrupts
 from penstock.errors import InternalError, LocalStateError
@@ -115,7 +115,7 @@ class LevelTask:
             runtime = cache.take(part)
             is_new = runtime is None
             if runtime is None:
-                runtime = SubtaskRuntime(self._plan, task.job, self._at, cache)
+                runtime = SubtaskRuntime(self._plan, task.job, self._at, cache.environment(task.job))
             self._subtasks[subtask_target(*self._at)] = runtime
             self._turn_to(runtime)
             if part.is_notification:
@@ -126,7 +126,7 @@ class LevelTask:
             ends = part.subtask in dispatch.ending_subtasks(part.vertex)
             for edge in runtime.edges:
                 slots = self._slots_towards(edge.edge.target, edge.channel)
-                told = replace(part.outputs.get(edge.edge.id, UNHEARD), ended=ends)
+                told = replace(part.outputs.get(edge.edge.id, UNKNOWN), ended=ends)
                 edge.begin_epoch(self._rows, self._token, slots, told)
             for _ in runtime.begin_epoch(part, task, self._token):
                 yield from self._ready()
@@ -148,7 +148,7 @@ class LevelTask:
         if self._dispatch.releases:
             self._cache.put(runtime)  # the cache closes it once all subtasks are notified
         else:
-            close_needless(runtime)
+            close_idle(runtime)
 
     def _read_rows(self, rows: Iterator[ExchangeRow]) -> Iterator[pa.RecordBatch]:
         for row in rows:
@@ -336,7 +336,7 @@ def run_level(
             yield from StageTask(dispatch, cache, attempt).run()
 
 
-def meeting_place(run_id: str, cache: WorkerCache = CACHE) -> Path | None:
+def announcement_directory(run_id: str, cache: WorkerCache = CACHE) -> Path | None:
     """Return a directory in which the last tasks of a run on this host find each other; None if it cannot be made."""
     try:
         return cache.local_state(run_id).hold() / "last-tasks"

@@ -4,30 +4,24 @@ from __future__ import annotations
 
 import pickle
 import random
-import reprlib
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from penstock._engine.graph.job_graph import JobEdge, PartitionerKind
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.columns import ColumnBatch, joined
-from penstock._engine.operators.in_hand import RecordsInHand
+from penstock._engine.operators.current_record import CurrentRecord
 from penstock._engine.operators.keyed import refuse_unstable_key
-from penstock._engine.protocol.key_groups import int_key_groups, key_group, key_groups, subtask_of_key_group
-from penstock._engine.protocol.keys import encode_key, equal_as_encoded, normal_key
+from penstock._engine.protocol.keys import encode_key, equal_as_encoded
 from penstock._engine.runtime.column_routing import KeyColumn, by_receiver, in_turn
-from penstock.common.copies import any_may_change, own
+from penstock._engine.runtime.key_routes import KeyRoutes
+from penstock.common.user_values import short_repr
 from penstock.errors import KeyEncodingError, PartitionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock._engine.operators.batch import Batch, Shape
-
-#: The number of keys whose receiver is cached.
-_ROUTES: Final = 1 << 16
-#: Ints within as many consecutive ones have their receivers looked up in a table.
-_DENSE: Final = 1 << 16
 
 
 class OutputBuffer:
@@ -79,7 +73,7 @@ class OutputBuffer:
         return batch
 
 
-class Router(RecordsInHand, ABC):
+class Router(CurrentRecord, ABC):
     """Puts runs of records into the output buffers of an edge.
 
     Args:
@@ -213,94 +207,7 @@ class CustomRouter(TargetRouter):
         try:
             return self._receivers[chosen]
         except (KeyError, TypeError):
-            raise PartitionError(reprlib.repr(chosen), len(self._receivers)) from None
-
-
-class KeyRoutes:
-    """The receivers of keys, cached for keys whose equality agrees with their encoding.
-
-    That holds for Python's plain types and flat tuples of them. For all others only the encoding decides, because a
-    user's class may have its own `__eq__`, and its objects may change. For a stream with more keys than the cache
-    holds, all receivers are computed: a lookup in so large a dict costs as much, and takes up a worker's memory.
-    """
-
-    def __init__(self, parallelism: int, max_parallelism: int) -> None:
-        self._max_parallelism = max_parallelism
-        #: The receivers by key group.
-        self._receivers = [
-            subtask_of_key_group(group, parallelism, max_parallelism) for group in range(max_parallelism)
-        ]
-        #: key -> receiver.
-        self.known: dict[Any, int] = {}
-        self.overflowed = False
-        #: The receivers of consecutive ints, an array, and the first of these ints.
-        self._dense: Any = ()
-        self._dense_from = 0
-
-    def learn(self, key: Any) -> int:
-        """Return the receiver of a key that is not cached, and cache it."""
-        receiver = self._receivers[key_group(normal_key(key), self._max_parallelism)]
-        if len(self.known) < _ROUTES:
-            self.known[key] = receiver
-        else:
-            self.overflowed = True
-        return receiver
-
-    def of(
-        self, records: list[Any], select: Callable[[Any], Any], iterate: Callable[[list[Any]], Any] = iter
-    ) -> list[int]:
-        """Return the receivers of records.
-
-        Args:
-            records: The records.
-            select: Returns the key of a record; it may return the same mutable object for all records.
-            iterate: Returns the iterator over the records, see `RecordsInHand`.
-
-        Raises:
-            KeyEncodingError: A key has no encoding.
-        """
-        keys = [select(record) for record in iterate(records)]
-        if not equal_as_encoded(keys):
-            return self._compute([own(select(record)) for record in iterate(records)] if any_may_change(keys) else keys)
-        if self.overflowed:
-            self.known.clear()
-            return self._compute(keys)
-        find, learn = self.known.get, self.learn
-        return [learn(key) if (receiver := find(key)) is None else receiver for key in keys]
-
-    def of_ints(self, numbers: Any) -> Any:
-        """Return the receivers of keys that are an array of NumPy's, with the type int64."""
-        import numpy as np
-
-        return np.array(self._receivers, self.smallest_type)[int_key_groups(numbers, self._max_parallelism)]
-
-    def of_dense_ints(self, numbers: Any) -> Any:
-        """Return the receivers of ints, looked up by their values; None where these are too far apart for a table.
-
-        Args:
-            numbers: An array of NumPy's with the type int64, not empty.
-        """
-        import numpy as np
-
-        least, greatest = int(numbers.min()), int(numbers.max())
-        if greatest - least >= _DENSE:
-            return None
-        if not self._dense_from <= least <= greatest < self._dense_from + len(self._dense):
-            if greatest - least > len(numbers):
-                return None
-            self._dense_from, self._dense = least, self.of_ints(least + np.arange(greatest - least + 1))
-        return self._dense[numbers - self._dense_from]
-
-    @property
-    def smallest_type(self) -> str:
-        """The name of NumPy's smallest type of ints in which a receiver has place."""
-        import numpy as np
-
-        return np.min_scalar_type(max(self._receivers)).name
-
-    def _compute(self, keys: list[Any]) -> list[int]:
-        receivers = self._receivers
-        return [receivers[group] for group in key_groups(keys, self._max_parallelism)]
+            raise PartitionError(short_repr(chosen), len(self._receivers)) from None
 
 
 class HashRouter(TargetRouter):

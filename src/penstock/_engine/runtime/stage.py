@@ -27,7 +27,7 @@ from penstock._engine.runtime.results import ResultReader, ResultWriter
 from penstock._engine.runtime.row_buffer import ExchangeRow, RowBuffer
 from penstock._engine.runtime.stage_subtask import StageSubtask
 from penstock._engine.runtime.task_log import TaskLog
-from penstock._engine.runtime.worker_cache import close_needless
+from penstock._engine.runtime.worker_cache import close_idle
 from penstock.errors import CheckpointStorageError
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class StageTask:
         runtime = cast("StageSubtask | None", cache.take(part))
         is_new = runtime is None
         if runtime is None:
-            runtime = StageSubtask(plan, task.job, self._at, cache)
+            runtime = StageSubtask(plan, task.job, self._at, cache.environment(task.job))
         self._runtime = runtime
         self._log.turn_to(runtime)
         if is_new:
@@ -113,7 +113,7 @@ class StageTask:
         )
         self._tell_driver(PayloadKind.ACK, encode(ack))
         if runtime.has_finished:
-            close_needless(runtime)
+            close_idle(runtime)
         else:
             cache.put(runtime)
         self._runtime = None

@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from msgspec import UNSET
 
@@ -20,7 +20,7 @@ from penstock._engine.operators.columns import ColumnBatch
 from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.head import InputHead, ReadLimits
 from penstock._engine.operators.side_outputs import parted
-from penstock._engine.operators.source import SourceOperator
+from penstock._engine.operators.sources.source import SourceOperator
 from penstock._engine.plan.bounds import subtasks_of
 from penstock._engine.protocol.control import ENDED, OperatorAck, ReadingTime, SubtaskAck
 from penstock._engine.protocol.rows import MAX_WATERMARK, subtask_target
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
         TaskDispatch,
     )
     from penstock._engine.runtime.edge_writer import EdgeWriter
-    from penstock._engine.runtime.worker_cache import WorkerCache
+    from penstock._engine.runtime.environment import TaskEnvironment
 
 T = TypeVar("T")
 
@@ -60,13 +60,13 @@ _log = hiding(logging.getLogger(__name__))
 class SubtaskRuntime:
     """A subtask with opened operators; kept from epoch to epoch where possible."""
 
-    def __init__(self, plan: ExecutionPlan, job: JobDispatch, place: tuple[int, int], worker: WorkerCache) -> None:
+    def __init__(self, plan: ExecutionPlan, job: JobDispatch, place: tuple[int, int], env: TaskEnvironment) -> None:
         self.place = place
         self.vertex: JobVertex = plan.graph.vertices[place[0]]
         self._plan = plan
         #: The user's operator at a position of the chain.
         self._owner = partial(owner_of, plan.graph, self.vertex)
-        clock = self._clock = worker.clock
+        clock = self._clock = env.clock
         self._processing_clock = ProcessingClock(clock)
         self._now_ms = self._processing_clock.now_ms
         #: The time in which there could have been input, and its value at the start of the running epoch.
@@ -75,9 +75,9 @@ class SubtaskRuntime:
         configuration = Configuration.from_dict(job.configuration)
         self._drain_fires_timers = configuration.get(DRAIN_FIRES_PROCESSING_TIME_TIMERS)
         self._object_reuse = configuration.get(OBJECT_REUSE)
-        self._local = worker.local_state(job.run_id)
+        self._local = env.local_state
         of_type = TransientState if plan.graph.job_type is JobType.BATCH else SubtaskState
-        self._state = of_type(self.vertex, place[1], job, worker.storage(job), self._local)
+        self._state = of_type(self.vertex, place[1], job, env.storage, self._local)
         self.metrics = [InMemoryMetricGroup() for _ in self.vertex.operators]
         self._accumulators = [AccumulatorRegistry() for _ in self.vertex.operators]
         self._nodes = chain_of(self.vertex, plan, place[1])
@@ -273,7 +273,7 @@ class SubtaskRuntime:
 
     def close_channel(self, channel: int, news: ChannelNews, token: int, read_ms: float = 0.0) -> Iterator[None]:
         """Apply a channel's control row; `read_ms` is the time in which its sender could have read."""
-        risen = self.channels.hear(channel, news, token, read_ms)
+        risen = self.channels.input_watermark_status(channel, news, token, read_ms)
         if risen is not None:
             yield from self._push(0, watermark_only(risen), 0)
 
@@ -448,8 +448,9 @@ class SubtaskRuntime:
     ) -> Iterator[None]:
         last = None if edges or not children else children[-1]
         for child in children:
-            # Each operator may change its records. Edges do not; they share the records that no operator gets.
-            yield from self._push(child, batch if child is last else batch.apart(object_reuse=self._object_reuse), 0)
+            # Each operator may change its records. Edges do not; they share those that no operator gets.
+            own = batch if child is last else batch.copy_if_shared(object_reuse=self._object_reuse)
+            yield from self._push(child, own, 0)
         for edge in edges:
             try:
                 edge.write(batch)
@@ -469,8 +470,7 @@ class SubtaskRuntime:
         """Iterate an operator's outputs; errors name the operator."""
         node = self._nodes[position]
         outputs: Iterable[Output] = self._call(position, with_room, node.operator, run, *arguments)
-        kind: object = type(outputs)
-        if kind is not tuple:  # the operator runs between its outputs
+        if cast("object", type(outputs)) is not tuple:  # the operator runs between its outputs
             outputs = self._steps(position, outputs)
         for output in outputs:
             if node.parts_tagged and output[0] is None and isinstance(output[1], RowBatch):
@@ -496,5 +496,5 @@ class SubtaskRuntime:
         except BaseException as error:  # Spark would take an exit for a lost worker, and retry
             if passes_guards(error):  # of an edge; of whoever stops the process
                 raise
-            has_record, record = self._nodes[position].operator.record_in_hand()
+            has_record, record = self._nodes[position].operator.current_record()
             raise OperatorError(self._owner(position), has_record=has_record, record=record) from error

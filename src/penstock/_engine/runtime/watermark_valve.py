@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock._engine.protocol.control import UNHEARD, ChannelStatus
+from penstock._engine.protocol.control import UNKNOWN, ChannelStatus
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class WatermarkValve:
     def __init__(
         self, channels: Iterable[int], known: Mapping[int, ChannelStatus], watermark: int = MIN_WATERMARK
     ) -> None:
-        statuses = {channel: known.get(channel, UNHEARD) for channel in channels}
+        statuses = {channel: known.get(channel, UNKNOWN) for channel in channels}
         self._ended = {channel for channel, status in statuses.items() if status.ended}
         #: For channels that had not ended when the epoch began: the last watermark, and the watermark that counts.
         self._said = {channel: status.watermark for channel, status in statuses.items() if not status.ended}
@@ -70,7 +70,7 @@ class WatermarkValve:
         risen = [(position, self.advance(channel, watermark)) for position, watermark in marks]
         return [(position, watermark) for position, watermark in risen if watermark is not None]
 
-    def hear(self, channel: int, news: ChannelNews) -> int | None:
+    def input_watermark_status(self, channel: int, news: ChannelNews) -> int | None:
         """Apply a channel's control row; return the subtask's watermark if it rises, else None."""
         watermark, idle, ended = news
         return self.close(channel, ChannelStatus(self._said[channel] if watermark is None else watermark, idle, ended))

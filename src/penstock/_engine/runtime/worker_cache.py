@@ -19,6 +19,7 @@ from penstock._engine.operators.clocks import TaskClock
 from penstock._engine.plan.levels import ExecutionPlan, build_plan
 from penstock._engine.protocol.control import HISTORY
 from penstock._engine.protocol.signing import check_digest
+from penstock._engine.runtime.environment import TaskEnvironment
 from penstock._engine.runtime.failures import OperatorError
 from penstock._engine.storage.local_state import LocalStateDirectory
 from penstock._engine.storage.opening import open_storage
@@ -103,7 +104,7 @@ class WorkerCache:
         for place, runtime in list(self._subtasks.items()):
             if not task.level.releases and _is_needless(runtime, own.get(place), task.level):
                 del self._subtasks[place]
-                close_needless(runtime)
+                close_idle(runtime)
 
     def storage(self, job: JobDispatch) -> FileStorage:
         """Return the job's checkpoint storage.
@@ -133,11 +134,19 @@ class WorkerCache:
             self._local_states[run_id] = LocalStateDirectory(run_id, self.state_directory)
         return self._local_states[run_id]
 
+    def environment(self, job: JobDispatch) -> TaskEnvironment:
+        """Return what the job's subtasks work with.
+
+        Raises:
+            CheckpointStorageError: The storage cannot be opened, or this host does not have it.
+        """
+        return TaskEnvironment(self.clock, self.storage(job), self.local_state(job.run_id))
+
     def take(self, subtask: SubtaskDispatch) -> SubtaskRuntime | None:
         """Remove and return a subtask's entry; None when the epoch cannot continue with it."""
         runtime = self._subtasks.pop((subtask.vertex, subtask.subtask), None)
         if runtime is not None and not _is_accepted(runtime, subtask):
-            close_needless(runtime)
+            close_idle(runtime)
             return None
         return runtime
 
@@ -166,7 +175,7 @@ class WorkerCache:
         self._subtasks.clear()
         for runtime in runtimes:
             turn_to(runtime)
-            close_needless(runtime)
+            close_idle(runtime)
 
 
 def _is_accepted(runtime: SubtaskRuntime, part: SubtaskDispatch) -> bool:
@@ -195,7 +204,7 @@ def _is_needless(runtime: SubtaskRuntime, part: SubtaskDispatch | None, level: L
     return has_finished or checkpoint_id < level.checkpoint_id - HISTORY
 
 
-def close_needless(runtime: SubtaskRuntime) -> None:
+def close_idle(runtime: SubtaskRuntime) -> None:
     """Close a subtask that is not needed any more; its errors fail no epoch."""
     try:
         runtime.close()

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
 from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind
-from penstock._engine.protocol.paths import METADATA, checkpoint_ids, checkpoint_path, is_job_directory
+from penstock._engine.protocol.paths import (
+    METADATA,
+    checkpoint_ids,
+    checkpoint_of,
+    checkpoint_path,
+    is_job_directory,
+)
 from penstock._engine.storage.entries import find_entry
 from penstock._engine.storage.opening import local_path
 from penstock.common.paths import real_path
@@ -43,6 +51,22 @@ class JobChain:
         return self.entries[max(self.entries)] if self.entries else None
 
     @property
+    def last_unreadable(self) -> int | None:
+        """The id of the last record that cannot be read; None if all can be."""
+        ids = (re.search(r"/chk-(\d+)/", path) for path in self.unreadable)
+        return max((sys.maxsize if found is None else int(found.group(1)) for found in ids), default=None)
+
+    @property
+    def hides_newest(self) -> bool:
+        """Whether a record that cannot be read may be its newest one."""
+        return (self.last_unreadable or 0) > max(self.entries, default=0)
+
+    def may_be_named(self, file: str) -> bool:
+        """Tell whether a record that cannot be read may name a state file: files of later checkpoints are not named."""
+        last, made_for = self.last_unreadable, checkpoint_of(file)
+        return last is not None and (made_for is None or made_for <= last)
+
+    @property
     def has_ended(self) -> bool:
         """Whether the job has ended; it may still be resumed from the state that its entries name."""
         return self.newest is not None and self.newest.is_terminal
@@ -65,7 +89,7 @@ class JobChain:
     def abandoned(self) -> frozenset[int]:
         """The checkpoints of earlier runs that the last run did not continue from; `latest` needs none of them."""
         last = self.newest
-        if last is None or self.unreadable:
+        if last is None or self.hides_newest:
             return frozenset()
         parent = None if last.parent is None else last.parent.path
         return frozenset(

@@ -8,11 +8,11 @@ from itertools import repeat
 from typing import TYPE_CHECKING, TypeAlias
 
 from penstock._engine.protocol.key_groups import key_group
-from penstock._engine.state.chunk_columns import ChunkOperation
 from penstock._engine.state.declared import bare
+from penstock._engine.state.files.chunk_columns import ChunkOperation
+from penstock._engine.state.files.state_file import ChunkInfo, read_index, read_index_by, read_owners
 from penstock._engine.state.kinds.registry import has_sub_keys
 from penstock._engine.state.rows import TIMERS, holds_segments
-from penstock._engine.state.state_file import ChunkInfo, read_index, read_index_by, read_owners
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

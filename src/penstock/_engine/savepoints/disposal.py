@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING
 
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
 from penstock._engine.protocol.metadata import ChainEntryKind
-from penstock._engine.protocol.paths import METADATA, STAGED_METADATA, checkpoint_of, number_of_claim
+from penstock._engine.protocol.paths import METADATA, STAGED_METADATA, WAITING, checkpoint_of, number_of_claim
 from penstock._engine.savepoints.chains import read_chains, same_place
 from penstock._engine.savepoints.located import LocatedCheckpoint, absolute, locate
+from penstock._engine.savepoints.waiting import StoppedJob, claimants_directories, waiting_job
 from penstock._engine.storage.opening import above, open_storage
-from penstock.errors import SavepointChangeError
+from penstock.errors import CheckpointStorageError, CorruptCheckpointError, PenstockError, SavepointChangeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from penstock._engine.protocol.metadata import ChainEntry
+    from penstock._engine.savepoints.chains import JobChain
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,11 @@ class Disposal:
 
 
 def dispose(
-    path: str, checkpoint_directories: Iterable[str] = (), options: Mapping[str, str] | None = None
+    path: str,
+    checkpoint_directories: Iterable[str] = (),
+    options: Mapping[str, str] | None = None,
+    *,
+    no_job_waits: bool = False,
 ) -> Disposal:
     """Delete a savepoint, its metadata first, so that no job can start from a partly deleted one.
 
@@ -38,10 +44,12 @@ def dispose(
         path: The savepoint's directory or metadata file.
         checkpoint_directories: The checkpoint directories whose jobs may need it.
         options: Options of the object store.
+        no_job_waits: The user's word that no job needs it, which counts where that cannot be known.
 
     Raises:
         UnknownStateError: There is no savepoint at that path.
-        SavepointChangeError: It is a checkpoint, a job starts from it next, or other files are in its directory.
+        SavepointChangeError: It is a checkpoint, a job starts from it next or may do so, or other files are in its
+            directory.
         CorruptCheckpointError: Its metadata is damaged, so its files are unknown.
         CheckpointStorageError: It cannot be deleted.
     """
@@ -52,7 +60,9 @@ def dispose(
             "A job removes its checkpoints itself; execution.checkpointing.num-retained says how many it keeps"
         )
         raise SavepointChangeError(located.path, reason)
-    _check_unneeded(located, checkpoint_directories, options)
+    may_be_needed = _check_unneeded(located, checkpoint_directories, options)
+    if may_be_needed is not None and not no_job_waits:
+        raise SavepointChangeError(located.path, f"{may_be_needed}; or say that no job waits for it (--no-job-waits)")
     root, name = above(located.path)
     storage = open_storage(root or "/", options)
     files = {file.path.removeprefix(f"{name}/"): file.size for file in storage.files(name)}
@@ -69,19 +79,75 @@ def dispose(
 def belongs(file: str, entry: ChainEntry) -> bool:
     """Tell whether a file in the directory of a savepoint belongs to it, or to an earlier attempt to write it."""
     named = state_files(entry.snapshot) if entry.snapshot is not None else frozenset[str]()
-    if file in {METADATA, STAGED_METADATA} or file in named:
+    if file in {METADATA, STAGED_METADATA, WAITING} or file in named:
         return True
     return checkpoint_of(file) is not None or number_of_claim(file) is not None
 
 
-def _check_unneeded(located: LocatedCheckpoint, directories: Iterable[str], options: Mapping[str, str] | None) -> None:
-    for directory in directories:
-        for chain in read_chains(open_storage(absolute(directory), options)):
-            if any(same_place(located.path, needed) for needed in chain.start()):
-                newest = chain.newest
-                name = "" if newest is None else f" {newest.job_name!r}"
-                reason = (
-                    f"job{name} ({chain.job_id}) in {chain.storage.full_path('')} continues from it. Start that job and"
-                    " let it complete a checkpoint, or remove its directory, then try again"
-                )
-                raise SavepointChangeError(located.path, reason)
+def _check_unneeded(
+    located: LocatedCheckpoint, directories: Iterable[str], options: Mapping[str, str] | None
+) -> str | None:
+    """Return why a job may need a savepoint although no record says so: a clause with the way out; None if none does.
+
+    Raises:
+        SavepointChangeError: A job starts from it next.
+    """
+    unknown: str | None = None
+    waiting: StoppedJob | None = None
+    try:
+        waiting = waiting_job(located.storage)
+    except CorruptCheckpointError as error:
+        unknown = f"which job was stopped into it is not known, because {error.path} is damaged. Restore that file"
+    own = [] if waiting is None else [waiting.checkpoints]
+    places = dict.fromkeys(map(absolute, [*directories, *own, *claimants_directories(located.storage)]))
+    chains: list[JobChain] = []
+    for place in places:
+        try:
+            chains += read_chains(open_storage(place, options))
+        except CheckpointStorageError as error:
+            unknown = (
+                f"{place} cannot be read ({error.reason}), and a job in it may need the savepoint. Make it readable"
+            )
+    for chain in chains:
+        if any(_is_same(located, needed, waiting, chain, options) for needed in chain.start()):
+            newest = chain.newest
+            name = "" if newest is None else f" {newest.job_name!r}"
+            reason = (
+                f"job{name} ({chain.job_id}) in {chain.storage.full_path('')} continues from it. Start that job and"
+                " let it complete a checkpoint, or remove its directory, then try again"
+            )
+            raise SavepointChangeError(located.path, reason)
+        if chain.hides_newest:
+            unknown = (
+                f"{chain.unreadable[-1]} cannot be read, and job {chain.job_id} may need the savepoint. Restore that "
+                "file from a copy"
+            )
+    newest = [
+        max(chain.entries, default=0) for chain in chains if waiting is not None and chain.job_id == waiting.job_id
+    ]
+    if waiting is not None and max(newest, default=0) < located.entry.checkpoint_id:
+        unknown = unknown or (
+            f"job {waiting.job_name!r} ({waiting.job_id}) was stopped into it, and whether it waits still is not known "
+            f"here, because {waiting.checkpoints} has no record of it from then on. Name the directory where its "
+            "checkpoints are now (--checkpoint-dir)"
+        )
+    return unknown
+
+
+def _is_same(
+    located: LocatedCheckpoint,
+    needed: str,
+    waiting: StoppedJob | None,
+    chain: JobChain,
+    options: Mapping[str, str] | None,
+) -> bool:
+    """Tell whether a job needs this very savepoint; it may have been moved since the job was stopped into it."""
+    if same_place(located.path, needed):
+        return True
+    if waiting is None or waiting.job_id != chain.job_id or not same_place(waiting.path, needed):
+        return False
+    try:
+        locate(needed, options)
+    except PenstockError:
+        return True  # nothing is left where it was
+    return False

@@ -25,7 +25,7 @@ from penstock._engine.protocol.metadata import (
 from penstock._engine.state.declared import bare
 from penstock._engine.state.rows import IN_ADDRESS, SLICED
 from penstock._engine.state.table import ABSENT
-from penstock.common.copies import own
+from penstock.common.copies import copy_if_mutable
 from penstock.errors import SavepointChangeError, UncopyableRecordError
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def apart(value: Any) -> Any:
     its state.
     """
     try:
-        return own(value)
+        return copy_if_mutable(value)
     except UncopyableRecordError:
         return value
 

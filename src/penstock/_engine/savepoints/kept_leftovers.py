@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from penstock._engine.kept.place import KEPT, of_this_host
+from penstock._engine.caches.place import KEPT, of_this_host
 from penstock._engine.savepoints.survey import Leftover, LeftoverKind, UnclearLeftover
 from penstock._engine.storage.local import LocalStorage
 from penstock._engine.storage.scratch import is_dead, remove_dead

@@ -147,13 +147,21 @@ class _Search:
         return Survey(tuple(found), tuple(dict.fromkeys(self._unclear)))
 
     def _is_over(self, chain: JobChain) -> bool:
-        """Tell whether a job has ended, and all entries that name its files are readable."""
-        if not (chain.has_ended or chain.job_id in self._places.ended_jobs):
+        """Tell whether a job has ended, by its newest record or by the user's word.
+
+        With a damaged record, that word is needed: then all goes that such a record cannot name.
+        """
+        is_named = chain.job_id in self._places.ended_jobs
+        if is_named and chain.job_id in self._places.running_jobs:
+            path = chain.storage.full_path(chain.job_id)
+            self._unclear.append(
+                UnclearLeftover(path, "the job runs on this machine (penstock list), and has not ended")
+            )
             return False
-        if chain.unreadable:
-            self._unclear.append(UnclearLeftover(chain.unreadable[0], UNREADABLE))
+        if not (chain.has_ended or is_named):
             return False
-        return True
+        self._unclear += [UnclearLeftover(path, UNREADABLE) for path in chain.unreadable]
+        return is_named or not chain.unreadable
 
     def _stored(self, kind: LeftoverKind, storage: FileStorage, file: StoredFile, reason: str) -> Leftover:
         path = storage.full_path(file.path)
@@ -181,7 +189,7 @@ class _Search:
         found += [
             (LeftoverKind.STATE_FILE, file, f"{ended}, and no checkpoint names it")
             for file in storage.files(shared_directory(chain.job_id))
-            if file.path not in needed
+            if file.path not in needed and not chain.may_be_named(file.path)
         ]
         found += [
             (LeftoverKind.PROGRAM, file, f"{ended}, and a resumed one brings its own")
@@ -191,7 +199,7 @@ class _Search:
         found += [
             (LeftoverKind.DATA_FRAME, file, f"{ended}, and no start reads it")
             for file in storage.files(frames_directory(chain.job_id))
-            if run_of_file(file.path) not in runs
+            if run_of_file(file.path) not in runs and not chain.unreadable
         ]
         found += [
             (LeftoverKind.STAGED_DATA, file, f"{ended}, and no checkpoint names it")
@@ -231,6 +239,11 @@ class _Search:
         jobs = [chain for chain in self._chains if chain.job_id.startswith(prefix)]
         if not jobs:
             reason = "it has no metadata, but its job is in none of the checkpoint directories"
+            self._unclear.append(UnclearLeftover(path, reason))
+        elif any(chain.hides_newest for chain in jobs):
+            reason = (
+                "it has no metadata, but a record of its job that cannot be read may say that the job stops into it"
+            )
             self._unclear.append(UnclearLeftover(path, reason))
         elif any(not chain.has_ended and chain.job_id not in self._places.ended_jobs for chain in jobs):
             # A savepoint may be complete except for its name while its job waits for commits.

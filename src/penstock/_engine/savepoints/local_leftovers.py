@@ -18,18 +18,25 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from penstock._engine.kept.place import TEMPORARY
+from penstock._engine.caches.place import TEMPORARY
+from penstock._engine.savepoints.chains import read_chains
 from penstock._engine.savepoints.reading import SCRATCH
 from penstock._engine.savepoints.survey import UnclearLeftover
-from penstock._engine.state.environment import is_in_use
+from penstock._engine.state.local.environment import is_in_use
 from penstock._engine.storage.executor_directory import executors_of_host
 from penstock._engine.storage.local_state import has_living_executor
+from penstock._engine.storage.opening import open_storage
 from penstock._engine.storage.ownership import levels_of_user, user_path, why_not_own
 from penstock._engine.storage.scratch import LOCK, MODULES, is_dead
+from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from penstock._engine.savepoints.chains import JobChain
+
+#: What the names of temporary checkpoint directories begin with.
+_CHECKPOINTS: Final = "penstock-checkpoints-"
 #: The name that `LocalStateDirectory` gives to the directory of a run.
 _RUN: Final = re.compile(r"[0-9a-f]{32}")
 
@@ -75,19 +82,36 @@ def _candidates(unclear: list[UnclearLeftover]) -> Iterator[tuple[Path, str]]:
     if sys.platform == "win32":
         return  # without flock a dead owner cannot be told from a live one
     temporary = Path(tempfile.gettempdir())
-    for prefix in ("penstock-checkpoints-", TEMPORARY, SCRATCH, MODULES):
+    for prefix in (_CHECKPOINTS, TEMPORARY, SCRATCH, MODULES):
         for path in sorted(temporary.glob(f"{prefix}*")):
             if _is_own(path):  # else another user's, or a file
-                yield path, "the process that made it has ended"
+                yield path, f"the process that made it has ended ({_whose(path)})"
     # `spark.directories` makes these; listing must not make or change anything.
     own = user_path()
     for path in _own_below(own, unclear):
         if path.name.startswith("spark-"):
-            yield path, "the process that started Spark there has ended"
+            yield path, f"the process that started Spark there has ended ({_whose(path)})"
     for directory in (own, *map(user_path, executors_of_host())):
         for path in _own_below(directory / "state", unclear) if _is_own(directory) else ():
             if _RUN.fullmatch(path.name):
-                yield path, "no process uses it, and checkpoints have all that is in it"
+                yield path, f"no process uses it, and checkpoints have all that is in it (run {path.name})"
+
+
+def _whose(path: Path) -> str:
+    """Return whose a directory is: the jobs that have checkpoints in it, or the user."""
+    names = sorted({chain.newest.job_name for chain in _chains_in(path) if chain.newest is not None})
+    if names:
+        return f"of job {' and '.join(map(repr, names))}"
+    return f"of user {path.lstat().st_uid}"
+
+
+def _chains_in(path: Path) -> list[JobChain]:
+    if not path.name.startswith(_CHECKPOINTS):
+        return []
+    try:
+        return read_chains(open_storage(str(path)))
+    except PenstockError:
+        return []
 
 
 def _own_below(directory: Path, unclear: list[UnclearLeftover]) -> list[Path]:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator.checkpoints.snapshots import map_handles
-from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind, document_format
+from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind
+from penstock._engine.protocol.metadata_document import document_format
 from penstock._engine.protocol.paths import METADATA
-from penstock._engine.state.integrity import check_intact
-from penstock._engine.state.trust import ALL_CLASSES
+from penstock._engine.state.files.integrity import check_intact
+from penstock._engine.state.files.trust import ALL_CLASSES
 from penstock._engine.storage.entries import entry_of, find_document
 from penstock._engine.storage.opening import above, absolute, open_storage, without_links
 from penstock.errors import CorruptCheckpointError, PenstockError, UnknownStateError
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.protocol.metadata import JobSnapshot
     from penstock._engine.protocol.state_handle import StateHandle
-    from penstock._engine.state.trust import AllowedClasses
+    from penstock._engine.state.files.trust import AllowedClasses
     from penstock._engine.storage.checkpoint_storage import FileStorage
 
 #: The maximum number of names that a message lists of a directory without metadata.

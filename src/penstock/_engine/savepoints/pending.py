@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock._engine.protocol.committables import committable_ids
 from penstock._engine.protocol.versioned import unpack
-from penstock._engine.state.trust import AllowedClasses
+from penstock._engine.state.files.trust import AllowedClasses
 from penstock.common.redaction import shown_text
 from penstock.common.user_values import short_repr
 from penstock.errors import UntrustedClassError

@@ -14,7 +14,7 @@ from penstock._engine.protocol.events import AddSplitsEvent, ReaderState, decode
 from penstock._engine.protocol.key_groups import key_group_range
 from penstock._engine.protocol.key_values import key_value
 from penstock._engine.savepoints.located import LocatedCheckpoint, decoding, locate
-from penstock._engine.state.chunk_columns import load_value
+from penstock._engine.state.files.chunk_columns import load_value
 from penstock._engine.state.keyed_store import KeyedStore
 from penstock._engine.state.kinds.lists import is_list, whole_list
 from penstock._engine.state.operator_state import OperatorStateBackend
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from penstock._engine.protocol.metadata import OperatorMetadata
     from penstock._engine.protocol.state_handle import StateMode
+    from penstock._engine.state.files.trust import AllowedClasses
     from penstock._engine.state.memory_store import MemoryStore
-    from penstock._engine.state.trust import AllowedClasses
 
 #: Begins the names of temporary directories.
 SCRATCH: Final = "penstock-savepoint-"

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from penstock._engine.savepoints.chains import JobChain
 
 #: The reason for a job with a damaged entry.
-UNREADABLE: Final = "it cannot be read, so what it names is not known"
+UNREADABLE: Final = (
+    "it cannot be read, so what it may name stays. Restore it from a copy; or delete it, if nothing is to start from "
+    "it, and clean again. --ended-job with the job's id removes what it cannot name"
+)
 
 
 class StagedLeftovers:
@@ -92,8 +95,7 @@ class StagedLeftovers:
 
     def _add_chain(self, chain: JobChain) -> bool:
         """Note the files that a job needs, and return whether all of them are known."""
-        if chain.unreadable:
-            self.unclear.append(UnclearLeftover(chain.unreadable[0], UNREADABLE))
+        self.unclear += [UnclearLeftover(path, UNREADABLE) for path in chain.unreadable]
         for entry in chain.living:
             self._needed += _opaque(entry)
         for place in chain.start():

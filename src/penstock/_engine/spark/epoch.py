@@ -169,12 +169,12 @@ def _last_task(run_id: str, run: _Run, slots: int, batches: Iterator[pa.RecordBa
 
 
 def _closing_rows(run_id: str, run: _Run, slots: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    from penstock._engine.runtime.level import close_all, meeting_place, run_level
+    from penstock._engine.runtime.level import announcement_directory, close_all, run_level
 
     close_at_exit()
     context = TaskContext.get()
     assert context is not None
-    with with_others(meeting_place(run_id), context.partitionId(), slots):
+    with with_others(announcement_directory(run_id), context.partitionId(), slots):
         dispatches = context.getLocalProperty(_DISPATCHES)
         if dispatches:
             place = 0, context.partitionId()

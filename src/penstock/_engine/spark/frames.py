@@ -26,17 +26,18 @@ import pyarrow.parquet as pq
 from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import ArrayType, MapType, StructType
+from pyspark.sql.types import ArrayType, MapType, NullType, StringType, StructField, StructType
 
+from penstock._engine.caches.files import read_kept
+from penstock._engine.caches.frames import FILE_BYTES, parquet_bytes
 from penstock._engine.graph.pickling import main_classes
-from penstock._engine.kept.files import read_kept
-from penstock._engine.kept.frames import FILE_BYTES, parquet_bytes
 from penstock._engine.spark.session import users_session
 from penstock._engine.spark.shipping import runs_here
 from penstock._engine.spark.words import worker_error
 from penstock._engine.storage.local import LocalStorage
 from penstock._engine.storage.opening import open_storage
-from penstock.errors import CheckpointStorageError, UnsupportedOperationError
+from penstock._formats.frame_types import nullable
+from penstock.errors import BatchColumnsError, CheckpointStorageError, UnsupportedOperationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import DataType
 
-    from penstock._engine.kept.files import KeptFile
+    from penstock._engine.caches.files import KeptFile
     from penstock._engine.storage.checkpoint_storage import FileStorage
     from penstock._engine.storage.run_files import RunFiles
 
@@ -108,10 +109,28 @@ def columns_of(frame: object) -> pa.Schema:
         raise UnsupportedOperationError(operation, f"two columns have the name {repeated!r}; rename one of them")
     try:
         zones = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
-        return cast("Any", to_arrow_schema)(frame.schema, **zones)
+        return nullable(cast("Any", to_arrow_schema)(_with_types(frame.schema), **zones))
     except PySparkException as error:
         reason = f"a column has a type that Arrow does not have; cast it ({error})"
         raise UnsupportedOperationError(operation, reason) from error
+
+
+def _with_types(columns: StructType) -> StructType:
+    """Return columns with text in place of parts without a type, which `array()` and `map()` have."""
+    kinds = [(one.name, one.dataType) for one in columns.fields]
+    return StructType(
+        [StructField(name, kind if isinstance(kind, NullType) else _without_void(kind)) for name, kind in kinds]
+    )
+
+
+def _without_void(kind: DataType) -> DataType:
+    if isinstance(kind, StructType):
+        return StructType([StructField(field.name, _without_void(field.dataType)) for field in kind.fields])
+    if isinstance(kind, ArrayType):
+        return ArrayType(_without_void(kind.elementType))
+    if isinstance(kind, MapType):
+        return MapType(_without_void(kind.keyType), _without_void(kind.valueType))
+    return StringType() if isinstance(kind, NullType) else kind
 
 
 def _repeated(kind: DataType) -> str | None:
@@ -158,7 +177,7 @@ class FrameWriting:
         try:
             self._check()
             # By place: Spark finds no column whose name has a dot, or differs from another one in its case alone.
-            numbered = self._frame.toDF(*map(str, range(len(names))))
+            numbered = _castable(self._frame.toDF(*map(str, range(len(names)))))
             rows = numbered.mapInArrow(write, "name string").collect()
         except PythonException as error:
             self._await_tasks(context)
@@ -191,6 +210,13 @@ class FrameWriting:
                 time.sleep(_LOOK_S)
 
 
+def _castable(frame: DataFrame) -> DataFrame:
+    """Return a DataFrame whose columns of arrays and maps without a type are of text."""
+    if "void" not in frame.schema.simpleString():
+        return frame
+    return frame.select([frame[field.name].cast(field.dataType) for field in _with_types(frame.schema).fields])
+
+
 def _runs(tracker: StatusTracker, stage: int) -> bool:
     info = tracker.getStageInfo(stage)
     return info is not None and info.numActiveTasks > 0
@@ -218,8 +244,8 @@ def written(batches: Iterator[pa.RecordBatch], files: RunFiles, columns: Sequenc
             size += batch.nbytes
         if waiting and (batch is None or size >= FILE_BYTES):
             name = f"{files.prefix}-{attempt}-{count}.parquet"
-            table = cast("Any", pa.Table).from_batches(waiting)
-            storage.put(name, parquet_bytes(table.rename_columns(list(columns))))
+            table = cast("Any", pa.Table).from_batches(waiting).rename_columns(list(columns))
+            storage.put(name, parquet_bytes(table.cast(nullable(table.schema))))
             yield cast("Any", pa.RecordBatch).from_pydict({"name": [name]})
             waiting, size, count = [], 0, count + 1
 
@@ -267,7 +293,20 @@ def _rows_of(url: str, options: dict[str, str], file: KeptFile, schema: pa.Schem
     table: Any = pq.read_table(data)  # pyright: ignore[reportUnknownMemberType]
     there: dict[str, Any] = dict(zip(table.schema.names, table.columns, strict=True))
     arrays: Any = [
-        pa.nulls(table.num_rows, column.type) if column.name not in there else there[column.name].cast(column.type)
+        pa.nulls(table.num_rows, column.type) if column.name not in there else _as(column, there[column.name])
         for column in cast("Any", schema)
     ]
     yield from pa.table(arrays, schema=schema).to_batches(_ROWS)
+
+
+def _as(field: Any, column: Any) -> Any:
+    """Return a column as one of a type that it is narrower than.
+
+    Raises:
+        BatchColumnsError: A value would be changed.
+    """
+    try:
+        return column.cast(field.type)
+    except pa.ArrowException as error:
+        reason = f"{field.name!r} is {column.type} here and {field.type} in other parts of the stream: {error}"
+        raise BatchColumnsError((field.name,), f"{reason}; declare the type of the records") from error

@@ -13,15 +13,15 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from penstock._engine.state.epoch_layer import EpochLayer
-from penstock._engine.state.local_version import NOWHERE, LocalVersion, VersionMovedError
+from penstock._engine.state.files.trust import ALL_CLASSES
+from penstock._engine.state.local.epoch_layer import EpochLayer
+from penstock._engine.state.local.local_version import NOWHERE, LocalVersion, VersionMovedError
+from penstock._engine.state.local.timer_rows import place_before
+from penstock._engine.state.local.versions import find_versions, new_version
 from penstock._engine.state.memory_store import MemoryStore, entry_bytes
 from penstock._engine.state.rows import TIMERS
 from penstock._engine.state.table import ABSENT, MISSING, Pane
-from penstock._engine.state.timer_rows import place_before
 from penstock._engine.state.timers import Timers
-from penstock._engine.state.trust import ALL_CLASSES
-from penstock._engine.state.versions import find_versions, new_version
 from penstock._engine.storage.local_state import private_directory
 from penstock.errors import StaleAttemptError
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock._engine.protocol.state_handle import Lineage, StateHandle
-    from penstock._engine.state.chunk_columns import Chunk
-    from penstock._engine.state.lineage import LineageStep, Position
+    from penstock._engine.state.files.chunk_columns import Chunk
+    from penstock._engine.state.files.trust import AllowedClasses
+    from penstock._engine.state.local.lineage import LineageStep, Position
     from penstock._engine.state.rows import Address, Composite, Owner, Row
     from penstock._engine.state.timers import StoredTimer
-    from penstock._engine.state.trust import AllowedClasses
 
 #: Deltas that may wait in memory for the local version: a store that starts from that version has to load them all.
 _MAX_PENDING_DELTAS: Final = 8
@@ -126,7 +126,7 @@ class KeyedStore(MemoryStore):
             elif place < 0 and version.meta.run_id == self._run_id and way[-1].position in version.meta.history:
                 raise self._stale(version.position, way[-1].position)
         if self._local is not None:
-            self._arrived_at(way[best].position)
+            self._set_position(way[best].position)
             self._attach(self._local)
             for pane in self._panes():
                 pane.whole = not pane.stored
@@ -138,11 +138,11 @@ class KeyedStore(MemoryStore):
                 return self._start_over(way, places)
         return best
 
-    def _settle_name(self, name: Position) -> None:
+    def _set_version(self, name: Position) -> None:
         # The local version gets the name that lineages will have.
         self._passed.remove(name)
         self._passed.append(name)
-        super()._settle_name(name)
+        super()._set_version(name)
 
     def _take(self, step: LineageStep, places: dict[Position, int]) -> None:
         super()._take(step, places)
@@ -157,8 +157,8 @@ class KeyedStore(MemoryStore):
         """Return whether another process moved the local version beyond this step."""
         return any(places.get(version.position, -1) > places[step.position] for version in self._versions())
 
-    def _absorb(self, chunk: Chunk) -> None:
-        super()._absorb(chunk)
+    def _apply_delta(self, chunk: Chunk) -> None:
+        super()._apply_delta(chunk)
         if chunk.kind == TIMERS:
             row_bytes = _TIMER_BYTES
         else:
@@ -169,8 +169,8 @@ class KeyedStore(MemoryStore):
         elif self._absorbed > max(self._memory_bytes // 2, _FEWEST_CHANGED_BYTES):
             self._unload()  # the local version stays where it is: part of a step leads to no position
 
-    def _arrived_at(self, position: Position) -> None:
-        super()._arrived_at(position)
+    def _set_position(self, position: Position) -> None:
+        super()._set_position(position)
         self._passed.append(position)
         if self._local is not None:
             self._local.release()

@@ -15,24 +15,25 @@ from zlib import crc32
 from penstock._engine.protocol.key_groups import key_group
 from penstock._engine.protocol.signing import file_digest
 from penstock._engine.protocol.state_handle import StateHandle
-from penstock._engine.state.chunk_columns import Chunk, ChunkOperation
-from penstock._engine.state.chunks import Chunker, check_key_groups
-from penstock._engine.state.integrity import check_intact
-from penstock._engine.state.lineage import LineageStep, Position, steps
+from penstock._engine.state.files.chunk_columns import Chunk, ChunkOperation
+from penstock._engine.state.files.chunks import Chunker, check_key_groups
+from penstock._engine.state.files.integrity import check_intact
+from penstock._engine.state.files.state_file import StateFileWriter, read_index, read_state_file
+from penstock._engine.state.files.trust import ALL_CLASSES
+from penstock._engine.state.key_rows import clear_key
+from penstock._engine.state.local.lineage import LineageStep, Position, steps
 from penstock._engine.state.rows import TIMERS, key_at
-from penstock._engine.state.state_file import StateFileWriter, read_index, read_state_file
 from penstock._engine.state.sweep import Sweep
 from penstock._engine.state.table import ABSENT, Pane, Table
 from penstock._engine.state.timers import Timers
-from penstock._engine.state.trust import ALL_CLASSES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator
 
     from penstock._engine.protocol.state_handle import Lineage
+    from penstock._engine.state.files.state_file import ChunkInfo
+    from penstock._engine.state.files.trust import AllowedClasses
     from penstock._engine.state.rows import Address, Composite, Owner, Row
-    from penstock._engine.state.state_file import ChunkInfo
-    from penstock._engine.state.trust import AllowedClasses
 
 #: A snapshot begins another file when one has as many bytes.
 SNAPSHOT_FILE_BYTES: Final = 32 << 20
@@ -151,7 +152,7 @@ class MemoryStore:
         if self._running or here < 0:
             here = self._start_over(way, places)
         else:
-            self._settle_name(way[here].position)
+            self._set_version(way[here].position)
         self._running = False
         for step in way[here + 1 :]:
             self._take(step, places)
@@ -171,7 +172,7 @@ class MemoryStore:
         self._names = []
         return -1
 
-    def _settle_name(self, name: Position) -> None:
+    def _set_version(self, name: Position) -> None:
         """Note which of the positions of the state in memory the checkpoint uses."""
         self._names = [name]
 
@@ -179,10 +180,10 @@ class MemoryStore:
         """Apply one step's files; `places` has the index of each position on the lineage."""
         for handle in step.handles:
             for chunk in self._chunks_of(handle):
-                self._absorb(chunk)
-        self._arrived_at(step.position)
+                self._apply_delta(chunk)
+        self._set_position(step.position)
 
-    def _arrived_at(self, position: Position) -> None:
+    def _set_position(self, position: Position) -> None:
         self._names = [position]
 
     def _caught_up(self, places: dict[Position, int]) -> None:
@@ -197,7 +198,7 @@ class MemoryStore:
         wanted = range(max(first, self._key_groups.start), min(last + 1, self._key_groups.stop))
         return read_state_file(data, path, wanted, self._max_parallelism, self._classes)
 
-    def _absorb(self, chunk: Chunk) -> None:
+    def _apply_delta(self, chunk: Chunk) -> None:
         if chunk.kind == TIMERS:
             self._absorb_timers(chunk)
             return
@@ -210,7 +211,7 @@ class MemoryStore:
             self._absorb_drop(pane, chunk.key_groups)
         elif chunk.op is ChunkOperation.CLEAR:
             for normal, namespace, _ in cast("list[Composite]", chunk.addresses()):
-                pane.sub_rows().clear((normal, namespace), unsaved=False)
+                clear_key(pane, (normal, namespace), unsaved=False)
         else:
             _absorb_rows(pane, chunk)
 
@@ -253,7 +254,7 @@ class MemoryStore:
         self._end_epoch()
         if not writer.has_chunks:
             return None
-        self._arrived_at((checkpoint_id, token))
+        self._set_position((checkpoint_id, token))
         self._learn_entry_size(writer.raw_size, writer.entries)
         return writer.finish()
 
@@ -298,7 +299,7 @@ class MemoryStore:
             writer.add(chunk)
         names = [] if self._has_changes() else self._names
         self._end_epoch()
-        self._arrived_at((checkpoint_id, token))
+        self._set_position((checkpoint_id, token))
         self._names = [*names, *self._names]
         self._learn_entry_size(writer.raw_size, writer.entries)
         yield writer.finish()

@@ -6,7 +6,6 @@ driver can distribute them to other subtasks without reading the file.
 
 from __future__ import annotations
 
-import reprlib
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from zlib import crc32
@@ -18,10 +17,11 @@ from penstock._engine.protocol.decoders import msgpack_decoder
 from penstock._engine.protocol.formats import StoredFormat
 from penstock._engine.protocol.signing import file_digest
 from penstock._engine.protocol.state_handle import StateHandle, StateMode, StatePart
-from penstock._engine.state.chunk_columns import load_value
-from penstock._engine.state.integrity import check_intact
-from penstock._engine.state.pickles import dump
-from penstock._engine.state.trust import ALL_CLASSES
+from penstock._engine.state.files.chunk_columns import load_value
+from penstock._engine.state.files.integrity import check_intact
+from penstock._engine.state.files.pickles import dump
+from penstock._engine.state.files.trust import ALL_CLASSES
+from penstock.common.user_values import short_repr
 from penstock.errors import (
     CorruptCheckpointError,
     StateDescriptorError,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from penstock._engine.protocol.state_handle import Lineage
-    from penstock._engine.state.trust import AllowedClasses
+    from penstock._engine.state.files.trust import AllowedClasses
 
 #: The content is MessagePack of the pickled items of each state, by its name.
 OPERATOR_STATE: Final = StoredFormat("file of operator state", mark=b"PNLISTS")
@@ -180,7 +180,7 @@ class OperatorStateBackend:
                 own_came = own_came or part.mode is not StateMode.FOREIGN
                 try:
                     values = [load_value(classes, part.name, items[part.name][place]) for place in part.places()]
-                    self._absorb(part, values, after_own=own_came)
+                    self._apply_delta(part, values, after_own=own_came)
                 except (ValueError, TypeError, LookupError) as error:
                     raise CorruptCheckpointError(
                         _name(handle), f"{_WRONG_PART} {part.name[:80]!r} ({error})"
@@ -188,7 +188,7 @@ class OperatorStateBackend:
             if len(handles) == 1 and _is_whole(handle, items):
                 self._saved = _digest(data), handle
 
-    def _absorb(self, part: StatePart, values: list[Any], *, after_own: bool) -> None:
+    def _apply_delta(self, part: StatePart, values: list[Any], *, after_own: bool) -> None:
         if part.mode is StateMode.BROADCAST:
             for entries in values:
                 self.broadcast_state(part.name).put_all(entries)
@@ -279,7 +279,7 @@ def _pickled(name: str, state: _State) -> tuple[bytes, ...]:
         return (dump(state.entries),)
     except Exception:
         for key, value in state.entries.items():
-            _pickle(name, reprlib.repr(key), (key, value))
+            _pickle(name, short_repr(key), (key, value))
         raise
 
 

@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 
 from penstock._engine.protocol.key_values import gives_back, key_value
 from penstock._engine.state.declared import agreed
-from penstock._engine.state.rows import key_at
 from penstock._engine.state.sub_rows import SubRows
 from penstock._engine.state.time_to_live import TableLife
 from penstock.errors import StateDescriptorError
@@ -105,7 +104,7 @@ class Pane:
     """One namespace of a table."""
 
     __slots__ = (
-        "_base",
+        "base",
         "dirty",
         "drop_unsaved",
         "fresh",
@@ -146,11 +145,12 @@ class Pane:
         self.masked = False
         #: True when the running epoch dropped rows that earlier epochs committed.
         self.drop_unsaved = False
-        self._base = base
+        #: The committed version, with the stored rows.
+        self.base = base
 
     def load(self, address: Address) -> Any:
         """Return the value of a row that is not in `hot`, or ABSENT."""
-        return ABSENT if self.whole or not self.stored else self._base.fetch(self, address)
+        return ABSENT if self.whole or not self.stored else self.base.fetch(self, address)
 
     @property
     def is_below(self) -> bool:
@@ -174,7 +174,7 @@ class Pane:
         known = set(self.hot) if is_below else ()
         yield from starmap(self._entry, cast("list[tuple[NormalKey, Any, Any]]", hot))
         if is_below and self.stored:
-            for normal, value, original, _ in self._base.scan(self, known):
+            for normal, value, original, _ in self.base.scan(self, known):
                 yield self._entry(cast("NormalKey", normal), original, value)
 
     def rows(self) -> Iterator[Row]:
@@ -184,7 +184,7 @@ class Pane:
         known = set(self.hot) if is_below else ()
         yield from hot
         if is_below and self.stored:
-            yield from self._base.scan(self, known)
+            yield from self.base.scan(self, known)
 
     def rows_in_memory(self, addresses: Collection[Address]) -> list[Row]:
         """Return the present rows among some addresses in memory."""
@@ -207,16 +207,6 @@ class Pane:
                 sub_itself = MISSING if sub is None else key_value(sub)
             yield FullRow(address, self._entry(address[0], key_itself, None)[1], sub_itself, value, stamp)
 
-    def present_keys(self) -> Iterator[tuple[NormalKey, Any]]:
-        """Iterate (normal key, key) of all keys that have a row; meanwhile rows may be written and evicted."""
-        if self.subs is None:
-            for normal, key, _ in self.entries():
-                yield normal, key
-            return
-        for address, _, originals, _ in self.subs.first_rows():
-            normal = key_at(address)
-            yield normal, self._entry(normal, originals and originals[0], None)[1]
-
     def _entry(self, normal: NormalKey, original: Any, value: Any) -> tuple[NormalKey, Any, Any]:
         return normal, key_value(normal) if original is None else original, value
 
@@ -226,13 +216,13 @@ class Pane:
             if value is not ABSENT:
                 yield address, value
         if self.is_below:
-            for address, value, _, _ in self._base.scan(self, self.hot):
+            for address, value, _, _ in self.base.scan(self, self.hot):
                 yield address, value
 
     def sub_rows(self) -> SubRows:
         """Return the index of the rows of single keys; creates it at the first call."""
         if self.subs is None:
-            self.subs = SubRows(self, self._base)
+            self.subs = SubRows(self.hot)
         return self.subs
 
     def keep(self, kept: Iterable[Address]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from penstock._engine.protocol.signing import UNSIGNED, SigningKeys
@@ -16,7 +17,7 @@ from penstock.errors import CheckpointStorageError, CorruptCheckpointError
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,8 @@ class FileStorage(ABC):
 
     #: Opens the same storage again in another process, together with the options.
     url: str
+    #: How it was opened; others of its kind are opened so, too. They may contain secrets.
+    options: Mapping[str, str] = MappingProxyType({})
     #: Sign and check the chain entries in it.
     keys: SigningKeys = UNSIGNED
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock._engine.protocol.metadata import decode_chain_entry, encode_chain_entry
+from penstock._engine.protocol.metadata_document import decode_chain_entry, encode_chain_entry
 
 if TYPE_CHECKING:
     import os

@@ -99,6 +99,7 @@ def open_storage(url: str, options: Mapping[str, str] | None = None) -> FileStor
         from penstock._engine.storage.object_store import ObjectStorage
 
         storage = ObjectStorage(place, given)
+    storage.options = dict(options or {})
     storage.keys = SigningKeys.of(own.get(option_table.STATE_SIGNING_KEY))
     return storage
 

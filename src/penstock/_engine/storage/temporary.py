@@ -39,6 +39,10 @@ class TemporaryStorage(LocalStorage):
         self._require()
         super()._publish(path, fill, move)
 
+    def remove(self) -> None:
+        """Delete the directory; the job has ended."""
+        self._scratch.remove()
+
     def _require(self) -> None:
         if not self._scratch.is_there:
             raise TemporaryCheckpointsError(str(self._scratch.path))

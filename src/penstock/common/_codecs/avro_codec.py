@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
@@ -17,6 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from penstock.common._codecs.avro_schema import AvroSchema
+
+
+def reading_library(schema: AvroSchema) -> Any:
+    """Return the module of fastavro that reads values of a schema.
+
+    The one in C calls itself for a value within a value of its type without a limit: a few kilobytes of a message end
+    the process. So recursive schemas are read by the one in Python, which raises RecursionError.
+    """
+    return importlib.import_module("fastavro._read_py" if schema.is_recursive else "fastavro")
 
 
 class AvroCodec:
@@ -47,17 +57,19 @@ class AvroCodec:
         """Makes of our value one that fastavro writes unchanged; raises TypeMismatchError for one that does not fit."""
         return writer(self.schema)
 
+    @cached_property
+    def _library(self) -> Any:
+        return reading_library(self.schema)
+
     def decode(self, message: bytes) -> Any:
         """Return the value of a message without a header.
 
         Raises:
             MessageFormatError: The message is not what the schema describes.
         """
-        import fastavro
-
         stream = io.BytesIO(message)
         try:
-            found = cast("Any", fastavro).schemaless_reader(stream, self.schema.parsed, None)
+            found = self._library.schemaless_reader(stream, self.schema.parsed, None)
             value = found if self.ours is None else self.ours(found)
         except Exception as error:  # invalid bytes may raise any exception in the decoder
             raise MessageFormatError("Avro", f"{message[:200]!r}", str(self.schema), f"{error!r}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
@@ -42,6 +43,9 @@ class AvroSchema:
             self.parsed: Any = fastavro.schema.parse_schema(definition, named_schemas=self.named)
         except Exception as error:
             raise ValueError(f"It is no Avro schema: {error}") from error
+        twice = _twice_in_a_union(self.parsed, self.named, "")
+        if twice is not None:
+            raise ValueError(f"It is no Avro schema: {twice} twice, and no value says of which of the two it is.")
 
     @staticmethod
     def parse_string(json_schema: str) -> AvroSchema:
@@ -61,6 +65,11 @@ class AvroSchema:
             ValueError: It is no JSON, or no Avro schema.
         """
         return AvroSchema.parse_string(Path(file_path).read_text(encoding="utf-8"))
+
+    @property
+    def is_recursive(self) -> bool:
+        """Whether a value may be within another one of its type, so that only the value says how deep it is."""
+        return _is_recursive(self.parsed, frozenset())
 
     def __str__(self) -> str:
         return json.dumps(self.definition, separators=(",", ":"))
@@ -101,6 +110,44 @@ def kind_of(node: Any, named: Named) -> tuple[Any, str]:
     if isinstance(node, str):
         return (named[node], str(named[node]["type"])) if node in named else ({}, node)
     return node, str(node["type"])
+
+
+def branch_name(node: Any, named: Named) -> str:
+    """Return the name of a branch of a union: that of a type that has one, or of its kind."""
+    node, kind = kind_of(node, named)
+    return str(node["name"]) if kind in ("record", "enum", "fixed") else kind
+
+
+def _parts(node: Any) -> list[tuple[Any, str]]:
+    """Return the parts of a part of a schema, each with the field that it is the type of, or without one."""
+    if isinstance(node, list):
+        return [(one, "") for one in cast("list[Any]", node)]
+    if not isinstance(node, dict):
+        return []
+    whole = cast("dict[str, Any]", node)
+    fields = [(one["type"], str(one["name"])) for one in whole.get("fields", ())]
+    return fields + [(whole[name], "") for name in ("items", "values") if name in whole]
+
+
+def _is_recursive(node: Any, within: frozenset[str]) -> bool:
+    if isinstance(node, str):
+        return node in within
+    if isinstance(node, dict) and "fields" in node:
+        within |= {cast("dict[str, Any]", node)["name"]}
+    return any(_is_recursive(part, within) for part, _ in _parts(node))
+
+
+def _twice_in_a_union(node: Any, named: Named, place: str) -> str | None:
+    """Tell which union of a schema has which branch twice, as logical types of one kind are one for Avro; or None."""
+    if isinstance(node, list):
+        counts = Counter(branch_name(part, named) for part, _ in _parts(node))
+        twice = next((name for name, count in counts.items() if count > 1), None)
+        if twice is not None:
+            return f"a union{place} has {twice}"
+    found = (
+        _twice_in_a_union(part, named, f" in the field {field}" if field else place) for part, field in _parts(node)
+    )
+    return next(filter(None, found), None)
 
 
 def logical_of(node: Any, kind: str) -> str | None:

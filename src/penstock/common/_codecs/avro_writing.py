@@ -10,17 +10,18 @@ import datetime
 from collections.abc import Mapping
 from decimal import MAX_PREC, Context, Decimal
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from uuid import UUID
 
 from penstock.common._codecs import checked
-from penstock.common._codecs.avro_schema import kind_of, logical_of
-from penstock.common._codecs.row_values import elements_of, values_of
+from penstock.common._codecs.avro_schema import branch_name, kind_of, logical_of
+from penstock.common._codecs.row_values import are_of_a_type, elements_of, values_of
 from penstock.common._conversion.values import TypeMismatchError
 from penstock.common.types import Row, field_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from penstock.common._codecs.avro_schema import AvroSchema, Named
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 _EPOCH: Final = datetime.datetime(1970, 1, 1)  # noqa: DTZ001 - as all times here, without a zone
 _MICROSECOND: Final = datetime.timedelta(microseconds=1)
+#: How many levels a value of a recursive schema may have: readers need some five frames for each two of them.
+_DEEPEST: Final = 200
 _EXACT: Final = Context(prec=MAX_PREC)
 
 
@@ -41,7 +44,33 @@ def writer(schema: AvroSchema) -> Converter:
     Args:
         schema: The schema.
     """
-    return _Writing(schema.named).of(schema.parsed)
+    convert = _Writing(schema.named).of(schema.parsed)
+    return partial(_not_too_deep, convert) if schema.is_recursive else convert
+
+
+def _not_too_deep(convert: Converter, value: Any) -> Any:
+    """Convert a value of a recursive schema, whose depth the schema does not limit."""
+    try:
+        made = convert(value)
+    except RecursionError:
+        made = None
+    if made is None or _is_deeper(made, _DEEPEST):
+        raise TypeMismatchError("it has too many values within each other to be read again")
+    return made
+
+
+def _inner(made: Any) -> Iterable[Any]:
+    if isinstance(made, dict):
+        return cast("dict[str, Any]", made).values()
+    return cast("Iterable[Any]", made) if isinstance(made, (list, tuple)) else ()
+
+
+def _is_deeper(value: Any, most: int) -> bool:
+    """Tell whether a converted value has more levels than these; a branch of a union is one."""
+    level: list[Any] = [value]
+    for _ in range(most):
+        level = list(chain.from_iterable(map(_inner, level)))
+    return bool(level)
 
 
 class _Writing:
@@ -103,7 +132,7 @@ class _Writing:
         """Return a default, which a schema has as JSON, as fastavro writes it."""
         node, kind = kind_of(node, self._named)
         if kind == "union":
-            return _named_branch(node[0], self._named), self._default(node[0], value)
+            return branch_name(node[0], self._named), self._default(node[0], value)
         if kind == "record":
             given = {one["name"]: one.get("default") for one in node["fields"]} | value
             return {one["name"]: self._default(one["type"], given[one["name"]]) for one in node["fields"]}
@@ -139,7 +168,7 @@ class _Writing:
         return convert
 
     def _branch(self, node: Any, nodes: list[Any]) -> _Branch:
-        name, write = _named_branch(node, self._named), self.of(node)
+        name, write = branch_name(node, self._named), self.of(node)
         node, kind = kind_of(node, self._named)
         kinds = [kind_of(one, self._named)[1] for one in nodes]
         if kind == "float" and "double" in kinds:
@@ -180,12 +209,6 @@ class _Branch(NamedTuple):
         return 0 if names is not None and self.fields == frozenset(names) else 1
 
 
-def _named_branch(node: Any, named: Named) -> str:
-    """Return the name by which fastavro finds a branch."""
-    node, kind = kind_of(node, named)
-    return str(node["name"]) if kind in ("record", "enum", "fixed") else kind
-
-
 # --------------------------------------------------------------------------------------------------- values with parts
 
 
@@ -193,7 +216,7 @@ def _by_name(value: Any, fields: list[str]) -> Mapping[str, Any]:
     if isinstance(value, Mapping):
         return cast("Mapping[str, Any]", value)
     own = field_names(value) if isinstance(value, Row) else None
-    if own is not None and not _are_of_a_type(own, fields):
+    if own is not None and not are_of_a_type(own, fields):
         return dict(zip(own, value, strict=True))
     try:
         values = values_of(tuple(value if isinstance(value, Row) else elements_of(value)), fields)
@@ -208,11 +231,6 @@ def _field_of(given: Mapping[str, Any], name: str, field: _RecordField) -> Any:
     if field.missing is None:
         raise TypeMismatchError(f"it has no field {name!r}, for which the schema has no default")
     return field.missing[0]
-
-
-def _are_of_a_type(own: list[str], fields: list[str]) -> bool:
-    """Tell whether a row has the names f0, f1 and so on that a type gives it, and the schema has others."""
-    return own == [f"f{number}" for number in range(len(own))] and not set(own) <= set(fields)
 
 
 def _array(write: Converter, value: Any) -> list[Any]:

@@ -86,7 +86,7 @@ def double(value: Any) -> float:
         return value
     given = unboxed(value)
     if isinstance(given, float):
-        return float(given)
+        return float.__float__(given)
     if isinstance(given, bool) or not isinstance(given, (int, Decimal)):
         refuse(value, "is no number")
     try:
@@ -217,7 +217,7 @@ def _integer(value: Any) -> int:
     given = unboxed(value)
     if isinstance(given, bool) or not isinstance(given, int):
         refuse(value, "is no integer")
-    return int(given)
+    return int.__int__(given)  # a class of its own may mean another number by its __int__
 
 
 #: The checks of single values by their type.

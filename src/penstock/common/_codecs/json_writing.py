@@ -183,6 +183,13 @@ def _number(value: Decimal) -> int | Decimal:
     return int(plain) if plain == plain.to_integral_value() and plain.adjusted() < _MOST_DIGITS else plain
 
 
+def _near_a_float(value: Decimal) -> int | Decimal:
+    """Return a decimal as a number, which readers without a type take for a float; refuse one that is beyond them."""
+    if not isfinite(float(value)):
+        checked.refuse(value, "is beyond the floats of 64 bits")
+    return _number(value)
+
+
 _FORMS: Final[dict[TypeInformation, Converter]] = {
     Types.SQL_DATE(): datetime.date.isoformat,
     Types.SQL_TIME(): to_rfc_time,
@@ -291,9 +298,9 @@ def _with_minutes(value: Any) -> Any:
 #: Base classes of values in another form, without those of `_AS_THEY_ARE`.
 _SPECIAL: Final[list[tuple[type | tuple[type, ...], Converter]]] = [
     (str, checked.text),
-    (int, int),
-    (float, lambda value: _finite(float(value))),
-    (Decimal, lambda value: _number(checked.decimal(value))),
+    (int, checked.whole(None, None)),
+    (float, lambda value: _finite(checked.double(value))),
+    (Decimal, lambda value: _near_a_float(checked.decimal(value))),
     (datetime.datetime, _moment),
     (datetime.date, checked.date),
     (datetime.time, _with_minutes),

@@ -17,8 +17,8 @@ _NO_ARRAYS: Final = (str, bytes, bytearray, memoryview, dict, Row)
 def values_of(row: Any, names: Sequence[str]) -> list[Any]:
     """Return the values of a row in the order of the fields of a type.
 
-    A dict is read by its names, in which a missing field is None; and so is a Row that has the names of the type in
-    another order. All others are read by position, as in Flink, whatever names they have.
+    A dict is read by its names, in which a missing field is None; and so is a Row with names, which has all of them.
+    All others are read by position, as is a Row with the names that a type without names gives it.
 
     Raises:
         ValueError: It is no row, has more or fewer fields, or has one of another name.
@@ -37,13 +37,21 @@ def values_of(row: Any, names: Sequence[str]) -> list[Any]:
         return [given.get(name) for name in names]
     if not isinstance(row, Row) and not is_array(row):
         raise ValueError(f"{short_repr(row):.80} is no row")
-    own = field_names(row) if isinstance(row, Row) else None
-    if own is not None and len(own) == len(names) and own != list(names) and set(own) == set(names):
-        return [row[name] for name in names]
     values = list(cast("Iterable[Any]", row))
     if len(values) != len(names):
         raise ValueError(f"it has {len(values)} fields, and the type has {len(names)}")
-    return values
+    own = field_names(row) if isinstance(row, Row) else None
+    if own is None or own == list(names) or are_of_a_type(own, names):
+        return values
+    by_name = dict(zip(own, values, strict=True))
+    if by_name.keys() != set(names):
+        raise ValueError(f"it has the fields {', '.join(own)}, and the type has {', '.join(names)}")
+    return [by_name[name] for name in names]
+
+
+def are_of_a_type(own: list[str], names: Sequence[str]) -> bool:
+    """Tell whether a row has the names f0, f1 and so on that a type gives it, and the type asked for has others."""
+    return own == [f"f{number}" for number in range(len(own))] and not set(own) <= set(names)
 
 
 def row_maker(names: list[str], parts: Callable[[Any], Iterable[Any]]) -> Callable[[Any], Row]:
@@ -85,4 +93,5 @@ def is_array(value: Any) -> bool:
     """Tell whether a value has elements in an order: a list, a tuple, or an array of NumPy, Arrow or pandas."""
     if value.__class__ in (list, tuple):  # the most common ones
         return True
-    return (isinstance(value, Sequence) or hasattr(value, "__array__")) and not isinstance(value, _NO_ARRAYS)
+    has_elements = isinstance(value, Sequence) or (hasattr(value, "__array__") and getattr(value, "ndim", 1) > 0)
+    return has_elements and not isinstance(value, _NO_ARRAYS)

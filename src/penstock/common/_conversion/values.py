@@ -114,7 +114,7 @@ def _integer(limits: tuple[int, int] | None) -> Converter:
         if value.__class__ is not int:
             value = _plain(value)
             try:
-                number = int(operator.index(value))
+                number = int.__int__(operator.index(value))
             except TypeError:
                 raise _wanted("an integer", value) from None
         if limits is not None and not limits[0] <= number <= limits[1]:

@@ -13,6 +13,7 @@ from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.commits.commits import CommitLedger, CommitScheduler
 from penstock._engine.coordinator.context import CoordinatorContext
 from penstock._engine.coordinator.phases import Phase
+from penstock._engine.gateway.progress import JobProgress
 from penstock._engine.protocol.clocks import Moment
 from penstock._engine.protocol.metadata import Committable, OutstandingCommit
 
@@ -26,10 +27,18 @@ class Commits:
         self.context, self.errors = CoordinatorContext(), list[Exception]()
         self.context.phase, self.context.now = Phase.EPOCH, Moment(0, 0)
         outstanding = [OutstandingCommit(uid, number, (Committable(0, b""),)) for uid, number in COMMITS]
-        state: Any = SimpleNamespace(ledger=CommitLedger(outstanding), committed=SimpleNamespace(add=lambda *_: None))
-        names = {uid: SimpleNamespace(name=f"Sink: {uid}") for uid in "ab"}
-        state.topology = SimpleNamespace(graph=SimpleNamespace(operators=names))
-        self.cycle = CommitScheduler(self.context, state, 3, fail=self.errors.append)
+        ledger, committed = CommitLedger(), SimpleNamespace(add=lambda *_: None)
+        ledger.restore(outstanding)
+        graph: Any = SimpleNamespace(operators={uid: SimpleNamespace(name=f"Sink: {uid}") for uid in "ab"})
+        self.cycle = CommitScheduler(
+            self.context,
+            graph,
+            ledger,
+            committed,  # type: ignore[arg-type]
+            retries=3,
+            lost=lambda _: JobProgress(),
+            fail=self.errors.append,
+        )
         self.cycle.start()
         assert self.begun() == [("a", 2), ("b", 2)]
         self.first_alarms = self.alarms
@@ -80,12 +89,14 @@ def test_one_that_was_put_off_is_tried_again_while_the_job_runs(phase: Phase, ag
 
 
 def test_outstanding_ones_are_told_oldest_checkpoint_first() -> None:
-    ledger = CommitLedger(OutstandingCommit(uid, number, ()) for uid, number in COMMITS)
+    ledger = CommitLedger()
+    ledger.restore(OutstandingCommit(uid, number, ()) for uid, number in COMMITS)
     assert [(commit.uid, commit.checkpoint_id) for commit in ledger.outstanding] == COMMITS
 
 
 def test_only_what_this_driver_has_completed_and_not_begun_is_known_not_to_be_done() -> None:
-    ledger = CommitLedger([OutstandingCommit("a", 1, ())])
+    ledger = CommitLedger()
+    ledger.restore([OutstandingCommit("a", 1, ())])
     ledger.add([OutstandingCommit("a", 2, ()), OutstandingCommit("b", 2, ())])
     assert [(one.commit.uid, one.may_be_done) for one in ledger.start()] == [("a", True), ("b", False)]
     ledger.failed("b")

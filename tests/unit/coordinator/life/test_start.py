@@ -13,6 +13,7 @@ from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.checkpoints.chain import ChainWriter
 from penstock._engine.coordinator.checkpoints.snapshots import fresh_snapshot
 from penstock._engine.coordinator.life.start import JobStart
+from penstock._engine.coordinator.life.start_reactions import react
 from penstock._engine.coordinator.phases import StartPhase
 from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock.errors import (
@@ -39,7 +40,7 @@ class Start:
         """Hand in events; return the instructions behind the last one."""
         told: list[do.Instruction] = []
         for event in events:
-            told = self.machine.handle(event, 1_000)
+            told = react(self.machine, event, 1_000)
         return told
 
 

@@ -31,7 +31,7 @@ def test_a_damaged_file_does_not_become_part_of_a_savepoint(
     monkeypatch.setattr(savepoint_files, "handles_of", lambda _: [handle])
     storage, target = LocalStorage(tmp_path / "checkpoints"), LocalStorage(tmp_path / "savepoint")
     nothing: Any = None
-    files = SavepointFiles(storage, {}, nothing, nothing)
+    files = SavepointFiles(storage, nothing, nothing)
     write: Any = SimpleNamespace(files=(("shared/a", "a"),), entry=SimpleNamespace(snapshot=True))
     storage.put("shared/a", STATE)
     files._copy(target, write)

@@ -18,7 +18,8 @@ from tests.unit.driver.restore.test_finished_operators import EXPECTED, two_pipe
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
 from penstock._engine.protocol.control import StopMode
-from penstock._engine.protocol.metadata import ChainEntryKind, decode_chain_entry
+from penstock._engine.protocol.metadata import ChainEntryKind
+from penstock._engine.protocol.metadata_document import decode_chain_entry
 from penstock._engine.storage.opening import open_storage
 from penstock.common.job_status import JobStatus
 from penstock.errors import SavepointError, StopIncompleteError

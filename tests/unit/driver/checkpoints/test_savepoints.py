@@ -12,7 +12,8 @@ from tests.unit.driver.asked import ALL, STOPS, Asked, Unwritable, resumed
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.protocol.control import StopMode
-from penstock._engine.protocol.metadata import ChainEntryKind, decode_chain_entry
+from penstock._engine.protocol.metadata import ChainEntryKind
+from penstock._engine.protocol.metadata_document import decode_chain_entry
 from penstock.common.job_status import JobStatus
 from penstock.errors import JobCancelledError, StopTimeoutError
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +13,7 @@ from tests.kit.clock import CLOCK
 from tests.kit.driving import Driven
 from tests.kit.program import Program
 
+from penstock._builders.results import CloseableIterator
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.client.job_client import JobHandle
 from penstock.common.job_status import JobStatus
@@ -143,6 +145,35 @@ def test_a_collected_record_keeps_its_lone_surrogates(tmp_path: Path) -> None:
     assert collected(driver) == ["a", "\ud83d"]
 
 
+class AtHome:
+    """A record that comes back in the process that made it only."""
+
+    def __init__(self, error: type[BaseException]) -> None:
+        self.error = error
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if not threading.current_thread().name.startswith("penstock"):
+            raise state["error"]("mine")
+        self.__dict__.update(state)
+
+
+@cells("error", (ValueError, StopIteration, SystemExit))
+def test_a_collected_record_that_the_program_cannot_unpickle_is_an_error_that_names_the_operator(
+    error: type[BaseException], tmp_path: Path
+) -> None:
+    program = Program(tmp_path, checkpoints=str(tmp_path / "checkpoints"), interval="1 s")
+    program.collect(program.source([1], [2]).map(lambda _: AtHome(error)))
+    driven = Driven(program.env, tmp_path / "state", InProcessEpochRunner(clock=CLOCK.now_ms))
+    driven.driver.start(driven.loop)
+    records = CloseableIterator(
+        JobHandle(driven.driver).results(uid_of(driven.driver)), JobHandle(driven.driver).client
+    )
+    with records, pytest.raises(UnreadableOutputError, match=f"'out'.* unpickled here: {error.__name__}: mine"):
+        next(records)
+    assert list(records) == []
+    driven.driver.result.exception(timeout=10)
+
+
 def test_same_output_of_two_epochs_is_collected_twice(tmp_path: Path) -> None:
     driver, loop = job(tmp_path, [1, 1])
     driver.run(loop)
@@ -159,3 +190,18 @@ def test_fault_of_ours_at_the_end_of_a_job_reaches_the_program(tmp_path: Path, m
     driver.run(loop)
     with pytest.raises(JobExecutionError, match="a view that cannot be made"):
         driver.result.result(timeout=0)
+
+
+@cells("error", (ValueError, SystemExit, KeyboardInterrupt))
+def test_whatever_ends_the_thread_of_a_job_reaches_the_program(
+    error: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver, loop = job(tmp_path, ["a", "b"])
+
+    def fall() -> None:
+        raise error("over")
+
+    monkeypatch.setattr(loop, "run", fall)
+    driver.start(loop)
+    with pytest.raises(JobExecutionError, match=f"{error.__name__}: over"):
+        driver.result.result(timeout=10)

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.kit.world import World, numbers_job
 
+from penstock._engine.coordinator.settings import EarlierRun
 from penstock._engine.driver.client import resumption
-from penstock._engine.driver.client.resumption import Resumption
+from penstock._engine.driver.client.resumption import _NOTED, Resumption
+from penstock._engine.gateway.progress import JobProgress
 from penstock._engine.gateway.supervision import SupervisionNote
 from penstock._engine.protocol.non_recoverable import is_non_recoverable
 from penstock.common.config_loading import RESUME_VARIABLE
 from penstock.common.configuration import Configuration
 from penstock.common.job_status import JobStatus
-from penstock.errors import SupervisionNoteError
+from penstock.errors import MissingRecordsError, SupervisionNoteError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -126,6 +128,27 @@ def test_job_without_a_checkpoint_directory_starts_anew_and_is_noted_as_such(not
     run(note, "prices", "a" * 32, configuration, JobStatus.CREATED)
     assert [job.is_kept for job in note.read().values()] == [False]
     assert run(note, "prices", "b" * 32, configuration) == configuration
+
+
+def test_job_whose_directory_is_not_set_any_more_is_not_begun_anew(note: SupervisionNote) -> None:
+    run(note, "prices", "a" * 32, GIVEN, JobStatus.CREATED)
+    with pytest.raises(
+        MissingRecordsError, match=r"'prices' \(a{32}\).*execution.checkpointing.dir is not set any more"
+    ):
+        run(note, "prices", "b" * 32, Configuration())
+
+
+def test_next_process_knows_how_far_the_job_has_come(note: SupervisionNote, tmp_path: Path) -> None:
+    _, noted = Resumption(note).next_job("prices", GIVEN)
+    assert noted.earlier is None
+    driver: Any = Driver("prices", "a" * 32)
+    listener = noted.follow(driver)
+    listener.on_status(JobStatus.CREATED)
+    for checkpoint_id in (3, 7):
+        listener.on_progress(JobProgress(checkpoint_id))
+    assert Resumption(note).next_job("prices", GIVEN)[1].earlier == EarlierRun(_NOTED, 7)
+    note.path.rename(tmp_path / "away")
+    listener.on_progress(JobProgress(8))  # which ends no job
 
 
 def test_end_of_a_job_is_noted(note: SupervisionNote) -> None:

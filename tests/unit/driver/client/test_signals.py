@@ -12,13 +12,18 @@ import threading
 import time
 from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from penstock._engine.driver.client import signals
 from penstock._engine.driver.client.job_client import JobHandle
 from penstock._engine.driver.client.results import Results
+from penstock._engine.driver.client.resumption import Resumption
 from penstock._engine.driver.client.signals import Interruption, ending_on_signals
+from penstock._engine.gateway import supervision
+from penstock._engine.gateway.supervision import SupervisionNote
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.storage.opening import open_storage
 from penstock.errors import JobCancelledError, SavepointError
@@ -33,6 +38,7 @@ class Driver:
     """Takes note of what is asked of a job."""
 
     job_name = "prices"
+    view = SimpleNamespace(ended=None)
 
     def __init__(self, directory: str | None, checkpoint: str | None = None) -> None:
         self.savepoint_directory, self.checkpoint = directory, checkpoint
@@ -58,7 +64,7 @@ def get(number: int) -> None:
 
 def wait(driver: Any, *happenings: Callable[[], None]) -> None:
     """Wait for a job, while this and that happens."""
-    with ending_on_signals(driver):
+    with ending_on_signals(driver.interruption):
         for happening in happenings:
             happening()
 
@@ -263,6 +269,44 @@ def test_job_that_cannot_stop_goes_on_and_says_why(capfd: pytest.CaptureFixture[
     wait(driver, interrupt, lambda: driver.stops[0].set_exception(error))
     assert driver.cancelled == 0
     assert "the disk is full" in capfd.readouterr().err
+
+
+def test_supervisor_is_told_of_a_stop_that_failed_and_the_line_says_who_guards_the_job(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    told: list[tuple[int, int]] = []
+    note = SupervisionNote(tmp_path / "jobs.json")
+    note.create()  # by this process, which is its supervisor then
+    noted = Resumption(note)
+    monkeypatch.setattr(signals, "resumption", lambda: noted)
+    monkeypatch.setattr(supervision.os, "kill", lambda *sent: told.append(sent))
+    lines: list[str] = []
+    for parent in (os.getpid(), 1):
+        monkeypatch.setattr(supervision.os, "getppid", lambda parent=parent: parent)
+        driver = Driver("/savepoints")
+        driver.interruption.on_signal(signal.SIGTERM, None)
+        driver.stops[0].set_exception(SavepointError("/savepoints", "No space left on device."))
+        lines.append(capfd.readouterr().err.splitlines()[-1])
+    note.path.unlink()
+    driver = Driver("/savepoints")
+    driver.interruption.on_signal(signal.SIGTERM, None)
+    driver.stops[0].set_exception(SavepointError("/savepoints", "No space left on device."))
+    lines.append(capfd.readouterr().err.splitlines()[-1])
+    assert told == [(os.getpid(), supervision.STOP_FAILED)]
+    guarded, killed, lost = lines
+    assert "device. The program runs on, and it is guarded still: its supervisor starts it again" in guarded
+    assert "its supervisor has ended, so nobody starts it again" in killed
+    assert "its supervisor could not be told" in lost
+
+
+def test_stop_that_failed_with_the_job_leaves_nothing_to_guard(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Driver, "view", SimpleNamespace(ended=1))
+    driver = Driver("/savepoints")
+    driver.interruption.on_signal(signal.SIGTERM, None)
+    driver.stops[0].set_exception(SavepointError("/savepoints", "the job is FAILED"))
+    assert "has ended. There is no savepoint" in capfd.readouterr().err.splitlines()[-1]
 
 
 def test_handlers_of_the_program_are_back_afterwards() -> None:

@@ -208,9 +208,9 @@ def test_crash_before_any_step_changes_no_value(tmp_path: Path) -> None:
             perform(instruction)
 
         try:
-            story.run(program(), step=step, recover="latest", job_id="a" * 32)
+            story.run(program(), step=step, recover="latest", job_id="a" * 32, first="true")
         except KilledError:
-            again = story.run(program(), recover="latest", job_id="a" * 32)
+            again = story.run(program(), recover="latest", job_id="a" * 32, first="true")
             assert again.status is JobStatus.FINISHED
             assert counted(again) == TRUTH, number
 
@@ -367,6 +367,24 @@ def test_a_merge_that_raises_fails_the_job_as_its_operator(tmp_path: Path) -> No
     assert error.place is not None
     assert (error.place.operator_name, error.place.operator_uid) == ("uses 0", "uses-0")
     assert str(error.place.location).startswith(__file__)
+
+
+class CountsDigits(MapFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.count = runtime_context.get_int_counter("digits")
+
+    def map(self, value: Any) -> Any:
+        self.count.add(10**5000)
+        return value
+
+
+def test_a_count_of_more_digits_than_python_prints_is_what_it_is(tmp_path: Path) -> None:
+    def write(sheet: Sheet) -> None:
+        sheet.collect(sheet.source("numbers", SHORT).map(CountsDigits()))
+
+    result = Story(tmp_path).run(write).driver.result.result(0)
+    assert result.get_accumulator_result("digits") == len(SHORT) * 10**5000
+    assert "digits (int): <int whose repr raises ValueError>" in str(result)
 
 
 def test_two_operators_with_different_kinds_under_one_name_are_told(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import itertools
 import pickle
 import socket
 from random import Random
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from tests.kit.driving import CrashError
@@ -26,6 +26,9 @@ from penstock.datastream.connectors import base
 from penstock.datastream.connectors.enumerator_base import SplitQueueEnumerator
 from penstock.errors import DriverCodeError, JobExecutionError
 from penstock.testing import ListSource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Scripted(Numbers):
@@ -307,6 +310,39 @@ def test_error_of_any_method_fails_the_job_with_its_cause(name: str, method: str
     assert driver.status is JobStatus.FAILED
     assert isinstance(driver.result.exception().__cause__, error)
     assert f"{error.__name__}: not for you" in str(driver.result.exception())
+
+
+class OddSource(Scripted):
+    """Its own methods raise, where a driver that fell over them would never end."""
+
+    broken: ClassVar[tuple[str, type[BaseException]]]
+
+    def get_split_serializer(self) -> Any:
+        return self._raise("get_split_serializer", super().get_split_serializer)
+
+    def get_enumerator_checkpoint_serializer(self) -> Any:
+        return self._raise("get_enumerator_checkpoint_serializer", super().get_enumerator_checkpoint_serializer)
+
+    def create_enumerator(self, enum_context: Any) -> Any:
+        return self._raise("create_enumerator", lambda: super(OddSource, self).create_enumerator(enum_context))
+
+    def _raise(self, method: str, otherwise: Callable[[], Any]) -> Any:
+        broken, error = self.broken
+        if method != broken:
+            return otherwise()
+        raise error("not for you")
+
+
+@pytest.mark.parametrize("error", [PermissionError, StopIteration, SystemExit, KeyboardInterrupt])
+@pytest.mark.parametrize(
+    "method", ["get_split_serializer", "get_enumerator_checkpoint_serializer", "create_enumerator"]
+)
+def test_error_of_a_source_fails_the_job_with_its_place(name: str, method: str, error: type[BaseException]) -> None:
+    source = type("Odd", (OddSource,), {"broken": (method, error)})(NumbersEnumerator)
+    driver, loop = World(numbers_job(name, source=source)).driver(f"memory://{name}")
+    driver.run(loop)
+    assert driver.status is JobStatus.FAILED
+    assert f"{error.__name__}: not for you (in the enumerator of 'Source: numbers'" in str(driver.result.exception())
 
 
 class Living(NumbersEnumerator):

@@ -18,7 +18,8 @@ from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.context import MAX_RECORD_TRIES
 from penstock._engine.driver.checkpoints.checkpoint_store import CheckpointStore
 from penstock._engine.protocol.control import StopMode
-from penstock._engine.protocol.metadata import ChainEntryKind, decode_chain_entry
+from penstock._engine.protocol.metadata import ChainEntryKind
+from penstock._engine.protocol.metadata_document import decode_chain_entry
 from penstock._engine.savepoints.inspection import inspect
 from penstock.common.job_status import JobStatus
 from penstock.common.watermark_strategy import WatermarkStrategy

@@ -14,7 +14,8 @@ from tests.unit.driver.restore.test_finished_operators import Counts, Remembers
 
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
 from penstock._engine.protocol.control import StopMode
-from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind, decode_chain_entry
+from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind
+from penstock._engine.protocol.metadata_document import decode_chain_entry
 from penstock.common.job_status import JobStatus
 from penstock.errors import CheckpointStorageError
 from penstock.testing import FailingStorage

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from tests.kit.cells import cells
@@ -21,6 +22,8 @@ from penstock.errors import OtherOperatorError
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    import pytest
 
     from penstock.common import TypeInformation
 
@@ -56,6 +59,10 @@ def mapped(sheet: Sheet) -> None:
 
 def reduced(sheet: Sheet) -> None:
     sheet.collect(sheet.source("numbers", NUMBERS).key_by(lambda n: n).reduce(max).uid("operator"))
+
+
+def reduced_by_text(sheet: Sheet) -> None:
+    sheet.collect(sheet.source("numbers", NUMBERS).key_by(str).reduce(max).uid("operator"))
 
 
 def windows(sheet: Sheet) -> None:
@@ -139,3 +146,35 @@ def test_state_that_the_operator_can_use_is_restored(
     found = sorted(map(str, story.output()))
     expected: list[Any] = [(n, times + 1) for n in range(7) for times in range(NUMBERS.count(n))]
     assert found == sorted(map(str, NUMBERS if before is LISTS else expected))
+
+
+@cells(
+    "before, after, told",
+    {
+        "texts": (counts(), counts(str), r"has keys like \d, and this run begins with keys of another kind, like '\d'"),
+        "tuples": (counts(lambda n: (n,)), counts(lambda n: (n, n)), r"like \(\d,\), and .* like \(\d, \d\)"),
+        "in a tuple": (
+            counts(lambda n: (n, "a")),
+            counts(lambda n: (n, 1)),
+            r"like \(\d, 'a'\), .* like \(\d, 1\)",
+        ),
+        "reduced": (reduced, reduced_by_text, r"like \d, and .* like '\d'"),
+        "other numbers": (counts(), counts(lambda n: n + 1.5), None),
+        "some of another kind": (counts(), counts(lambda n: n if n else "none"), None),
+        "the same": (counts(lambda n: f"{n}"), counts(str), None),
+    },
+)
+def test_keys_of_another_kind_than_the_restored_ones_are_told_once(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    before: Callable[[Sheet], None],
+    after: Callable[[Sheet], None],
+    told: str | None,
+) -> None:
+    story = Story(tmp_path)
+    path = story.run(before, asks={4: StopMode.SUSPEND}).savepoint
+    caplog.clear()
+    assert story.run(after, recover=path, ignore="true", asks={9: StopMode.SUSPEND}).error is None
+    lines = [line.getMessage() for line in caplog.records if "of another kind" in line.getMessage()]
+    assert len(lines) == (told is not None)
+    assert told is None or re.search(told, lines[0])

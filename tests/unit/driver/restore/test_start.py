@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import itertools
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from tests.kit.cells import cells
 from tests.kit.stories import Sheet, Story
 from tests.kit.world import World, numbers_job, published
 
+from penstock._engine.cli.exit_codes import ExitCode, exit_code_of
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
+from penstock._engine.coordinator.settings import EarlierRun
 from penstock._engine.driver.checkpoints.checkpoint_store import CheckpointStore
-from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind, decode_chain_entry
+from penstock._engine.protocol.control import StopMode
+from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind
+from penstock._engine.protocol.metadata_document import decode_chain_entry
 from penstock._engine.protocol.paths import (
     MARK,
     START_ORDER,
@@ -29,6 +36,8 @@ from penstock.common.job_status import JobStatus
 from penstock.errors import (
     CorruptCheckpointError,
     JobExecutionError,
+    MissingRecordsError,
+    MovedCheckpointError,
     NoCheckpointError,
     UnclaimedStateError,
     UndeliveredResultsError,
@@ -69,6 +78,92 @@ def chain(name: str, job_id: str) -> list[ChainEntry]:
 def chain_kinds(name: str, ids: list[int]) -> list[ChainEntryKind]:
     storage = open_storage(f"memory://{name}")
     return [decode_chain_entry(storage.read(metadata_path(JOB_ID, number)), "").kind for number in ids]
+
+
+def cancelled(name: str, **settings: str) -> JobDriver:
+    return run(name, recover="latest", cancel_after=2, **settings)[0]
+
+
+#: By what an operator has done to the directory, and who knows of the run before: what the next start says; None where
+#: it goes on as it should.
+KNOWN = EarlierRun("an earlier process has run it", 2)
+STARTS: dict[tuple[str, str], str | None] = {
+    ("nothing", "its supervisor"): None,
+    ("nothing", "-s latest"): None,
+    ("nothing", "its id"): None,
+    ("gone", "its supervisor"): "directory has no record of it, and an earlier process has run it",
+    ("gone", "-s latest"): "has no record of it, and penstock run -s latest says.*--allow-first-start",
+    ("gone", "its id"): "has no record of it, and penstock.job-id says that.*penstock.allow-first-start: true",
+    ("another job's", "its supervisor"): "directory has no record of it",
+    ("another job's", "-s latest"): "directory has no record of it",
+    ("another job's", "its id"): "directory has no record of it",
+    ("older", "its supervisor"): "its records there end with chk-1, before chk-2, and an earlier process has run it",
+    ("older", "-s latest"): None,  # it cannot know
+}
+
+
+@cells("lost, who", list(STARTS))
+def test_start_that_finds_nothing_is_the_first_only_where_nobody_knows_of_another(lost: str, who: str) -> None:
+    name = f"found-{lost}-{who}".replace(" ", "-")
+    before, storage = cancelled(name), open_storage(f"memory://{name}")
+    job_id = before.job_id
+    ids = checkpoint_ids(storage.names(job_id))
+    if lost in {"gone", "another job's"}:
+        storage.delete([file.path for file in storage.files("")])
+    if lost == "another job's":
+        graph = replace(numbers_job(f"{name}-other"), name="other")
+        run(name, world=World(graph), recover="latest")
+    if lost == "older":
+        storage.delete([metadata_path(job_id, number) for number in ids[1:]])
+    settings = {"its id": {"job_id": job_id}, "-s latest": {"penstock.allow-first-start": "false"}}.get(who, {})
+    world = World(numbers_job(name, limit=40, split_size=20), patience=3)
+    driver, loop = world.driver(f"memory://{name}", interval="1 s", recover="latest", **settings)
+    if who == "its supervisor":
+        start = loop.coordinator._start
+        start._settings, start.job_id = replace(start._settings, earlier=KNOWN), job_id
+    driver.run(loop)
+    error, expected = driver.result.exception(0), STARTS[lost, who]
+    if expected is None:
+        assert error is None
+        assert driver.job_id == job_id
+        return
+    assert isinstance(error, MissingRecordsError)
+    assert re.search(expected, str(error)), error
+    assert exit_code_of(error) is ExitCode.MISSING
+    assert world.runs == 0
+    assert checkpoint_ids(storage.names(job_id)) == (ids[:1] if lost == "older" else ())
+
+
+def test_first_start_with_latest_says_so_unless_nothing_was_to_be_found(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    job = cancelled(name, job_id=JOB_ID, **{"penstock.allow-first-start": "true"})
+    assert f"Job 'numbers' ({job.job_id}) begins anew: memory://{name} has no record of it" in caplog.text
+    caplog.clear()
+    run(name, recover="latest")
+    run(name)
+    assert "no record of it" not in caplog.text
+
+
+@cells("is_there", [True, False])
+def test_job_that_was_stopped_into_a_savepoint_that_was_moved_asks_for_its_new_place(is_there: bool) -> None:
+    story = Story.somewhere()
+
+    def program(sheet: Sheet) -> None:
+        sheet.collect(sheet.source("numbers", range(12)))
+
+    first = story.run(program, recover="latest", asks={3: StopMode.SUSPEND})
+    moved = Path(first.savepoint).rename(story.place / "elsewhere")
+    error = story.run(program, recover="latest").error
+    assert isinstance(error, MovedCheckpointError)
+    record = f"{first.driver.job_id}/chk-"
+    assert f"continues from {first.savepoint}, and nothing is there: its last record, {record}" in str(error)
+    assert "without state" not in str(error)
+    assert exit_code_of(error) is ExitCode.MISSING
+    if is_there:
+        again = story.run(program, recover=str(moved))
+        assert sorted(story.output()) == list(range(12))
+        assert again.error is None
 
 
 def test_job_without_an_id_gets_a_random_one_each_time(name: str) -> None:
@@ -112,7 +207,7 @@ def test_directory_that_is_moved_and_spelt_otherwise_gives_the_same_id(
 
 def test_drivers_that_find_no_mark_at_the_same_time_agree(tmp_path: Path) -> None:
     storage = open_storage(str(tmp_path))
-    keepers = [CheckpointStore(storage, {}, cast("Any", None), cast("Any", None)) for _ in range(8)]
+    keepers = [CheckpointStore(storage, cast("Any", None), cast("Any", None)) for _ in range(8)]
     together = threading.Barrier(len(keepers))
 
     def read(number: int) -> ev.Event:

@@ -21,7 +21,7 @@ from penstock._engine.savepoints.disposal import dispose
 from penstock._engine.storage.local import LocalStorage
 from penstock._engine.storage.scratch import ScratchDirectory
 from penstock.common.job_status import JobStatus
-from penstock.errors import CheckpointClaimedError
+from penstock.errors import CheckpointClaimedError, SavepointChangeError
 
 if TYPE_CHECKING:
     from penstock._engine.driver.driver import JobDriver
@@ -238,7 +238,10 @@ def test_a_disposal_takes_the_claim_with_the_savepoint(tmp_path: Path) -> None:
     path = origin(story, "savepoint")
     killed_claimant(story, path)
     assert list(Path(path).glob("_claim-*"))
-    dispose(path)
+    with pytest.raises(SavepointChangeError, match="continues from it"):
+        dispose(path)
+    shutil.rmtree(tmp_path / "checkpoints")
+    dispose(path, no_job_waits=True)
     assert not Path(path).exists()
 
 

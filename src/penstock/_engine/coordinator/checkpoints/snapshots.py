@@ -15,7 +15,7 @@ from penstock._engine.coordinator.checkpoints.operator_state import VisibleState
 from penstock._engine.coordinator.checkpoints.splits import left_by_writer, left_unread
 from penstock._engine.protocol.control import (
     ENDED,
-    UNHEARD,
+    UNKNOWN,
     ChannelStatus,
     EdgeStatus,
     OperatorRestore,
@@ -296,7 +296,7 @@ def _time_of(acks: Sequence[SubtaskAck], edge: int) -> ReadingTime | None:
 
 
 def _status(sender: VertexSubtaskState, edge: int) -> ChannelStatus:
-    return ENDED if sender.finished else sender.outputs.get(edge, UNHEARD)
+    return ENDED if sender.finished else sender.outputs.get(edge, UNKNOWN)
 
 
 def notification(

@@ -22,8 +22,10 @@ from penstock.errors import JobRunError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from penstock._engine.coordinator.commits.committed import CommittedCommittables
     from penstock._engine.coordinator.context import CoordinatorContext
-    from penstock._engine.coordinator.epochs.job_state import JobState
+    from penstock._engine.gateway.progress import JobProgress
+    from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.protocol.control import SubtaskAck
     from penstock._engine.protocol.metadata import GivenUp
 
@@ -35,14 +37,9 @@ _PAUSE_MS: Final = 1_000
 
 
 class CommitLedger:
-    """The commits that are not known to be done, and the committables that committers have given up.
+    """The commits that are not known to be done, and the committables that committers have given up."""
 
-    Args:
-        outstanding: The commits of the checkpoint that the job starts from; an earlier driver may have done them.
-        given_up: The committables that had been given up by that checkpoint.
-    """
-
-    def __init__(self, outstanding: Iterable[OutstandingCommit] = (), given_up: tuple[GivenUp, ...] = ()) -> None:
+    def __init__(self) -> None:
         #: By sink uid, oldest first.
         self._queues: dict[str, list[OutstandingCommit]] = {}
         #: Commits that no committer has been called for yet. All others may be done already.
@@ -53,6 +50,15 @@ class CommitLedger:
         #: The ids of committables that count as never tried, as the user has decided; until they are tried.
         self._anew = frozenset[str]()
         #: At each moment a committable is in here, in `outstanding`, or published.
+        self.given_up: tuple[GivenUp, ...] = ()
+
+    def restore(self, outstanding: Iterable[OutstandingCommit], given_up: tuple[GivenUp, ...] = ()) -> None:
+        """Take up what is known of the commits of the checkpoint that the job starts from.
+
+        Args:
+            outstanding: Its commits; an earlier driver may have done them.
+            given_up: The committables that had been given up.
+        """
         self.given_up = given_up
         self._append(outstanding)
 
@@ -155,30 +161,43 @@ class CommitScheduler:
 
     Args:
         context: The coordinator's context.
-        state: Holds the ledger.
+        graph: The job, for the names of sinks.
+        ledger: The job's commits.
+        committed: Keeps what is committed for operators behind committers.
         retries: How often a committable may be postponed.
+        lost: Notes what a committer gave up, and returns the job's figures with it.
         fail: Called when the job has to fail.
     """
 
     def __init__(
-        self, context: CoordinatorContext, state: JobState, retries: int, *, fail: Callable[[Exception], None]
+        self,
+        context: CoordinatorContext,
+        graph: JobGraph,
+        ledger: CommitLedger,
+        committed: CommittedCommittables,
+        *,
+        retries: int,
+        lost: Callable[[tuple[GivenUp, ...]], JobProgress],
+        fail: Callable[[Exception], None],
     ) -> None:
         self._context = context
-        self._state = state
+        self._ledger = ledger
+        self._committed = committed
         self._retries = retries
+        self._lost = lost
         self._fail = fail
-        self._watch = CommitWatch(context, lambda uid: state.topology.graph.operators[uid].name)
+        self._watch = CommitWatch(context, lambda uid: graph.operators[uid].name)
 
     def start(self) -> None:
         """Start the commits that may run now; a failed job leaves them for its next start."""
         if self._context.phase not in {Phase.TEARDOWN, Phase.FAILING}:
-            for begun in self._state.ledger.start():
+            for begun in self._ledger.start():
                 self._context.emit(begun)
                 self._watch.begun(begun.commit.uid, begun.commit.checkpoint_id)
 
     def answered(self, event: ev.Committed | ev.CommitFailed) -> bool:
         """Handle the outcome of a commit, and tell whether it was done or postponed."""
-        ledger = self._state.ledger
+        ledger = self._ledger
         self._watch.ended(event.uid)
         match event:
             case ev.CommitFailed(uid, error):
@@ -199,21 +218,21 @@ class CommitScheduler:
 
     def _settled(self, event: ev.Committed) -> None:
         """Note what is committed, and publish what a committer gave up; the next chain entry has both."""
-        self._state.committed.add(event.uid, self._state.ledger.oldest(event.uid), event.committed)
+        self._committed.add(event.uid, self._ledger.oldest(event.uid), event.committed)
         if event.given_up:
-            self._state.lost(event.given_up)
-            self._context.emit(PublishGivenUp(self._state.given_up, self._state.progress))
+            progress = self._lost(event.given_up)
+            self._context.emit(PublishGivenUp(self._ledger.given_up, progress))
 
     def _retry(self, uid: str) -> None:
         if self._context.phase in RUNNING:
-            self._state.ledger.retry(uid)
+            self._ledger.retry(uid)
             self.start()
 
     def _failed(self, uid: str, error: Exception) -> None:
         if self._context.phase is Phase.CANCELLING:  # the last checkpoint has it, for the next start from there
-            self._state.ledger.give_up(uid)
+            self._ledger.give_up(uid)
         else:
-            self._state.ledger.failed(uid)
+            self._ledger.failed(uid)
         self._fail(error)
 
     def _too_often(self, uid: str, retry: tuple[Committable, ...]) -> JobRunError:

@@ -117,8 +117,8 @@ class CheckpointCoordinator:
         """Put the chain entry, once no sink has more than one outstanding commit."""
         ledger = self._state.ledger
         if (self._requests.wait_for_commits and ledger) or not ledger.has_room:
-            if self._context.phase is not Phase.AWAITING_ROOM:
-                self._context.go(Phase.AWAITING_ROOM)
+            if self._context.phase is not Phase.WAITING_FOR_COMMITS:
+                self._context.go(Phase.WAITING_FOR_COMMITS)
             return
         assert self.pending is not None
         self._context.go(Phase.RECORDING)

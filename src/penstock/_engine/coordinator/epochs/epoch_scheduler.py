@@ -108,7 +108,7 @@ class EpochScheduler(SourceScheduler):
         match self._context.phase:
             case Phase.OPENING:
                 self._settle(0)
-            case Phase.SETTLING:
+            case Phase.NOTIFYING_SOURCES:
                 self._next()
             case _:
                 self._finish()
@@ -168,7 +168,7 @@ class EpochScheduler(SourceScheduler):
         if outcome.failures:
             self._life.fail(outcome.failures[0])
         elif self._context.phase is Phase.RELEASING:
-            self._life.leave()
+            self._life.terminate()
         elif reason := self._state.void_reason(checkpoint_id, outcome.acks):
             self._run_again(self._name, InternalError(f"{self._name} does not count: {reason}."))
         else:
@@ -243,10 +243,10 @@ class EpochScheduler(SourceScheduler):
         if self._requests.wait_for_commits:
             self._savepoints.copy()
         match self._context.phase:
-            case Phase.AWAITING_ROOM:
+            case Phase.WAITING_FOR_COMMITS:
                 self._checkpoints.put_entry()
             case Phase.PAUSED if self._state.is_fed:
-                self.hurry()
+                self.trigger_now()
             case _:
                 super().commits_moved()
 
@@ -282,4 +282,4 @@ class EpochScheduler(SourceScheduler):
             self._context.go(Phase.RELEASING)
             self._context.emit(do.NotifyListeners(self._begun(notifications, {}, StopMode.NO)))
         else:
-            self._life.leave()
+            self._life.terminate()

@@ -111,7 +111,7 @@ class JobState:
         """
         self.snapshot = snapshot
         self._write_all = write_all
-        self.ledger = CommitLedger(snapshot.outstanding, snapshot.given_up)
+        self.ledger.restore(snapshot.outstanding, snapshot.given_up)
         self.committed.restore(snapshot.committed)
         self.progress = replace(self.progress, given_up=self.ledger.lost_count)
 
@@ -290,10 +290,11 @@ class JobState:
         assert pending.snapshot is not None
         return pending.stop is StopMode.DRAIN and bool(self.committed) and not pending.snapshot.finished
 
-    def lost(self, given_up: tuple[GivenUp, ...]) -> None:
-        """Note the committables that a committer gave up."""
+    def lost(self, given_up: tuple[GivenUp, ...]) -> JobProgress:
+        """Note the committables that a committer gave up, and return the job's figures with them."""
         self.ledger.lost(given_up)
         self.progress = replace(self.progress, given_up=self.ledger.lost_count)
+        return self.progress
 
     @property
     def commits(self) -> StoredCommits:

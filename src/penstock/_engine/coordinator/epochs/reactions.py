@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock._engine.coordinator import events as ev
+from penstock._engine.coordinator.epochs.epoch_scheduler import EpochScheduler
 from penstock._engine.coordinator.phases import STOPPING, Phase
 from penstock._engine.coordinator.reactions import TAKEN_OVER, Rule
 
@@ -14,17 +15,17 @@ _RUNS: Final = frozenset({Phase.EPOCH, Phase.RELEASING})
 #: The progress of a job by epochs.
 EPOCHS: Final = (
     Rule(
-        "enumerators_called",
+        EpochScheduler.enumerators_called,
         (ev.EnumeratorsCalled,),
-        frozenset({Phase.OPENING, Phase.SETTLING, Phase.NOTIFYING}),
+        frozenset({Phase.OPENING, Phase.NOTIFYING_SOURCES, Phase.NOTIFYING}),
     ),
-    Rule("splits_assigned", (ev.SplitsAssigned,), TAKEN_OVER),
-    Rule("observed", (ev.EpochObserved,), TAKEN_OVER),
-    Rule("epoch_ended", (ev.EpochEnded,), _RUNS),
-    Rule("epoch_lost", (ev.EpochLost,), _RUNS),
-    Rule("epoch_failed", (ev.EpochFailed,), _RUNS),
-    Rule("epoch_abandoned", _OVER, STOPPING),
-    Rule("accumulators_merged", (ev.AccumulatorsMerged,), frozenset({Phase.SNAPSHOTTING})),
-    Rule("enumerators_snapshotted", (ev.EnumeratorsSnapshotted,), frozenset({Phase.SNAPSHOTTING})),
-    Rule("state_stored", (ev.StateStored,), frozenset({Phase.STORING})),
+    Rule(EpochScheduler.splits_assigned, (ev.SplitsAssigned,), TAKEN_OVER),
+    Rule(EpochScheduler.observed, (ev.EpochObserved,), TAKEN_OVER),
+    Rule(EpochScheduler.epoch_ended, (ev.EpochEnded,), _RUNS),
+    Rule(EpochScheduler.epoch_lost, (ev.EpochLost,), _RUNS),
+    Rule(EpochScheduler.epoch_failed, (ev.EpochFailed,), _RUNS),
+    Rule(EpochScheduler.epoch_abandoned, _OVER, STOPPING),
+    Rule(EpochScheduler.accumulators_merged, (ev.AccumulatorsMerged,), frozenset({Phase.SNAPSHOTTING})),
+    Rule(EpochScheduler.enumerators_snapshotted, (ev.EnumeratorsSnapshotted,), frozenset({Phase.SNAPSHOTTING})),
+    Rule(EpochScheduler.state_stored, (ev.StateStored,), frozenset({Phase.STORING})),
 )

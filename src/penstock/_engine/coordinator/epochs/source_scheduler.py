@@ -78,7 +78,7 @@ class SourceScheduler(Scheduler):
 
     def _settle(self, completed: int) -> None:
         """Notify the enumerators of a completed checkpoint, 0 for none, and deliver their readers' events."""
-        self._context.go(Phase.SETTLING)
+        self._context.go(Phase.NOTIFYING_SOURCES)
         deliveries = {uid: source.deliver() for uid, source in self._state.sources.items()}
         heard = {uid: delivery for uid, delivery in deliveries.items() if delivery is not None}
         if completed or heard:
@@ -94,11 +94,11 @@ class SourceScheduler(Scheduler):
         """Run the next Spark job after a pause."""
         if pause_ms:
             self._context.go(Phase.PAUSED)
-            self._context.alarm(pause_ms, self.hurry)
+            self._context.alarm(pause_ms, self.trigger_now)
         else:
             self._run()
 
-    def hurry(self) -> None:
+    def trigger_now(self) -> None:
         """End a pause, unless splits have arrived meanwhile or the job has failed."""
         if self._context.phase is Phase.PAUSED:
             self._run()

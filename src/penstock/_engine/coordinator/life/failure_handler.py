@@ -99,7 +99,7 @@ class ExecutionFailureHandler:
         self._context.emit(do.LogMessage(f"The job failed and restarts in {delay_ms} ms", cause))
         self._context.go(Phase.TEARDOWN)
 
-    def go_back(self) -> None:
+    def restart(self) -> None:
         """Restart from the last completed checkpoint at once, without a failure."""
         self._backoff_ms = 0
         self._scheduler.interrupt()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock._engine.coordinator.phases import CUT, STOPPING, Phase
+from penstock._engine.coordinator.phases import CHECKPOINTING, STOPPING, Phase
 from penstock.errors import InternalError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def check(
         "a savepoint is named in its own phase, or during a teardown": not context.saving
         or context.phase is Phase.SAVING
         or stopping,
-        "a checkpoint is pending in its own phases": has_pending == (context.phase in CUT) or stopping,
+        "a checkpoint is pending in its own phases": has_pending == (context.phase in CHECKPOINTING) or stopping,
         "nothing new is read before the commits of the checkpoint are done": not (
             context.phase is Phase.OPENING and uncommitted
         ),

@@ -7,7 +7,7 @@ of the same job can complete nothing, because the id of its next entry is taken.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator.checkpoints.chain import ChainWriter, DriverIdentity
 from penstock._engine.coordinator.checkpoints.snapshots import resumable
@@ -17,7 +17,6 @@ from penstock._engine.coordinator.events import (
     ChainEntryStored,
     ChainEntryTaken,
     ChainEntryUncertain,
-    Event,
     InstructionFailed,
     JobEventsFound,
     JobsListed,
@@ -39,8 +38,8 @@ from penstock._engine.coordinator.instructions import (
     ReadMark,
     RecordStart,
 )
+from penstock._engine.coordinator.life.earlier_runs import check_records, first_start, nothing_at
 from penstock._engine.coordinator.phases import StartPhase
-from penstock._engine.coordinator.reactions import START, bound, table_of
 from penstock._engine.coordinator.restore.commit_decisions import decided, settled, without_commits_of
 from penstock._engine.coordinator.restore.origin import ownership
 from penstock._engine.coordinator.restore.reopening import ReopenedSources, reopen
@@ -54,14 +53,11 @@ from penstock.errors import (
     ConfigurationError,
     CorruptCheckpointError,
     FencedError,
-    InternalError,
     NoCheckpointError,
     UndeliveredResultsError,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock._engine.coordinator.settings import JobSettings
     from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.protocol.batch_program import BatchProgram
@@ -71,10 +67,6 @@ if TYPE_CHECKING:
 _WRITERS: Final = frozenset({OperatorKind.SINK_WRITER, OperatorKind.CACHE})
 #: A takeover whose outcome is unknown is put again this often.
 _TAKEOVER_TRIES: Final = 5
-
-_LEFT_NOTHING: Final = (
-    "the job has finished and left no checkpoint, as jobs do that end without penstock.restart-finished-sources"
-)
 
 _NOTHING_TO_DECIDE: Final = (
     "job {} begins without a checkpoint, so it has nothing to decide about; start it from the checkpoint of which the "
@@ -113,10 +105,6 @@ _NAMELESS: Final = (
 )
 
 
-#: All reactions of a starting driver.
-_REACTIONS: Final = table_of(START)
-
-
 class JobStart:
     """Starts one job in this driver: finds it, reads the state to restore, and takes the job over.
 
@@ -138,9 +126,11 @@ class JobStart:
         self.already_ended: ChainEntry | None = None
         self.chain: ChainWriter | None = None
         self._ids: tuple[int, ...] = ()
-        #: Whether, by its newest entries, the job continues from the checkpoint of a stop, and whether it has finished.
-        self._resumes = self._finished = False
+        #: Whether, by its newest entries, the job continues from the checkpoint of a stop.
+        self._resumes = False
         self._newest: ChainEntry | None = None
+        #: The entry that was read last, which leads to the next one, and its path.
+        self._named_by: tuple[ChainEntry, str] | None = None
         #: The paths that entries have led to.
         self._followed: set[str] = set()
         #: What the newest entry that led to the checkpoint knows of its commits.
@@ -149,8 +139,8 @@ class JobStart:
         self._takeovers: list[ChainEntry] = []
         self._takeover: ChainEntry | None = None
         self._tries = 0
-        self._now_ms = 0
-        self._handlers: dict[str, Callable[[Any], list[Instruction]]] = bound(START, self)
+        #: When the event came that it reacts to.
+        self.now_ms = 0
 
     def begin(self) -> list[Instruction]:
         """Return the first instructions."""
@@ -159,18 +149,6 @@ class JobStart:
             return [ListJobs(self._settings.job_name)]
         self.job_id = self.job_id or self._identity.fresh_job_id
         return self._list()
-
-    def handle(self, event: Event, now_ms: int) -> list[Instruction]:
-        """Continue after the answer to an instruction.
-
-        Raises:
-            PenstockError: The job cannot start; the error says why.
-        """
-        self._now_ms = now_ms
-        reaction = _REACTIONS.get((self.phase, type(event)))
-        if reaction is None:
-            raise InternalError(f"A starting driver got {event} while {self.phase.name}.")
-        return self._handlers[reaction](event)
 
     def failed(self, event: InstructionFailed) -> list[Instruction]:
         """End the start with the error of an instruction."""
@@ -192,18 +170,21 @@ class JobStart:
             return self._list()
         if event.nameless:  # one of them may be this job, which would then start without its state
             raise CorruptCheckpointError(event.nameless[0], _NAMELESS.format(self._settings.job_name))
+        check_records(self._settings, repr(self._settings.job_name), 0)
         self.phase = StartPhase.NAMING_JOB
         return [ReadMark(self._identity.fresh_job_id)]
 
     def _list(self) -> list[Instruction]:
         self.phase = StartPhase.LISTING
-        self.restored, self._newest, self._resumes, self._finished, self._commits = None, None, False, False, None
+        self.restored, self._newest, self._resumes, self._commits = None, None, False, None
         self._followed.clear()
+        self._named_by = None
         return [ListChainEntries(self.job_id)]
 
     def entries_listed(self, event: ChainEntriesListed) -> list[Instruction]:
         """Read the newest entry of the chain."""
         self._ids = event.ids
+        check_records(self._settings, self._job, self._ids[-1] if self._ids else 0)
         if not self._ids:
             return self._choose(None)
         self.phase = StartPhase.LOOKING
@@ -265,8 +246,8 @@ class JobStart:
         """Restore the checkpoint, or follow an entry that names another one."""
         entry = event.entry
         if entry is None:
-            reason = _LEFT_NOTHING if self._finished else "there is no checkpoint metadata at that path"
-            raise NoCheckpointError(event.path, self._job, reason)
+            raise nothing_at(event.path, self._job, self._named_by)
+        self._named_by = entry, event.path
         self._commits = self._commits or entry.commits
         match entry.kind:
             case ChainEntryKind.CHECKPOINT | ChainEntryKind.SAVEPOINT:
@@ -286,7 +267,6 @@ class JobStart:
                 return self._take_over()  # there is no checkpoint yet, so the job starts without state
             case _ if entry.parent is not None:
                 self._resumes = self._resumes or entry.resumes or entry.kind is ChainEntryKind.CANCELED
-                self._finished = self._finished or entry.kind is ChainEntryKind.FINISHED
                 return [self._follow(entry.parent.path, event.path)]
             case _:
                 reason = f"the job ended ({entry.kind.value}) before its first checkpoint"
@@ -412,7 +392,7 @@ class JobStart:
     def _put_takeover(self, chain: ChainWriter) -> list[Instruction]:
         self._tries = 0
         commits = None if self.restored is None else self.restored.assignment.snapshot.commits
-        self._takeover = chain.make(ChainEntryKind.TAKEOVER, self._now_ms, commits=commits)
+        self._takeover = chain.make(ChainEntryKind.TAKEOVER, self.now_ms, commits=commits)
         return [PutChainEntry(self._takeover)]
 
     def takeover_answered(self, event: ChainEntryStored | ChainEntryTaken | ChainEntryUncertain) -> list[Instruction]:
@@ -462,6 +442,8 @@ class JobStart:
         if self.restored is not None:
             return self.restored.remarks
         newest = self._newest
+        if newest is None and self._settings.latest:
+            return (first_start(self._settings, self._job),)
         if newest is None or self._continues or (newest.is_terminal and not newest.keeps_checkpoints):
             return ()
         return (LogMessage(_ANEW.format(self._job), unexpected=True),)

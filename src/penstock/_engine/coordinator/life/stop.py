@@ -143,7 +143,7 @@ class StopWithSavepoint:
         if self._context.phase is Phase.SAVING and not self._context.saving:  # else the job is being torn down
             self._save(path)
 
-    def heard(self, event: ev.SavepointWritten | ev.SavepointFailed) -> None:
+    def on_savepoint_answer(self, event: ev.SavepointWritten | ev.SavepointFailed) -> None:
         """Continue after a savepoint was written or has failed: the stop's, or one of a job that continues."""
         request, path = self._requests.stop, event.path
         if path == self.path:
@@ -168,7 +168,7 @@ class StopWithSavepoint:
             return
         self._requests.give_up_stop(event.error)
         if stop is StopMode.DRAIN:  # timers have fired and functions have finished: the epoch has to be undone
-            self._life.go_back()
+            self._life.restart()
         else:
             self._scheduler().go_on()
 
@@ -206,4 +206,4 @@ class StopWithSavepoint:
         self.checkpoint = None
         if self._context.phase not in STOPPING:  # else its end is the answer
             self._requests.give_up_stop(self._not_saved.reason)
-            self._life.go_back()
+            self._life.restart()

@@ -72,9 +72,9 @@ def _difference(uid: str, then: _ProgramPlaces, now: _ProgramPlaces) -> str | No
         return (
             f"of the operators without a uid on one input {count[0]} had the kind {after.kind}, and now {count[1]} have"
         )
-    if not (before.likeness and after.likeness) and (then.has_others(uid) or now.has_others(uid)):
+    if not (before.fingerprint and after.fingerprint) and (then.has_others(uid) or now.has_others(uid)):
         return f"its functions have no digest that would tell it from other operators of kind {after.kind}"
-    if before.likeness != after.likeness and (_is_elsewhere(uid, then, now) or _is_elsewhere(uid, now, then)):
+    if before.fingerprint != after.fingerprint and (_is_elsewhere(uid, then, now) or _is_elsewhere(uid, now, then)):
         return f"operators of kind {after.kind} have changed places"
     return None
 
@@ -85,8 +85,8 @@ def _is_elsewhere(uid: str, here: _ProgramPlaces, there: _ProgramPlaces) -> bool
     An operator that both programs have at the same uid has not moved.
     """
     place, other = here.places[uid], there.places[uid]
-    does = place.kind, place.likeness
-    if there.by_likeness[does] - here.by_likeness[does] - {uid}:
+    does = place.kind, place.fingerprint
+    if there.by_fingerprint[does] - here.by_fingerprint[does] - {uid}:
         return True
     named = place.kind, place.name
     return place.name != other.name and bool(there.by_name[named] - here.by_name[named])
@@ -106,12 +106,12 @@ class _ProgramPlaces:
         #: By uid: a digest of the kinds of all operators upstream, and the edges between them.
         self.shapes: dict[str, str] = {}
         self._beside: defaultdict[object, list[str]] = defaultdict(list)
-        self.by_likeness: defaultdict[object, set[str]] = defaultdict(set)
+        self.by_fingerprint: defaultdict[object, set[str]] = defaultdict(set)
         self.by_name: defaultdict[object, set[str]] = defaultdict(set)
         for uid, place in places.items():
             shape = (place.kind, *(replace(edge, sender=self.shapes[edge.sender]) for edge in place.inputs))
             self.shapes[uid] = sha256(repr(shape).encode()).hexdigest()
-            self.by_likeness[place.kind, place.likeness].add(uid)
+            self.by_fingerprint[place.kind, place.fingerprint].add(uid)
             self.by_name[place.kind, place.name].add(uid)
             if not place.has_own_uid:
                 self._beside[place.kind, place.inputs].append(uid)

@@ -7,23 +7,26 @@ from typing import Final
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator.phases import STOPPING, Phase
 from penstock._engine.coordinator.reactions import TAKEN_OVER, Rule
+from penstock._engine.coordinator.stages.stage_scheduler import StageScheduler
 
 _RUNS: Final = frozenset({Phase.EPOCH})
 _RECONCILES: Final = frozenset({Phase.RECONCILING})
 
 #: The progress of a job by stages.
 STAGES: Final = (
-    Rule("enumerators_called", (ev.EnumeratorsCalled,), frozenset({Phase.OPENING, Phase.SETTLING})),
-    Rule("splits_assigned", (ev.SplitsAssigned,), TAKEN_OVER),
-    Rule("stage_ended", (ev.EpochEnded,), _RUNS),
-    Rule("events_claimed", (ev.JobEventsClaimed,), _RECONCILES),
-    Rule("partitions_listed", (ev.PartitionsListed,), _RECONCILES),
-    Rule("events_fenced", (ev.JobEventsFenced,), TAKEN_OVER),
-    Rule("subtasks_finished", (ev.SubtasksFinished,), TAKEN_OVER),
-    Rule("results_lost", (ev.ResultsLost,), _RUNS),
-    Rule("enumerators_snapshotted", (ev.EnumeratorsSnapshotted,), frozenset({Phase.SETTLING})),
-    Rule("stage_lost", (ev.EpochLost,), _RUNS),
-    Rule("epoch_failed", (ev.EpochFailed,), _RUNS),
-    Rule("epoch_abandoned", (ev.EpochEnded, ev.EpochLost, ev.EpochFailed, ev.ResultsLost), STOPPING),
-    Rule("accumulators_merged", (ev.AccumulatorsMerged,), frozenset({Phase.SNAPSHOTTING}) | _RECONCILES),
+    Rule(
+        StageScheduler.enumerators_called, (ev.EnumeratorsCalled,), frozenset({Phase.OPENING, Phase.NOTIFYING_SOURCES})
+    ),
+    Rule(StageScheduler.splits_assigned, (ev.SplitsAssigned,), TAKEN_OVER),
+    Rule(StageScheduler.stage_ended, (ev.EpochEnded,), _RUNS),
+    Rule(StageScheduler.events_claimed, (ev.JobEventsClaimed,), _RECONCILES),
+    Rule(StageScheduler.partitions_listed, (ev.PartitionsListed,), _RECONCILES),
+    Rule(StageScheduler.events_fenced, (ev.JobEventsFenced,), TAKEN_OVER),
+    Rule(StageScheduler.subtasks_finished, (ev.SubtasksFinished,), TAKEN_OVER),
+    Rule(StageScheduler.results_lost, (ev.ResultsLost,), _RUNS),
+    Rule(StageScheduler.enumerators_snapshotted, (ev.EnumeratorsSnapshotted,), frozenset({Phase.NOTIFYING_SOURCES})),
+    Rule(StageScheduler.stage_lost, (ev.EpochLost,), _RUNS),
+    Rule(StageScheduler.epoch_failed, (ev.EpochFailed,), _RUNS),
+    Rule(StageScheduler.epoch_abandoned, (ev.EpochEnded, ev.EpochLost, ev.EpochFailed, ev.ResultsLost), STOPPING),
+    Rule(StageScheduler.accumulators_merged, (ev.AccumulatorsMerged,), frozenset({Phase.SNAPSHOTTING}) | _RECONCILES),
 )

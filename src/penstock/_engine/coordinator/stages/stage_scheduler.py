@@ -191,7 +191,7 @@ class StageScheduler(SourceScheduler):
         recovery.clear(str(cause))
         self._context.report_failure(cause, counted=False)
         self._context.emit(do.LogMessage("The job begins anew", cause))
-        self._life.go_back()
+        self._life.restart()
 
     def _taken_up(self, accumulators: Mapping[str, dict[str, StoredAccumulator]]) -> None:
         acks, snapshot = tuple(self._results.acks), self._state.snapshot
@@ -404,7 +404,7 @@ class StageScheduler(SourceScheduler):
             return
         self._context.report_failure(event.error, counted=False)
         self._context.emit(do.LogMessage("A result is lost, and is made again", event.error))
-        self._life.go_back()
+        self._life.restart()
 
     def events_fenced(self, event: ev.JobEventsFenced) -> None:
         """End this driver: the job is another one's."""
@@ -465,7 +465,7 @@ class StageScheduler(SourceScheduler):
         if self._context.phase is not Phase.FINISHING or self._state.ledger or self._output.is_due:
             return
         if self._state.snapshot.finished:
-            self._life.leave()
+            self._life.terminate()
         else:
             self._run()
 

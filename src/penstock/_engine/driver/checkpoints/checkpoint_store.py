@@ -34,8 +34,16 @@ from penstock._engine.protocol.paths import (
     run_of_file,
     shared_directory,
 )
-from penstock._engine.savepoints.chains import commits_at_the_end, last_checkpoint, read_entry, readable_entry
+from penstock._engine.savepoints.chains import (
+    commits_at_the_end,
+    last_checkpoint,
+    read_chain,
+    read_entry,
+    readable_entry,
+    same_place,
+)
 from penstock._engine.savepoints.located import rebased
+from penstock._engine.savepoints.waiting import waiting_job
 from penstock._engine.storage.copying import copy_files
 from penstock._engine.storage.entries import document_of, entry_of, find_entry
 from penstock._engine.storage.opening import above, open_storage, without_links
@@ -80,16 +88,12 @@ class CheckpointStore:
 
     Args:
         storage: The directory.
-        options: The storage options for other directories of the same kind.
         background: Runs deletions.
         clock: The clock for the age of files.
     """
 
-    def __init__(
-        self, storage: FileStorage, options: dict[str, str], background: BackgroundExecutor, clock: Clock
-    ) -> None:
+    def __init__(self, storage: FileStorage, background: BackgroundExecutor, clock: Clock) -> None:
         self._storage = storage
-        self._options = options
         self._background = background
         self._clock = clock
         self._looked_at_rights = False
@@ -115,7 +119,7 @@ class CheckpointStore:
         for path in instruction.claimed:
             storage, inner = self._locate(path)
             job = Claimant(instruction.job_id, instruction.job_name, here, storage.full_path(inner))
-            claim(storage, inner, job, self._options)
+            claim(storage, inner, job, self._storage.options)
         record_start(self._storage, instruction.job_name, instruction.job_id)
         return ev.StartRecorded()
 
@@ -185,7 +189,7 @@ class CheckpointStore:
         """
         entry = instruction.entry
         if instruction.claims:
-            check_claim(*self._locate(instruction.path), instruction.job_id, self._options)
+            check_claim(*self._locate(instruction.path), instruction.job_id, self._storage.options)
         path, others, commits = instruction.path, tuple[str, ...](), None
         # A savepoint does not name the checkpoint directory of its job, so this job's own directory is searched.
         is_savepoint = entry.kind is ChainEntryKind.SAVEPOINT
@@ -213,8 +217,14 @@ class CheckpointStore:
         jobs = [job for job in first if job != own and self._goes_on(storage, job)]
         holder, inner = self._locate(start.path)
         claimant = claimant_of(holder, inner, holder.names(inner))
-        if claimant is not None and claimant.job_id not in {own, *jobs} and not has_ended(claimant, self._options):
+        if (
+            claimant is not None
+            and claimant.job_id not in {own, *jobs}
+            and not has_ended(claimant, self._storage.options)
+        ):
             jobs.append(claimant.job_id)
+        if start.claims and (waiting := self._waits_for(start)) not in {None, own, *jobs}:
+            jobs.append(str(waiting))
         for job in started_jobs(self._storage, start.job_name):
             newest = None if job in {own, *first, *jobs} else self._newest(job)
             if newest is None or newest.is_terminal:
@@ -223,6 +233,17 @@ class CheckpointStore:
             if begun is not None and begun.parent is not None and begun.parent.path == start.path:
                 jobs.append(job)
         return tuple(jobs)
+
+    def _waits_for(self, start: do.FindLaterCheckpoint) -> str | None:
+        """Return the job of another name that waits for a savepoint which is to be claimed."""
+        holder, inner = self._locate(start.path)
+        savepoint = holder.full_path(inner)
+        with contextlib.suppress(PenstockError, OSError):  # nobody knows
+            job = waiting_job(open_storage(savepoint, self._storage.options))
+            if job is not None and job.job_name != start.job_name:
+                needed = read_chain(open_storage(job.checkpoints, self._storage.options), job.job_id).start()
+                return job.job_id if any(same_place(savepoint, place) for place in needed) else None
+        return None
 
     def _goes_on(self, storage: FileStorage, job_id: str) -> bool:
         for number in reversed(checkpoint_ids(storage.names(job_id))):
@@ -244,7 +265,7 @@ class CheckpointStore:
                 return self._storage, place.relative_to(root).as_posix()
         directory, name = above(without_links(path))
         root, job = above(directory)
-        return open_storage(root or "/", self._options), "/".join(filter(None, (job, name)))
+        return open_storage(root or "/", self._storage.options), "/".join(filter(None, (job, name)))
 
     def put_entry(self, instruction: do.PutChainEntry) -> ev.Event:
         """Put an entry unless its id is taken; for a checkpoint this is the commit point."""

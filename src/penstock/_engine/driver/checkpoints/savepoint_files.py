@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Final
 from penstock._engine.coordinator import events as ev
 from penstock._engine.protocol.metadata import handles_of
 from penstock._engine.protocol.paths import METADATA, STAGED_METADATA
-from penstock._engine.state.integrity import check_intact
+from penstock._engine.savepoints.waiting import StoppedJob, note_waiting
+from penstock._engine.state.files.integrity import check_intact
 from penstock._engine.storage.copying import copy_files
 from penstock._engine.storage.entries import document_of, entry_of, find_entry
 from penstock._engine.storage.new_directory import check_no_links, first_missing, remove_empty
 from penstock._engine.storage.opening import above, open_storage
+from penstock._engine.storage.temporary import TemporaryStorage
 from penstock.errors import CheckpointStorageError, PenstockError
 
 if TYPE_CHECKING:
@@ -39,16 +41,12 @@ class SavepointFiles:
 
     Args:
         storage: The checkpoint directory.
-        options: The options of object stores.
         mailbox: Passes outcomes to the loop.
         background: Copies files.
     """
 
-    def __init__(
-        self, storage: FileStorage, options: dict[str, str], mailbox: Mailbox, background: BackgroundExecutor
-    ) -> None:
+    def __init__(self, storage: FileStorage, mailbox: Mailbox, background: BackgroundExecutor) -> None:
         self._storage = storage
-        self._options = options
         self._mailbox = mailbox
         self._background = background
         self._lock = threading.Lock()
@@ -74,7 +72,7 @@ class SavepointFiles:
             self._new[path] = top
         if no_links_below is not None:
             check_no_links(path, no_links_below)
-        open_storage(path, self._options).probe()
+        open_storage(path, self._storage.options).probe()
         if no_links_below is not None:  # a link may have been made meanwhile
             check_no_links(path, no_links_below)
 
@@ -115,16 +113,17 @@ class SavepointFiles:
         return is_unwanted
 
     def _fill(self, instruction: do.WriteSavepoint) -> None:
-        target = open_storage(instruction.path, self._options)
+        target = open_storage(instruction.path, self._storage.options)
         self._copy(target, instruction)
         if instruction.is_staged:
+            self._note_waiting(target, instruction)
             target.put(STAGED_METADATA, document_of(target, instruction.entry))
         else:
             self._put(target, instruction.entry)
             self.copied.add(instruction.path)
 
     def _complete(self, instruction: do.CompleteSavepoint) -> None:
-        target, entry = open_storage(instruction.path, self._options), instruction.entry
+        target, entry = open_storage(instruction.path, self._storage.options), instruction.entry
         try:
             staged = find_entry(target, STAGED_METADATA)
             if staged is not None and not _is_same_state(staged, entry):
@@ -133,7 +132,15 @@ class SavepointFiles:
             self._check_same(target, entry)
         except PenstockError:
             self._copy(target, instruction)
+            self._note_waiting(target, instruction)
             self._put(target, entry)
+
+    def _note_waiting(self, target: FileStorage, instruction: do.WriteSavepoint | do.CompleteSavepoint) -> None:
+        """Note that the job waits for the savepoint that it stops into, unless its checkpoints go with its process."""
+        if not isinstance(self._storage, TemporaryStorage):
+            entry = instruction.entry
+            job = StoppedJob(entry.job_id, entry.job_name, self._storage.full_path(""), instruction.path)
+            note_waiting(target, job)
 
     def _copy(self, target: FileStorage, instruction: do.WriteSavepoint | do.CompleteSavepoint) -> None:
         """Copy the files of a savepoint, and compare the copies with what was written at first.
@@ -164,7 +171,7 @@ class SavepointFiles:
     def _discard(self, path: str) -> None:
         root, name = above(path)
         with contextlib.suppress(PenstockError):  # the rest is no savepoint, and `penstock clean` finds it
-            storage = open_storage(root or "/", self._options)
+            storage = open_storage(root or "/", self._storage.options)
             storage.delete(
                 [f"{name}/{METADATA}"]
             )  # first: the store may have written it although it answered with an error

@@ -8,7 +8,7 @@ from concurrent import futures
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from penstock._engine.driver.client.signals import HEARS_S, ending_on_signals
+from penstock._engine.driver.client.signals import SIGNAL_POLL_S, ending_on_signals
 from penstock._engine.protocol.control import StopMode
 from penstock.common.completable_future import CompletableFuture
 from penstock.common.job_client import JobClient
@@ -53,7 +53,9 @@ class JobHandle:
             JobCancelledError: The job was cancelled.
         """
         while True:
-            with ending_on_signals(self._driver):  # only while waiting: between two records the program has Ctrl-C
+            with ending_on_signals(
+                self._driver.interruption
+            ):  # only while waiting: between two records the program has Ctrl-C
                 block = self._driver.results.next_block(uid)
             if block is None:
                 return
@@ -143,11 +145,11 @@ class _JobResult(CompletableFuture["JobExecutionResult"]):
 
     def result(self, timeout: float | None = None) -> JobExecutionResult:
         """Wait for the job to end, and return its result."""
-        with ending_on_signals(self._driver):
+        with ending_on_signals(self._driver.interruption):
             self._wait(math.inf if timeout is None else timeout)
             return super().result(0)
 
     def _wait(self, timeout_s: float) -> None:
         end_s = time.monotonic() + timeout_s
         while not self.done() and (left_s := end_s - time.monotonic()) > 0:
-            futures.wait([self._driver.result], min(left_s, HEARS_S))
+            futures.wait([self._driver.result], min(left_s, SIGNAL_POLL_S))

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from penstock._engine.coordinator import events as ev
-from penstock._engine.driver.client.signals import HEARS_S
+from penstock._engine.driver.client.signals import SIGNAL_POLL_S
 from penstock._engine.protocol.signing import check_digest
 from penstock.common.process import print_lines
+from penstock.common.user_values import error_line
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError, UnreadableOutputError
 
 if TYPE_CHECKING:
@@ -108,10 +109,14 @@ class Results:
             self._changed.notify_all()
 
     def next_block(self, uid: str) -> list[Any] | None:
-        """Wait for the next records of an operator; return None at the end, or raise the error of a failed job."""
+        """Wait for the next records of an operator; return None at the end, or raise the error of a failed job.
+
+        Raises:
+            UnreadableOutputError: A record raises where it is unpickled, which it did not in a task.
+        """
         blocks = self._blocks[uid]
         with self._changed:
-            while not self._changed.wait_for(lambda: blocks or self._ended, HEARS_S):
+            while not self._changed.wait_for(lambda: blocks or self._ended, SIGNAL_POLL_S):
                 pass
             if not blocks:
                 if self._error is not None:
@@ -120,4 +125,10 @@ class Results:
             block = blocks.popleft()
             self._waiting_bytes -= len(block)
             self._changed.notify_all()
-        return pickle.loads(block)
+        try:
+            return pickle.loads(block)
+        except BaseException as error:  # code of the user's classes
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            name, _ = self._collectors[uid]
+            raise UnreadableOutputError(name, uid, f"a record cannot be unpickled here: {error_line(error)}") from error

@@ -8,30 +8,35 @@ program each time.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import os
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from penstock._engine.coordinator.settings import LATEST
+from penstock._engine.coordinator.settings import LATEST, EarlierRun
 from penstock._engine.gateway.supervision import NotedJob, SupervisionNote
 from penstock.common import option_table
 from penstock.common.config_loading import RESUME_VARIABLE
 from penstock.common.configuration import Configuration
 from penstock.common.job_status import JobStatus
-from penstock.errors import SupervisionNoteError
+from penstock.errors import MissingRecordsError, SupervisionNoteError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock._engine.driver.driver import JobDriver
+    from penstock._engine.gateway.job_control import JobControl
     from penstock._engine.gateway.progress import JobFailure, JobProgress, JobStatusListener
 
 _log = logging.getLogger("penstock")
+
+#: How an earlier run is known, and what takes the place of a directory that is not set any more.
+_NOTED: Final = "an earlier process of this supervised program has run it"
+_NOWHERE: Final = "a temporary directory (execution.checkpointing.dir is not set any more)"
 
 
 class Resumption:
@@ -61,18 +66,26 @@ class Resumption:
 
         Returns:
             Its effective configuration, and its place.
+
+        Raises:
+            MissingRecordsError: An earlier process has kept its checkpoints, and there is no directory for them now.
         """
         is_kept = configuration.get(option_table.CHECKPOINT_DIRECTORY) is not None
         with self._lock:
             self._submitted += 1
             place = self._submitted
             before = self._take(place, job_name)
+        if before is not None and before.is_kept and not is_kept:
+            raise MissingRecordsError(_NOWHERE, f"{job_name!r} ({before.job_id})", _NOTED)
         if before is not None and is_kept:
             _log.info("Job %r (%s) resumes: an earlier process started it", job_name, before.job_id)
             configuration = Configuration(configuration)
             configuration.set(option_table.RECOVERY_PATH, LATEST).set(option_table.JOB_ID, before.job_id)
             configuration.remove_config(option_table.COMMITTABLES.key)  # the process before has decided
-        return configuration, ResumableJob(self, place, is_kept=is_kept)
+        earlier = None
+        if before is not None and before.is_kept:
+            earlier = EarlierRun(_NOTED, before.checkpoint_id)
+        return configuration, ResumableJob(self, place, earlier, is_kept=is_kept)
 
     def _take(self, place: int, job_name: str) -> NotedJob | None:
         """Return the job of an earlier process to resume: the one at the same place, or else one of the same name.
@@ -109,6 +122,24 @@ class Resumption:
             self._jobs[place] = job
             self._note.write(self._jobs)
 
+    def note_checkpoint(self, place: int, checkpoint_id: int) -> None:
+        """Note a completed checkpoint; if that fails, an older one stays noted."""
+        job = self._jobs.get(place)
+        if job is not None and job.is_kept and checkpoint_id > job.checkpoint_id:
+            with contextlib.suppress(SupervisionNoteError):
+                self.note(place, msgspec.structs.replace(job, checkpoint_id=checkpoint_id))
+
+    def note_failed_stop(self) -> str:
+        """Tell the supervisor that the program runs on, and return what becomes of the program: a clause."""
+        try:
+            is_told = self._note.tell_failed_stop()
+        except (SupervisionNoteError, OSError) as error:
+            reason = error.reason if isinstance(error, SupervisionNoteError) else error.strerror
+            return f"its supervisor could not be told ({reason}), and does not start it again after a crash"
+        if is_told:
+            return "it is guarded still: its supervisor starts it again after a crash"
+        return "its supervisor has ended, so nobody starts it again after a crash"
+
     def note_end(self, place: int) -> None:
         """Note that a job has ended; if that fails, the next process finds it out by itself."""
         job = self._jobs.get(place)
@@ -125,27 +156,32 @@ class ResumableJob:
     Args:
         resumption: The note.
         place: Its place among the jobs of the program, from 1.
+        earlier: What is known of its run in an earlier process; None if there was none.
         is_kept: Whether it has checkpoints that outlive its process.
     """
 
-    def __init__(self, resumption: Resumption, place: int, *, is_kept: bool) -> None:
+    def __init__(self, resumption: Resumption, place: int, earlier: EarlierRun | None, *, is_kept: bool) -> None:
         self._resumption, self._place, self._is_kept = resumption, place, is_kept
+        self.earlier = earlier
 
-    def follow(self, driver: JobDriver) -> JobStatusListener:
+    def follow(self, driver: JobControl) -> JobStatusListener:
         """Return the listener that notes the job of a driver."""
         return _ResumptionListener(
             lambda: self._resumption.note(
                 self._place, NotedJob(driver.job_name, driver.job_id, os.getpid(), self._is_kept)
             ),
             lambda: self._resumption.note_end(self._place),
+            lambda checkpoint_id: self._resumption.note_checkpoint(self._place, checkpoint_id),
         )
 
 
 class _ResumptionListener:
     """Notes a job when it is CREATED, which follows its takeover; a failed job counts as not ended."""
 
-    def __init__(self, note: Callable[[], None], note_end: Callable[[], None]) -> None:
-        self._note, self._note_end = note, note_end
+    def __init__(
+        self, note: Callable[[], None], note_end: Callable[[], None], note_checkpoint: Callable[[int], None]
+    ) -> None:
+        self._note, self._note_end, self._note_checkpoint = note, note_end, note_checkpoint
 
     def on_status(self, status: JobStatus) -> None:
         if status is JobStatus.CREATED:
@@ -154,7 +190,7 @@ class _ResumptionListener:
             self._note_end()
 
     def on_progress(self, progress: JobProgress) -> None:
-        pass
+        self._note_checkpoint(progress.checkpoint_id)
 
     def on_failure(self, failure: JobFailure) -> None:
         pass

@@ -15,6 +15,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from penstock._engine.driver.client.resumption import resumption
 from penstock._engine.protocol.control import StopMode
 from penstock.common.notebook import is_interactive
 from penstock.common.process import report
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from types import FrameType
 
-    from penstock._engine.driver.driver import JobDriver
     from penstock._engine.gateway.job_control import JobControl
 
 #: The signals of Ctrl-C, of supervisors and of a closed terminal.
@@ -33,7 +33,7 @@ _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 #: The longest wait for a lock in seconds. The kernel may deliver a signal to any thread, and Python runs the handler
 #: when the main thread runs next, which a lock does not wake.
-HEARS_S: Final = 0.2
+SIGNAL_POLL_S: Final = 0.2
 
 #: Signals within this time count as one, because a supervisor may signal a process and then its group.
 _TOGETHER_S: Final = 1.0
@@ -70,6 +70,25 @@ class Interruption:
         done = self._savepoint is not None and self._savepoint.done() and self._savepoint.exception() is None
         return self._savepoint.result() if done and self._savepoint is not None else None
 
+    def where_stopped(self) -> str:
+        """Return a line that says from where the stopped job can continue."""
+        return (
+            f"Job {self._job_name!r} has stopped. To continue, set execution.state-recovery.path to 'latest' or to "
+            f"{self.savepoint}"
+        )
+
+    def where_cancelled(self) -> str:
+        """Return a line that says from where the cancelled job can continue."""
+        if self._job.checkpoint is None:
+            return (
+                f"Job {self._job_name!r} was cancelled and left no checkpoint: it starts from the beginning. "
+                "Checkpoints are kept where execution.checkpointing.dir is set, from the end of the first epoch on."
+            )
+        return (
+            f"Job {self._job_name!r} was cancelled. To continue from its last checkpoint, set "
+            f"execution.state-recovery.path to 'latest' or to {self._job.checkpoint}"
+        )
+
     def on_signal(self, number: int, _: FrameType | None) -> None:
         """Take a signal."""
         if os.getpid() != self._process:  # a child that the program has forked: the job is not its own
@@ -92,22 +111,28 @@ class Interruption:
         elif self._savepoint is None and (stopping := self._job.stopping) is not None:
             path, self._savepoint = stopping
             report(f"Job {self._job_name!r} is stopping already, into {path}; once more cancels it.")
-            self._savepoint.add_done_callback(_say_failure)
+            self._savepoint.add_done_callback(self._say_failure)
         elif self._savepoint is None and self._job.savepoint_directory is not None:
             report(f"Stopping job {self._job_name!r} with a savepoint; once more cancels it.")
             self._savepoint = self._job.savepoint(None, StopMode.SUSPEND)
-            self._savepoint.add_done_callback(_say_failure)
+            self._savepoint.add_done_callback(self._say_failure)
         else:
             then = "stops waiting for its end" if _is_for_cell(number) else "ends it at once"
             report(f"Cancelling job {self._job_name!r}; once more {then}.")
             self._cancelled = True
             self._job.cancel()
 
-
-def _say_failure(savepoint: Future[str]) -> None:
-    error = savepoint.exception()
-    if error is not None:
-        report(f"The job did not stop. {error} Once more cancels it.")
+    def _say_failure(self, savepoint: Future[str]) -> None:
+        """Say that a stop has failed, and tell the supervisor that the job runs on."""
+        error = savepoint.exception()
+        if error is None:
+            return
+        if self._job.view.ended is not None:
+            report(f"The job did not stop with a savepoint, and has ended. {error}")
+            return
+        supervised = resumption()
+        guard = "" if supervised is None else f" The program runs on, and {supervised.note_failed_stop()}."
+        report(f"The job did not stop. {error}{guard} Once more cancels it.")
 
 
 def leave_closed_terminal() -> None:
@@ -123,7 +148,7 @@ def leave_closed_terminal() -> None:
 
 
 @contextlib.contextmanager
-def ending_on_signals(driver: JobDriver) -> Generator[None]:
+def ending_on_signals(interruption: Interruption) -> Generator[None]:
     """End a job if SIGINT, SIGTERM or SIGHUP arrives while the main thread waits for it.
 
     The process then exits as if the signal had ended it, and the last line says from where the job can continue. Where
@@ -133,26 +158,21 @@ def ending_on_signals(driver: JobDriver) -> Generator[None]:
     A signal for which the program has set a handler of its own is left to that handler.
 
     Args:
-        driver: The job.
+        interruption: What its signals do.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    interruption = driver.interruption
     heard = [number for number in _ENDING if _is_free(signal.getsignal(number))]
     before = {number: signal.signal(number, interruption.on_signal) for number in heard}
     try:
         yield
         if interruption.savepoint is not None and interruption.number:
-            _exit(
-                interruption,
-                f"Job {driver.job_name!r} has stopped. To continue, set execution.state-recovery.path to 'latest' or "
-                f"to {interruption.savepoint}",
-            )
+            _exit(interruption, interruption.where_stopped())
     except JobCancelledError:
         if not interruption.number:
             raise
-        _exit(interruption, _how_to_go_on(driver))
+        _exit(interruption, interruption.where_cancelled())
     finally:
         if not interruption.over:
             for number, handler in before.items():
@@ -179,15 +199,3 @@ def _exit(interruption: Interruption, last_words: str) -> NoReturn:
         raise KeyboardInterrupt from None
     interruption.over = True
     raise SystemExit(128 + interruption.number) from None
-
-
-def _how_to_go_on(driver: JobDriver) -> str:
-    if driver.checkpoint is None:
-        return (
-            f"Job {driver.job_name!r} was cancelled and left no checkpoint: it starts from the beginning. Checkpoints "
-            "are kept where execution.checkpointing.dir is set, from the end of the first epoch on."
-        )
-    return (
-        f"Job {driver.job_name!r} was cancelled. To continue from its last checkpoint, set "
-        f"execution.state-recovery.path to 'latest' or to {driver.checkpoint}"
-    )

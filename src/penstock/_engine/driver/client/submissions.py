@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock._engine.coordinator.settings import LATEST
+from penstock._engine.coordinator.settings import LATEST, EarlierRun
 from penstock._engine.graph.job_graph import OperatorKind
 from penstock.common import option_table
 from penstock.common.job_status import JobStatus
@@ -36,6 +36,8 @@ class Submission:
     reads: dict[str, str]
     #: None until it has been started.
     driver: JobDriver | None = None
+    #: Known if this job continues one that the process has run before.
+    earlier: EarlierRun | None = None
 
     @classmethod
     def of(cls, job_graph: JobGraph, configuration: Configuration) -> Submission:
@@ -44,7 +46,11 @@ class Submission:
             job_graph.name,
             configuration.get(option_table.CHECKPOINT_DIRECTORY),
             configuration.get(option_table.JOB_ID),
-            {uid: place.likeness for uid, place in job_graph.places.items() if place.kind == OperatorKind.SOURCE.value},
+            {
+                uid: place.fingerprint
+                for uid, place in job_graph.places.items()
+                if place.kind == OperatorKind.SOURCE.value
+            },
         )
 
     def finds(self, other: Submission) -> bool:
@@ -52,6 +58,11 @@ class Submission:
         if self.directory is None or self.directory != other.directory:
             return False
         return self.name == other.name if self.job_id is None else self.job_id == other.job_id
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether it has a record in its directory."""
+        return self.driver is not None and JobStatus.CREATED in self.driver.view.status_times
 
     def may_continue(self, other: Submission) -> bool:
         """Tell whether the other one has stopped or failed, and this one reads the same."""
@@ -92,6 +103,8 @@ class Submissions:
                         raise RepeatedJobError(name, job.job_id)
                     number += 1
                     job.name = f"{name} ({number})"
+                if any(job.finds(other) and other.has_begun for other in self._jobs):
+                    job.earlier = EarlierRun("this program has run it before")
             self._jobs.append(job)
         try:
             yield job

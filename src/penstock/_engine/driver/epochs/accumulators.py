@@ -14,9 +14,9 @@ from penstock._engine.coordinator import events as ev
 from penstock._engine.operators.accumulators import class_name
 from penstock._engine.protocol.metadata import StoredAccumulator, check_accumulators
 from penstock._engine.runtime.failures import describe_failure
-from penstock._engine.state.pickles import dump, load
+from penstock._engine.state.files.pickles import dump, load
 from penstock.common.redaction import hiding
-from penstock.common.user_values import error_line, told
+from penstock.common.user_values import error_line, told, value_text
 from penstock.errors import AccumulatorTypeError, StateClassError
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _merged(name: str, pickles: Sequence[bytes]) -> StoredAccumulator:
         if class_name(other) != class_name(first):
             raise AccumulatorTypeError(name, class_name(first), class_name(other))
         first.merge(other)
-    text = str(first.get_local_value())
+    text = value_text(first.get_local_value())
     shown = text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}…"
     return StoredAccumulator(class_name(first), told(shown), dump(first))
 

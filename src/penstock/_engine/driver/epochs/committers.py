@@ -181,7 +181,6 @@ class Committers:
         mailbox: Passes the answers to the loop.
         background: Runs the committers.
         storage: The checkpoint storage, in which writers stage.
-        options: The options of other storage of its kind.
     """
 
     def __init__(
@@ -190,13 +189,12 @@ class Committers:
         mailbox: Mailbox,
         background: BackgroundExecutor,
         storage: FileStorage,
-        options: Mapping[str, str],
     ) -> None:
         self._sinks = sinks
         self._mailbox = mailbox
         self._background = background
         self._publishers: dict[str, _Publishers] = {}
-        self._storage, self._options = storage, options
+        self._storage = storage
         #: By sink, what its writers have staged, and the last checkpoint that its committer has committed.
         self._staged: dict[str, StagedFiles] = {}
         self._committed: dict[str, int] = {}
@@ -209,7 +207,7 @@ class Committers:
             return
         *earlier, run_id = chain.runs
         if uid not in self._staged:
-            self._staged[uid] = StagedFiles(self._storage, self._options, chain.job_id, uid, chain.runs)
+            self._staged[uid] = StagedFiles(self._storage, chain.job_id, uid, chain.runs)
         staged = self._staged[uid]
         context = CommitterContext(metrics, chain.job_id, uid, restored_checkpoint_id, run_id, tuple(earlier), staged)
 
@@ -247,7 +245,7 @@ class Committers:
                 continue
             _, sink = self._sinks[commit.uid]
             *earlier, run_id = instruction.runs
-            staged = StagedFiles(self._storage, self._options, instruction.job_id, commit.uid, instruction.runs)
+            staged = StagedFiles(self._storage, instruction.job_id, commit.uid, instruction.runs)
             context = CommitterContext(
                 *(InMemoryMetricGroup(), instruction.job_id, commit.uid, instruction.restored_checkpoint_id),
                 *(run_id, tuple(earlier), staged),
@@ -266,7 +264,7 @@ class Committers:
     def _write(self, path: str, lines: Iterable[str]) -> None:
         data = "".join(f"{line}\n" for line in lines).encode()
         directory, _, name = absolute(path).rpartition("/")
-        storage = open_storage(directory, self._options)
+        storage = open_storage(directory, self._storage.options)
         if not storage.put_if_absent(name, data) and storage.find(name) != data:
             reason = "there is a file of that name, with something else in it"
             raise ConfigurationError(option_table.COMMITTABLES.key, path, reason)

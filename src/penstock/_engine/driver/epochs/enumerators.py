@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import pickle
 import threading
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from penstock._api.connectors.source import ReaderInfo, Source, SplitEnumerator, SplitsAssignment
@@ -25,6 +25,7 @@ from penstock.metrics.in_memory import InMemoryMetricGroup
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from penstock._api.connectors.serializer import SimpleVersionedSerializer
     from penstock._api.connectors.split import SourceEvent as ConnectorEvent
     from penstock._api.connectors.split import SourceSplit
     from penstock._engine.coordinator import instructions as do
@@ -69,12 +70,16 @@ class EnumeratorContext:
         self.is_processing_backlog = False
         self.closed = False
         self._name = name
-        self._serializer = source.get_split_serializer()
+        self._source = source
         self._run_async = run_async
         self._complete: set[int] = set()
         self._decided: dict[int, list[bytes]] = {}
         self._thread = threading.get_ident()
         self._splits_for: dict[int, int] = {}
+
+    @cached_property
+    def _serializer(self) -> SimpleVersionedSerializer[Any]:
+        return self._source.get_split_serializer()  # user code, so it is called where its errors are named
 
     def send_event_to_source_reader(self, subtask_id: int, event: ConnectorEvent) -> None:
         """Send an event to a reader; one to a reader that ended before this start is dropped."""

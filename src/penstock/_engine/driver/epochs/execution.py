@@ -18,6 +18,7 @@ from penstock._engine.plan.levels import build_plan, plan_epoch, plan_release, p
 from penstock._engine.protocol.control import JobDispatch, LevelDispatch
 from penstock._engine.protocol.paths import blob_path, dispatches_path
 from penstock._engine.protocol.signing import file_digest
+from penstock._engine.storage.opening import options_for_tasks
 from penstock.errors import CheckpointStorageError, EpochCancelledError, EpochInfrastructureError, LocalStateError
 
 if TYPE_CHECKING:
@@ -112,7 +113,6 @@ class Epochs:
         main_classes: The pickled classes of the main script, for the tasks; None without any.
         runner: Runs epochs.
         storage: Stores a large program.
-        storage_options: The options with which tasks open it.
         mailbox: Passes the outcomes to the loop.
         background: Has the thread of the epochs.
         results: Blocks a job while the program does not take its results.
@@ -127,7 +127,6 @@ class Epochs:
         main_classes: bytes | None,
         runner: EpochRunner,
         storage: FileStorage,
-        storage_options: dict[str, str],
         mailbox: Mailbox,
         background: BackgroundExecutor,
         results: Results,
@@ -141,7 +140,6 @@ class Epochs:
         self._program = self._pickled()
         self._runner = runner
         self._storage = storage
-        self._storage_options = storage_options
         self._mailbox = mailbox
         self._background = background
         self._results = results
@@ -193,7 +191,9 @@ class Epochs:
             epoch = instruction.checkpoint_id, instruction.attempt
             with self._dispatches(chain.job_id, *epoch) as store, self._looking(chain.job_id, instruction.job_attempt):
                 outcome = self._runner.run(
-                    EpochPlan(*epoch, job, levels, self._storage_options, store, self._local_state.parent)
+                    EpochPlan(
+                        *epoch, job, levels, options_for_tasks(self._storage.options), store, self._local_state.parent
+                    )
                 )
             lost = lost_results(outcome.failures) if self._planner.announces else {}
             if lost:

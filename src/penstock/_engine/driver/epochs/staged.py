@@ -11,7 +11,7 @@ from penstock.common.redaction import hiding
 from penstock.errors import CheckpointStorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from penstock._engine.storage.checkpoint_storage import FileStorage
 
@@ -26,16 +26,13 @@ class StagedFiles:
 
     Args:
         storage: The checkpoint storage of the job.
-        options: The options of other storage of its kind.
         job_id: The job.
         uid: The sink.
         runs: The runs that the job consists of; files of others are read, and never deleted.
     """
 
-    def __init__(
-        self, storage: FileStorage, options: Mapping[str, str], job_id: str, uid: str, runs: Iterable[str]
-    ) -> None:
-        self._storage, self._options = storage, options
+    def __init__(self, storage: FileStorage, job_id: str, uid: str, runs: Iterable[str]) -> None:
+        self._storage = storage
         self._directory = staged_directory(job_id)
         self._own = tuple(staged_prefix(job_id, run, uid) for run in runs)
         self._read: list[str] = []
@@ -51,7 +48,7 @@ class StagedFiles:
         root = name.removesuffix(inner).rstrip("/")
         if not root or root == self._storage.full_path("").rstrip("/"):
             return None
-        return open_storage(root, self._options).find(inner)
+        return open_storage(root, self._storage.options).find(inner)
 
     def delete_read(self) -> None:
         """Delete the files that were read since the last call; the commit that needed them is done."""

@@ -118,13 +118,13 @@ class JobMonitor:
     # --------------------------------------------------------------------------------- called by the loop, on its
     # thread
 
-    def saw(self, instruction: do.Instruction) -> None:
+    def on_instruction(self, instruction: do.Instruction) -> None:
         """Note an instruction before it is performed."""
         react = self._reactions.get(type(instruction))
         if react is not None:
             react(instruction)
 
-    def heard(self, event: ev.Event) -> None:
+    def on_event(self, event: ev.Event) -> None:
         """Note an event before the coordinator handles it."""
         if isinstance(event, ev.EpochEnded):
             self._checkpoints.acked(self._clock())
@@ -132,7 +132,7 @@ class JobMonitor:
         elif isinstance(event, ev.Committed):
             self._show(commit_metrics={**self.view.commit_metrics, event.uid: event.metrics})
 
-    def turned(self) -> None:
+    def on_turn(self) -> None:
         """Note that all instructions after an event are performed."""
         pending = self._pending_commits()
         if pending != self.view.pending_commits:

@@ -29,7 +29,6 @@ class StageFiles:
 
     Args:
         storage: The checkpoint storage.
-        options: The options of object stores.
         configuration: The job's configuration.
         mailbox: The inbox of the loop.
         background: The other threads.
@@ -39,7 +38,6 @@ class StageFiles:
     def __init__(
         self,
         storage: FileStorage,
-        options: dict[str, str],
         configuration: Configuration,
         mailbox: Mailbox,
         background: BackgroundExecutor,
@@ -47,7 +45,7 @@ class StageFiles:
         recovers: bool,
     ) -> None:
         own = configuration.get(batch_options.HA_STORAGE) if recovers else None
-        self.storage = storage if own is None else open_storage(own, options)
+        self.storage = storage if own is None else open_storage(own, storage.options)
         if self.storage is not storage:
             self.storage.probe()
         self.recovers = recovers

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from typing import TYPE_CHECKING
 
-from penstock._engine.graph.likeness import likeness
+from penstock._engine.graph.fingerprint import fingerprint
 from penstock._engine.protocol.batch_program import BatchProgram
 from penstock.errors import UndigestibleFunctionError
 
@@ -36,7 +36,7 @@ def program_of(graph: JobGraph) -> BatchProgram:
 
 def _digest(node: OperatorNode, graph: JobGraph) -> str:
     try:
-        return likeness(_members(node, graph))
+        return fingerprint(_members(node, graph))
     except Exception as error:
         raise UndigestibleFunctionError(node.name, node.uid, f"{type(error).__name__}: {error}") from error
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from penstock._engine.operators.windows.keyed_windows import KeyedWindowOperator
 from penstock._engine.protocol.rows import MAX_WATERMARK
 from penstock._engine.state.table import ABSENT
-from penstock.common.copies import own
+from penstock.common.copies import copy_if_mutable
 
 if TYPE_CHECKING:
     from penstock._engine.operators.side_outputs import SideOutputs
@@ -41,5 +41,5 @@ class ClockWindowOperator(KeyedWindowOperator):
                     pane.remember(address, key)
             # A function may change the record that it folds, which the next window gets, too.
             is_shared = len(windows) > 1 and self.contents.folds
-            given = [own(record) for record in records] if is_shared else records
+            given = [copy_if_mutable(record) for record in records] if is_shared else records
             self.contents.add_all(addresses, self.iterate(given))

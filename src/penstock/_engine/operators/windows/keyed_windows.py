@@ -28,7 +28,7 @@ from penstock._engine.operators.windows.window_contents import CONTENTS, WindowC
 from penstock._engine.operators.windows.windowed import WindowedOperator
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
 from penstock._engine.state.table import ABSENT, MISSING
-from penstock.common.copies import own
+from penstock.common.copies import copy_if_mutable
 from penstock.common.user_values import short_repr
 from penstock.errors import FunctionResultError, UnsupportedOperationError
 
@@ -103,7 +103,7 @@ class KeyedWindowOperator(WindowedOperator):
         self.processing_timers = self.store.timers("processing-time")
         #: The timers of the windows' own time.
         self._own_timers = self.event_timers if self.is_event_time else self.processing_timers
-        times = TimerTimes(context.operator_name, self.record_in_hand)
+        times = TimerTimes(context.operator_name, self.current_record)
         timers = self.event_timers, self.processing_timers
         self.state = TriggerState(context, self.store, timers, self.namespaces, times)
         self.contents.open(self.store.table(CONTENTS, kind=self.contents.kind, keep_keys=True).pane(), self.state)
@@ -172,7 +172,7 @@ class KeyedWindowOperator(WindowedOperator):
             stands = actual if merging is None else merging.mapping[actual]
             address = normal, namespace if stands is actual else namespace_of(stands), None
             # A function may change the record that it folds, which the next window gets, too.
-            contents.add(address, key, own(value) if is_shared else value, stamp)
+            contents.add(address, key, copy_if_mutable(value) if is_shared else value, stamp)
             result = self.trigger.on_element(value, stamp, actual, state.under(namespace))
             if result is not TriggerResult.CONTINUE:
                 self._follow(result, actual, stands, out)

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from penstock._api.functions.basic import AggregateFunction
 from penstock._api.functions.wrapping import WrappingFunction
 from penstock._api.windows.time_windows import AlignedWindows
-from penstock._engine.operators.combine import CombineOperator, absent
+from penstock._engine.operators.functions.combine import CombineOperator, absent
 from penstock._engine.operators.windows.slices import Slices
 from penstock._engine.operators.windows.window_choice import window_operator
 from penstock._engine.protocol.rows import MAX_WATERMARK, NO_TIMESTAMP
-from penstock.common.copies import own
+from penstock.common.copies import copy_if_mutable
 
 if TYPE_CHECKING:
     from penstock._engine.operators.batch import RowBatch
@@ -76,7 +76,11 @@ class CombineWindowOperator(CombineOperator):
         return {**found}
 
     def alone(self, record: Any) -> Any:
-        return self.function.add(record, own(self.function.create_accumulator())) if self._aggregates else record
+        return (
+            self.function.add(record, copy_if_mutable(self.function.create_accumulator()))
+            if self._aggregates
+            else record
+        )
 
 
 class _Partials(WrappingFunction[Any], AggregateFunction[Any, Any, Any]):

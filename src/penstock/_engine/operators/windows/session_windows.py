@@ -17,7 +17,7 @@ from penstock._api.windows.window import TimeWindow
 from penstock._engine.operators.windows.keyed_windows import KeyedWindowOperator
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 from penstock._engine.state.table import ABSENT
-from penstock.common.copies import own
+from penstock.common.copies import copy_if_mutable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -160,7 +160,7 @@ class SessionWindowOperator(KeyedWindowOperator):
             if results.takes_window:
                 results.begin(TimeWindow(*namespace), self.watermark)
             if timestamp == last and (value := contents.row(address)) is not ABSENT:
-                results.emit_one((normal, key, value if ends else own(value)), out, last)
+                results.emit_one((normal, key, value if ends else copy_if_mutable(value)), out, last)
             if ends:
                 if not contents.pane.discard(address):
                     hot[address] = ABSENT

@@ -23,7 +23,7 @@ from penstock._engine.operators.windows.windowed import WindowedOperator
 from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock._engine.state.rows import SLICED
 from penstock._engine.state.table import ABSENT, MISSING
-from penstock.common.copies import any_may_change, own, own_all
+from penstock.common.copies import any_may_change, copy_all_if_mutable, copy_if_mutable
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from penstock._engine.state.table import Pane, Table
 
 #: The table of windows that stand alone, with a pane for each window.
-ALONE: Final = "window-alone"
+UNSLICED: Final = "window-alone"
 
 
 class Rows(NamedTuple):
@@ -58,7 +58,7 @@ class SlidingWindowOperator(WindowOperator):
     def open(self, context: OperatorContext) -> None:
         super().open(context)
         self.slices = Slices(self.assigner)
-        self.alone: Table = self.store.table(ALONE, kind=self.strategy.kind, keep_keys=True)
+        self.alone: Table = self.store.table(UNSLICED, kind=self.strategy.kind, keep_keys=True)
         self.progress = WindowProgress(self.store, context)
         self._joins = self.strategy.joins
         #: The slices that have contents, and the windows that wait for their end or for late records.
@@ -229,7 +229,7 @@ class SlidingWindowOperator(WindowOperator):
                 pane.remember(normals[place], keys[place])
         mine = records if len(places) == len(records) else [records[place] for place in places]
         # A function may change the record that it adds, which the next window gets, too.
-        mine = own_all(mine) if rows.may_change else mine
+        mine = copy_all_if_mutable(mine) if rows.may_change else mine
         chosen = normals if len(places) == len(records) else [normals[place] for place in places]
         self.strategy.add_all(pane, chosen, self.iterate(mine))
 
@@ -241,7 +241,7 @@ class SlidingWindowOperator(WindowOperator):
             if self._stands_alone(window, normal, key, later):
                 pane = self._window_alone(window)
                 pane.remember(normal, key)
-                self.strategy.add_all(pane, [normal], iter((own(record),)))
+                self.strategy.add_all(pane, [normal], iter((copy_if_mutable(record),)))
         if self._joins:
             pane = self._slice(piece)
             pane.remember(normal, key)
@@ -310,7 +310,7 @@ class SlidingWindowOperator(WindowOperator):
     def _fire_again(self, window: Span, normal: NormalKey, key: Any, out: SideOutputs) -> None:
         """Fire one key of a window after the watermark, for a record within the allowed lateness."""
         value = _row(self.alone.panes.get(window), normal)
-        value = self._joined(window, normal) if value is ABSENT else own(value)
+        value = self._joined(window, normal) if value is ABSENT else copy_if_mutable(value)
         note_fired(self.fired.pane(window), normal)
         at = TimeWindow(*window)
         self.results.begin(at, self.watermark)

@@ -23,7 +23,7 @@ from penstock._engine.operators.windows.fired_windows import (
 from penstock._engine.operators.windows.late_records import LateRecords
 from penstock._engine.operators.windows.windowed import WindowedOperator
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
-from penstock.common.copies import own
+from penstock.common.copies import copy_if_mutable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -235,7 +235,7 @@ class WindowOperator(WindowedOperator):
 
     def _given_out(self, value: Any) -> Any:
         """Return a pane's value for a result: a copy as long as late records may still change the pane."""
-        return own(value) if self.lateness_ms else value
+        return copy_if_mutable(value) if self.lateness_ms else value
 
     def _clear(self, window: TimeWindow) -> None:
         namespace = (window.start, window.end)

@@ -9,7 +9,7 @@ from penstock._api.windows.evictors import TimestampedValue
 from penstock._engine.operators.windows.fired_windows import CONTENTS
 from penstock._engine.state.rows import IN_ADDRESS
 from penstock._engine.state.table import ABSENT, MISSING
-from penstock.common.copies import own
+from penstock.common.copies import copy_if_mutable
 from penstock.common.user_values import short_repr
 from penstock.errors import FunctionResultError
 
@@ -76,7 +76,7 @@ class WindowContents:
         """Emit the result of a window, which may stay open."""
         value = self.row(address)
         if value is not ABSENT:
-            results.emit([(address[0], key, own(value))], out, window.max_timestamp())
+            results.emit([(address[0], key, copy_if_mutable(value))], out, window.max_timestamp())
 
     def row(self, address: Composite) -> Any:
         """Return the contents of a window; ABSENT for none."""
@@ -120,7 +120,7 @@ class EvictedContents(WindowContents):
         elements = self._left(self._evictor.evict_before, elements, window)
         if elements or self.strategy.folds_nothing:
             # Copies, so that changes by the functions do not show in the next result of the window.
-            result = self.strategy.folded([own(element.value) for element in elements])
+            result = self.strategy.folded([copy_if_mutable(element.value) for element in elements])
             results.emit([(address[0], key, result)], out, window.max_timestamp())
         elements = self._left(self._evictor.evict_after, elements, window)
         self.put(address, [(element.value, element.timestamp) for element in elements] or ABSENT)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._engine.operators.loops import Loops
 from penstock._engine.state.table import ABSENT, MISSING, Pane
-from penstock.common.copies import own
+from penstock.common.copies import copy_if_mutable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,20 +91,20 @@ class ReducePanes(PaneStrategy):
 
     def add(self, pane: Pane, key: Any, value: Any) -> None:
         before = _held(pane, key)
-        pane.hot[key] = own(
+        pane.hot[key] = copy_if_mutable(
             value if before is ABSENT else getattr(self.function, "reduce", self.function)(before, value)
         )
         pane.dirty.add(key)
 
     def merged(self, held: Any, more: Any) -> Any:
-        return own(getattr(self.function, "reduce", self.function)(held, more))
+        return copy_if_mutable(getattr(self.function, "reduce", self.function)(held, more))
 
     @property
     def joins(self) -> bool:
         return getattr(getattr(self.function, "wrapped_function", self.function), "combinable", True)
 
     def joined(self, parts: list[Any]) -> Any:
-        return reduce(self.merged, map(own, parts))
+        return reduce(self.merged, map(copy_if_mutable, parts))
 
     def folded(self, records: list[Any]) -> Any:
         return reduce(self.merged, records)
@@ -126,24 +126,26 @@ class AggregatePanes(PaneStrategy):
     def add(self, pane: Pane, key: Any, value: Any) -> None:
         function, before = self.function, _held(pane, key)
         if before is ABSENT:
-            before = own(function.create_accumulator())
+            before = copy_if_mutable(function.create_accumulator())
         after = function.add(value, before)
-        pane.hot[key] = after if after is before else own(after)
+        pane.hot[key] = after if after is before else copy_if_mutable(after)
         pane.dirty.add(key)
 
     def merged(self, held: Any, more: Any) -> Any:
-        return own(self.function.merge(held, more))
+        return copy_if_mutable(self.function.merge(held, more))
 
     @property
     def joins(self) -> bool:
         return getattr(getattr(self.function, "wrapped_function", self.function), "combinable", False)
 
     def joined(self, parts: list[Any]) -> Any:
-        return reduce(self.merged, map(own, parts))
+        return reduce(self.merged, map(copy_if_mutable, parts))
 
     def folded(self, records: list[Any]) -> Any:
         function = self.function
-        return reduce(lambda held, record: function.add(record, held), records, own(function.create_accumulator()))
+        return reduce(
+            lambda held, record: function.add(record, held), records, copy_if_mutable(function.create_accumulator())
+        )
 
 
 class ElementPanes(PaneStrategy):
@@ -176,7 +178,7 @@ class ElementPanes(PaneStrategy):
         return [*held, *more]
 
     def joined(self, parts: list[list[Any]]) -> list[Any]:
-        return [own(record) for part in parts for record in part]
+        return [copy_if_mutable(record) for part in parts for record in part]
 
     def folded(self, records: list[Any]) -> list[Any]:
         return records

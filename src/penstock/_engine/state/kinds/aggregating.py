@@ -10,7 +10,7 @@ from penstock._api.state.kinds import AggregatingState
 from penstock._engine.state.kinds.folding import FoldedState, FoldingKind
 from penstock._engine.state.kinds.value import StoredValueState, value_in
 from penstock._engine.state.table import ABSENT
-from penstock.common.copies import may_change, own
+from penstock.common.copies import copy_if_mutable, may_change
 
 if TYPE_CHECKING:
     from penstock._engine.state.kinds.kind import StateScope
@@ -48,13 +48,13 @@ class StoredAggregatingState(FoldedState, AggregatingState[Any, Any]):
     def add(self, value: Any) -> None:
         before = self._stored.held()
         if before is ABSENT:
-            before = own(self._function.create_accumulator())
+            before = copy_if_mutable(self._function.create_accumulator())
         after = self._function.add(value, before)
         if after is None and may_change(before):
             refuse_none(self._function.add, before, value)
-        after = after if after is before else own(after)
+        after = after if after is before else copy_if_mutable(after)
         self._stored.keep(after if self._held is None else self._held.value(after))
 
     def _merge(self, more: Any) -> None:
         held = self._stored.held()
-        self._stored.keep(more if held is ABSENT else own(self._function.merge(held, more)))
+        self._stored.keep(more if held is ABSENT else copy_if_mutable(self._function.merge(held, more)))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from penstock._api.state.descriptors import ListStateDescriptor
 from penstock._api.state.kinds import ListState
 from penstock._engine.state.declared import bare
+from penstock._engine.state.key_rows import clear_key, ordered_rows_of_key
 from penstock._engine.state.kinds.kind import StateKind, StateScope
 from penstock._engine.state.kinds.typed import typed_list
 from penstock._engine.state.kinds.value import lasting_value_in
@@ -106,7 +107,7 @@ class StoredListState(ListState[Any]):
 
     def clear(self) -> None:
         if _segments(self._head.row()):
-            self._pane.sub_rows().clear(owner_at(self._key.normal))
+            clear_key(self._pane, owner_at(self._key.normal))
         self._head.clear()
 
     def _begin(self, values: list[Any]) -> None:
@@ -246,7 +247,7 @@ def rows_of(pane: Pane, address: Address, count: int) -> Callable[[], Iterator[R
         address: The row of the key.
         count: The number of segments; segments with higher numbers are left from an earlier list.
     """
-    rows = pane.sub_rows().ordered_rows(owner_at(address))
+    rows = ordered_rows_of_key(pane, owner_at(address))
     return lambda: (row for row in rows() if row[0][2] < count)  # pyright: ignore[reportIndexIssue, reportOperatorIssue, reportArgumentType]
 
 

@@ -9,6 +9,7 @@ from penstock._api.state.descriptors import MapStateDescriptor
 from penstock._api.state.kinds import MapState
 from penstock._engine.protocol.key_values import gives_back, key_value
 from penstock._engine.protocol.keys import NormalKey, normal_key
+from penstock._engine.state.key_rows import clear_key, rows_of_key
 from penstock._engine.state.kinds.kind import StateKind, StateScope
 from penstock._engine.state.kinds.typed import typed_map
 from penstock._engine.state.row_lives import RowLives
@@ -41,7 +42,7 @@ class StoredMapState(MapState[Any, Any]):
         scope: The table, the current key and the namespace.
     """
 
-    __slots__ = ("_dirty", "_discard", "_hot", "_key", "_load", "_originals", "_subs")
+    __slots__ = ("_dirty", "_discard", "_hot", "_key", "_load", "_originals", "_pane", "_subs")
 
     def __init__(self, scope: StateScope) -> None:
         pane = scope.table.pane(scope.namespace)
@@ -52,6 +53,7 @@ class StoredMapState(MapState[Any, Any]):
         self._load = pane.load
         self._discard = pane.discard
         self._originals = pane.originals
+        self._pane = pane
         self._subs = pane.sub_rows()
 
     # --------------------------------------------------------------------------------------------------------- entries
@@ -137,10 +139,10 @@ class StoredMapState(MapState[Any, Any]):
         return next(self._rows(), None) is None
 
     def clear(self) -> None:
-        self._subs.clear(self._owner())
+        clear_key(self._pane, self._owner())
 
     def _rows(self) -> Iterator[Row]:
-        return self._subs.rows(self._owner())
+        return rows_of_key(self._pane, self._owner())
 
     def _owner(self) -> Owner:
         return owner_at(self._key.normal)

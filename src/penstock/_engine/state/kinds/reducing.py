@@ -10,7 +10,7 @@ from penstock._api.state.kinds import ReducingState
 from penstock._engine.state.kinds.folding import FoldedState, FoldingKind
 from penstock._engine.state.kinds.value import value_in
 from penstock._engine.state.table import ABSENT
-from penstock.common.copies import may_change, own
+from penstock.common.copies import copy_if_mutable, may_change
 
 if TYPE_CHECKING:
     from penstock._engine.state.kinds.kind import StateScope
@@ -52,7 +52,7 @@ class StoredReducingState(FoldedState, ReducingState[Any]):
             after = value
         elif (after := self._reduce(before, value)) is None and may_change(before):
             refuse_none(self._reduce, before, value)
-        after = after if after is before else own(after)
+        after = after if after is before else copy_if_mutable(after)
         self._stored.update(after if self._held is None else self._held.value(after))
 
     def _merge(self, more: Any) -> None:

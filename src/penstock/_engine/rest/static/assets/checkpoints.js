@@ -12,7 +12,7 @@ export function view({ history, settings }) {
       ["Completed", count(counts.completed)],
       ["In progress", count(counts.in_progress)],
       ["Failed", count(counts.failed)],
-      ["Taken up", count(counts.restored), "How often the job went on from a checkpoint, in restarts too"],
+      ["Restored", count(counts.restored), "How often the job was restored from a checkpoint, in restarts too"],
       counts.completed > 0 && ["Duration", `${duration(summary.end_to_end_duration.p50)} (median)`, spread(summary.end_to_end_duration, duration)],
       counts.completed > 0 && ["Written each time", `${bytes(summary.checkpointed_size.p50)} (median)`, spread(summary.checkpointed_size, bytes)],
       latest.completed && ["State", bytes(latest.completed.state_size)],
@@ -44,7 +44,7 @@ function paths({ completed, savepoint, restored }) {
   const known = [
     savepoint && ["Last savepoint", savepoint.external_path, `#${number(savepoint)}, ${time(savepoint.trigger_timestamp)}`],
     completed && ["Last checkpoint", completed.external_path, `#${number(completed)}, ${time(completed.trigger_timestamp)}`],
-    restored && ["Went on from", restored.external_path, `#${restored.id}, ${time(restored.restore_timestamp)}`],
+    restored && ["Restored from", restored.external_path, `#${restored.id}, ${time(restored.restore_timestamp)}`],
   ];
   return h(
     "dl",

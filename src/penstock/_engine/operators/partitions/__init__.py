@@ -1,0 +1,1 @@
+"""Full window partitions (FLIP-380)."""

@@ -1,0 +1,1 @@
+"""Sinks: writers, what stands behind committers, and checkpoint listeners."""

@@ -1,0 +1,1 @@
+"""External sorts, and the operators of batch mode whose input is sorted."""

@@ -1,0 +1,1 @@
+"""Sources: what reads, what its records pass through on their way out, and watermarks."""
