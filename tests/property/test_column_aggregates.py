@@ -247,14 +247,18 @@ def test_windows_of_columns_are_those_of_records_over_restores_and_rescalings(da
 
 
 def last_of_windows(outputs: list[Any]) -> Any:
-    """Return the last result of each key and window, the late records, and the watermarks."""
+    """Return the last result of each key and window with the watermarks before it, the late records, the watermarks.
+
+    How many results a window gives before its last one is open: windows of records give one for each late record.
+    """
     last: dict[Any, Any] = {}
     sides: list[Any] = []
     for tag, records, stamps, marks in outputs:
         if tag is None:
-            for record, stamp in zip(records, stamps or (), strict=True):
-                last[normal_key(record.pop("k")), record["window_start"]] = record, stamp
-            sides.append(marks)
+            for place, (record, stamp) in enumerate(zip(records, stamps or (), strict=True)):
+                before = [mark for at, mark in marks if at <= place]
+                last[normal_key(record.pop("k")), record["window_start"]] = record, stamp, before
+            sides.append([mark for _, mark in marks])
         else:
             sides.append(([(normal_key(record["k"]), record["v"]) for record in records], stamps, marks))
     return last, sides

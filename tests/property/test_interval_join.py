@@ -5,20 +5,16 @@ The store has room for almost nothing: what is not being changed is read from th
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
-from tests.unit.operators.starved import TwoInputHarness, starved
 
-from penstock._engine.operators.batch import RowBatch
 from penstock._engine.protocol.key_groups import key_group, subtask_of_key_group
 from penstock._engine.protocol.keys import normal_key
 from penstock.datastream import OutputTag
 from penstock.datastream.functions import ProcessJoinFunction
-from penstock.testing.harness import StreamRecord
+from penstock.testing import StreamRecord, TwoInputHarness
 
 FIRST, LAST = -(1 << 63), (1 << 63) - 1
 LATE = OutputTag("late left"), OutputTag("late right")
@@ -78,9 +74,9 @@ class Told(ProcessJoinFunction):
 class Job:
     """The subtasks of one operator, whose state a restore carries to others."""
 
-    def __init__(self, directory: Path, lower: int, upper: int, scale: int, *, is_starved: bool) -> None:
+    def __init__(self, lower: int, upper: int, scale: int, *, is_starved: bool) -> None:
         self._scale = scale
-        self._harness: Any = starved(TwoInputHarness, directory) if is_starved else TwoInputHarness
+        self._memory = 1 if is_starved else None
         self._bounds = {"lower_ms": lower, "upper_ms": upper}
         self.parts: list[Any] = []
         self.pairs: list[Any] = []
@@ -91,10 +87,11 @@ class Job:
     def _restore(self, parallelism: int) -> None:
         before = [part.snapshot() for part in self.parts]
         same = len(before) == parallelism
+        self.close()
         self.parts = []
         for index in range(parallelism):
-            subtask = {"subtask_index": index, "parallelism": parallelism}
-            part = self._harness.for_interval_join(Told(), _key, _key, **self._bounds, late=LATE, **subtask)
+            subtask: Any = {"subtask_index": index, "parallelism": parallelism, "state_memory_bytes": self._memory}
+            part = TwoInputHarness.for_interval_join(Told(), _key, _key, **self._bounds, late=LATE, **subtask)
             if before:
                 part.restore(*([before[index]] if same else before))
             part.open()
@@ -111,8 +108,8 @@ class Job:
         for index, part in enumerate(self.parts):
             mine = [row for row in stamped if self._owner(row[0]) == index]
             if mine:
-                batch = RowBatch([(key, [number]) for key, number, _ in mine], [stamp for *_, stamp in mine])
-                part._take(part._operator.process(batch, side))
+                process = part.process_records2 if side else part.process_records
+                process([StreamRecord((key, [number]), stamp) for key, number, stamp in mine])
 
     def many(self, what: Any, model: Model) -> None:
         """More records of a key at close times than a short list has."""
@@ -146,6 +143,16 @@ class Job:
                 self.late += [(side, record.value[1][0]) for record in part.side_output(tag)]
             part.clear_output()
 
+    def close(self) -> None:
+        for part in self.parts:
+            part.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
 
 def _key(record: Any) -> Any:
     return record[0]
@@ -162,8 +169,7 @@ def test_pairs_are_those_of_a_plain_model(bounds: list[int], scale: int, is_star
     lower, upper = bounds[0] * scale, bounds[1] * scale
     note(f"{lower} {upper}")
     model = Model(lower, upper)
-    with tempfile.TemporaryDirectory() as directory:
-        real = Job(Path(directory), lower, upper, scale, is_starved=is_starved)
+    with Job(lower, upper, scale, is_starved=is_starved) as real:
         for kind, what in steps:
             getattr(real, kind)(what, model)
             real.collect()

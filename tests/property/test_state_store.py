@@ -6,60 +6,54 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.unit.state.checkpoints import ABSENT, Checkpoints, as_if_large, contents, read, write
+from tests.kit.asking import Process
+from tests.unit.state.checkpoints import KilledError, as_if_large, killed_while_it_moves, written_in_parts
 
-from penstock._engine.operators.windows.window_strategy import ReducePanes
-from penstock._engine.state.key_rows import clear_key, present_keys, rows_of_key
-from penstock._engine.state.local import local_version, moves
-from penstock._engine.state.local.environment import LmdbEnvironment
-from penstock._engine.state.rows import key_at
+from penstock.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from penstock.errors import StaleAttemptError
 
 if TYPE_CHECKING:
-    from penstock._engine.protocol.state_handle import Lineage
-    from penstock._engine.state.memory_store import MemoryStore
+    from penstock.testing import OperatorSnapshot
 
-KEYS = [0, 1, -1, 2**70, "a", "b" * 600, b"t\x01n"]
-NAMESPACES = [(), (0, 10), (10, 20)]
+#: Of whatever type, and of one beginning, as stored keys have.
+KEYS = [0, 1, -1, 2**70, "a", "aa", "b" * 600, ("t", 1)]
+SUBS = [None, 0, -1, 2**70, "", "s", "x" * 300, ("t", 1)]
 TIMES = [-3, 0, 5, 10]
+#: Before all timers.
+BEFORE = -100
+COUNT, OTHER = ValueStateDescriptor("count"), ValueStateDescriptor("other")
+MAPS, SEEN = MapStateDescriptor("maps"), MapStateDescriptor("seen")
+STATES = (COUNT, OTHER, MAPS, SEEN)
 
-keys, namespaces, times = st.sampled_from(KEYS), st.sampled_from(NAMESPACES), st.sampled_from(TIMES)
-#: Keys and namespaces of rows with sub-keys; some share a beginning, as stored keys of one pane do.
-owners = st.tuples(st.sampled_from(["a", "aa", "b" * 600, 1, b"t\x01n"]), st.sampled_from([(), (0, 10), (-5, 1)]))
-subs = st.sampled_from([None, 0, -1, 2**70, "", "s", "x" * 300, b"t\x01n"])
+keys, times, values = st.sampled_from(KEYS), st.sampled_from(TIMES), st.sampled_from([COUNT, OTHER])
+maps = st.sampled_from([MAPS, SEEN])
+subs = st.sampled_from(SUBS)
 steps = st.lists(
     st.one_of(
-        st.tuples(st.just("write"), namespaces, keys, st.integers(0, 9)),
-        st.tuples(st.just("write"), namespaces, keys, st.just(ABSENT)),
-        st.tuples(st.just("read"), namespaces, keys),
-        st.tuples(st.just("count"), namespaces, st.lists(keys, max_size=8)),
-        st.tuples(st.just("list"), namespaces),
-        st.tuples(st.just("drop"), namespaces),
-        st.tuples(st.just("put"), namespaces, owners, subs, st.one_of(st.integers(0, 9), st.just(ABSENT))),
-        st.tuples(st.just("look"), namespaces, owners, subs),
-        st.tuples(st.just("go_through"), namespaces, owners),
-        st.tuples(st.just("clear"), namespaces, owners),
-        st.tuples(st.just("drop_maps"), namespaces),
-        st.tuples(st.just("set"), times, keys, namespaces),
-        st.tuples(st.just("unset"), times, keys, namespaces),
+        st.tuples(st.just("write"), values, keys, st.integers(0, 9)),
+        st.tuples(st.just("write"), values, keys, st.none()),
+        st.tuples(st.just("read"), values, keys),
+        st.tuples(st.just("count"), values, st.lists(keys, max_size=8)),
+        st.tuples(st.just("list"), values),
+        st.tuples(st.just("drop"), values),
+        st.tuples(st.just("put"), maps, keys, subs, st.one_of(st.integers(0, 9), st.none())),
+        st.tuples(st.just("look"), maps, keys, subs),
+        st.tuples(st.just("go_through"), maps, keys),
+        st.tuples(st.just("clear"), maps, keys),
+        st.tuples(st.just("drop_maps"), maps),
+        st.tuples(st.just("set"), times, keys),
+        st.tuples(st.just("unset"), times, keys),
         st.tuples(st.just("fire"), times),
     ),
     max_size=12,
 )
 
 
-def kept_beside(address: Any) -> list[Any]:
-    """Return what may be kept beside a row: its key and sub-key, or nothing where they are short ints or strs."""
-    is_narrow = address[0] in {"a", "aa", 1} and not (isinstance(address[2], bytes) or address[2] == "x" * 300)
-    return [(None, [address[2]]), None] if is_narrow else [(None, [address[2]])]
-
-
 class Model:
-    """What a store holds, as a dict and a set."""
+    """What a subtask's states and timers are, as dicts and a set."""
 
     def __init__(
         self,
@@ -67,122 +61,141 @@ class Model:
         timers: set[Any] | None = None,
         rows: dict[Any, Any] | None = None,
     ) -> None:
+        #: By state and key; of maps by state, key and key in the map.
         self.entries: dict[Any, Any] = dict(entries or {})
-        self.timers: set[Any] = set(timers or ())
-        #: Of the table whose rows have sub-keys.
         self.rows: dict[Any, Any] = dict(rows or {})
+        self.timers: set[Any] = set(timers or ())
 
     def copy(self) -> Model:
         return Model(self.entries, self.timers, self.rows)
 
-    def check(self, store: MemoryStore) -> None:
-        assert contents(store) == self.entries
-        assert contents(store, "maps") == self.rows
-        timers = store.timers("event")
-        assert {(time, (key, namespace) if namespace else key) for (key, namespace, time), _ in timers.rows()} == (
-            self.timers
-        )
-        assert timers.next() == min((time for time, _ in self.timers), default=None)
+    def check(self, process: Process) -> None:
+        entries: dict[Any, Any] = {}
+        rows: dict[Any, Any] = {}
 
-    def run(self, store: MemoryStore, step: tuple[Any, ...]) -> None:
-        """Do one thing to a store and to the model."""
+        def of_value(key: Any, state: Any, name: str) -> None:
+            add(entries, (name, key), state.value())
+
+        def of_map(key: Any, state: Any, name: str) -> None:
+            for sub, value in state.items():
+                add(rows, (name, key, sub), value)
+
+        process.everywhere({COUNT: of_value, OTHER: of_value, MAPS: of_map, SEEN: of_map})
+        assert entries == self.entries
+        assert rows == self.rows
+
+    def check_timers(self, process: Process) -> None:
+        """Compare all timers; they are gone then."""
+        found = process.fire(1_000)
+        assert [time for time, _ in found] == sorted(time for time, _ in self.timers)
+        assert (set(found), len(found)) == (self.timers, len(self.timers))
+
+    def run(self, process: Process, step: tuple[Any, ...]) -> None:
+        """Do one thing to the states and to the model."""
         what, *arguments = step
-        store.make_room()
-        getattr(self, what)(store, *arguments)
+        getattr(self, what)(process, *arguments)
 
-    def write(self, store: MemoryStore, namespace: Any, key: Any, value: Any) -> None:
-        write(store.table("count").pane(namespace), key, value)
-        self.entries[key, namespace] = value
-        if value is ABSENT:
-            del self.entries[key, namespace]
+    def write(self, process: Process, descriptor: Any, key: Any, value: Any) -> None:
+        name = descriptor.get_name()
+        process.at(key, lambda states, _: states[name].clear() if value is None else states[name].update(value))
+        self.entries[name, key] = value
+        if value is None:
+            del self.entries[name, key]
 
-    def read(self, store: MemoryStore, namespace: Any, key: Any) -> None:
-        assert read(store.table("count").pane(namespace), key) == self.entries.get((key, namespace), ABSENT)
+    def read(self, process: Process, descriptor: Any, key: Any) -> None:
+        name = descriptor.get_name()
+        assert process.at(key, lambda states, _: states[name].value()) == self.entries.get((name, key))
 
-    def count(self, store: MemoryStore, namespace: Any, batch: list[Any]) -> None:
-        """Count the keys of a batch up as operators do it: marked when the loop is through."""
-        pane = store.table("count").pane(namespace)
-        ReducePanes(lambda before, more: before + more).add_all(pane, batch, iter([1] * len(batch)))
+    def count(self, process: Process, descriptor: Any, batch: list[Any]) -> None:
+        """Count the keys of a batch up."""
+        name = descriptor.get_name()
+
+        def up(states: Any, _: Any) -> None:
+            states[name].update((states[name].value() or 0) + 1)
+
+        process.at_each([(key, up) for key in batch])
         for key in batch:
-            self.entries[key, namespace] = self.entries.get((key, namespace), 0) + 1
+            self.entries[name, key] = self.entries.get((name, key), 0) + 1
 
-    def list(self, store: MemoryStore, namespace: Any) -> None:
-        """Go through a pane while entries leave memory."""
-        found: dict[Any, Any] = {}
-        for normal, _, value in store.table("count").pane(namespace).entries():
-            store.make_room()
-            assert normal not in found
-            found[normal] = value
-        assert found == {key: value for (key, place), value in self.entries.items() if place == namespace}
+    def list(self, process: Process, descriptor: Any) -> None:
+        """Go through a state while entries leave memory, and change what is there."""
+        name, found = descriptor.get_name(), dict[Any, Any]()
 
-    def drop(self, store: MemoryStore, namespace: Any) -> None:
-        store.table("count").drop(namespace)
-        self.entries = {place: value for place, value in self.entries.items() if place[1] != namespace}
+        def negate(key: Any, state: Any, name: str) -> None:
+            add(found, (name, key), state.value())
+            state.update(-state.value())
 
-    def put(self, store: MemoryStore, namespace: Any, owner: Any, sub: Any, value: Any) -> None:
-        pane, address = store.table("maps").pane(namespace), (*owner, sub)
-        pane.put(address, value, None if value is ABSENT else (None, [sub]), None if value is ABSENT else 7)
-        pane.dirty.add(address)
-        self.rows[address, namespace] = value
-        if value is ABSENT:
-            del self.rows[address, namespace]
+        process.everywhere({descriptor: negate})
+        assert found == {place: value for place, value in self.entries.items() if place[0] == name}
+        self.entries |= {place: -value for place, value in found.items()}
 
-    def look(self, store: MemoryStore, namespace: Any, owner: Any, sub: Any) -> None:
-        address = (*owner, sub)
-        found = read(store.table("maps").pane(namespace), address)
-        assert found == self.rows.get((address, namespace), ABSENT)
+    def drop(self, process: Process, descriptor: Any) -> None:
+        process.everywhere({descriptor: cleared})
+        self.entries = {place: value for place, value in self.entries.items() if place[0] != descriptor.get_name()}
 
-    def go_through(self, store: MemoryStore, namespace: Any, owner: Any) -> None:
-        """Go through the rows of a key while entries leave memory and others are written."""
-        pane = store.table("maps").pane(namespace)
-        found: dict[Any, Any] = {}
-        for address, value, original, stamp in rows_of_key(pane, owner):
-            store.make_room()
-            pane.put(("other", (), len(found)), 1)
-            pane.dirty.add(("other", (), len(found)))
-            self.rows[("other", (), len(found)), namespace] = 1
-            assert address not in found
-            assert original in kept_beside(address)
-            assert stamp == 7
-            found[address] = value
-        assert found == {
-            address: value
-            for (address, place), value in self.rows.items()
-            if place == namespace and address[:2] == owner
-        }
-        assert sorted(map(repr, {key for key, _ in present_keys(pane)})) == sorted(
-            map(repr, {key_at(address) for address, place in self.rows if place == namespace})
-        )
+    def put(self, process: Process, descriptor: Any, key: Any, sub: Any, value: Any) -> None:
+        name = descriptor.get_name()
+        process.at(key, lambda states, _: states[name].remove(sub) if value is None else states[name].put(sub, value))
+        self.rows[name, key, sub] = value
+        if value is None:
+            del self.rows[name, key, sub]
 
-    def clear(self, store: MemoryStore, namespace: Any, owner: Any) -> None:
-        clear_key(store.table("maps").pane(namespace), owner)
-        self.rows = {row: value for row, value in self.rows.items() if row[1] != namespace or row[0][:2] != owner}
+    def look(self, process: Process, descriptor: Any, key: Any, sub: Any) -> None:
+        name = descriptor.get_name()
+        found = process.at(key, lambda states, _: (states[name].get(sub), sub in states[name]))
+        assert found == (self.rows.get((name, key, sub)), (name, key, sub) in self.rows)
 
-    def drop_maps(self, store: MemoryStore, namespace: Any) -> None:
-        store.table("maps").drop(namespace)
-        self.rows = {place: value for place, value in self.rows.items() if place[1] != namespace}
+    def go_through(self, process: Process, descriptor: Any, key: Any) -> None:
+        """Go through the map of a key while another one is written."""
+        name = descriptor.get_name()
+        other = (SEEN if descriptor is MAPS else MAPS).get_name()
 
-    def set(self, store: MemoryStore, time: int, key: Any, namespace: Any) -> None:
-        store.timers("event").register(time, key, namespace)
-        self.timers.add((time, (key, namespace) if namespace else key))
+        def through(states: Any, _: Any) -> Any:
+            found: list[Any] = []
+            for sub, value in states[name].items():
+                states[other].put(("other", len(found)), 1)
+                found.append((sub, value))
+            return found
 
-    def unset(self, store: MemoryStore, time: int, key: Any, namespace: Any) -> None:
-        store.timers("event").delete(time, key, namespace)
-        self.timers.discard((time, (key, namespace) if namespace else key))
+        found = process.at(key, through)
+        assert len(found) == len(dict(found))
+        assert dict(found) == {sub: value for (of, at, sub), value in self.rows.items() if (of, at) == (name, key)}
+        self.rows |= {(other, key, ("other", number)): 1 for number in range(len(found))}
 
-    def fire(self, store: MemoryStore, limit: int) -> None:
-        fired = [
-            (time, (key, namespace) if namespace else key)
-            for time, key, namespace, _ in store.timers("event").pop_due(limit)
-        ]
+    def clear(self, process: Process, descriptor: Any, key: Any) -> None:
+        name = descriptor.get_name()
+        process.at(key, lambda states, _: states[name].clear())
+        assert process.at(key, lambda states, _: [sub for sub in SUBS if sub in states[name]]) == []
+        self.rows = {row: value for row, value in self.rows.items() if row[:2] != (name, key)}
+
+    def drop_maps(self, process: Process, descriptor: Any) -> None:
+        process.everywhere({descriptor: cleared})
+        self.rows = {row: value for row, value in self.rows.items() if row[0] != descriptor.get_name()}
+
+    def set(self, process: Process, time: int, key: Any) -> None:
+        process.at(key, lambda _, ctx: ctx.timer_service().register_processing_time_timer(time))
+        self.timers.add((time, key))
+
+    def unset(self, process: Process, time: int, key: Any) -> None:
+        process.at(key, lambda _, ctx: ctx.timer_service().delete_processing_time_timer(time))
+        self.timers.discard((time, key))
+
+    def fire(self, process: Process, limit: int) -> None:
+        fired = process.fire(limit)
         due = {timer for timer in self.timers if timer[0] <= limit}
         assert [time for time, _ in fired] == sorted(time for time, _ in due)
         assert (set(fired), len(fired)) == (due, len(due))
         self.timers -= due
 
 
-class KilledError(Exception):
-    """The process ends here."""
+def add(found: dict[Any, Any], place: Any, value: Any) -> None:
+    """Note what is at a place, which must come once."""
+    assert place not in found
+    found[place] = value
+
+
+def cleared(key: Any, state: Any, name: str) -> None:
+    state.clear()
 
 
 class Processes(RuleBasedStateMachine):
@@ -193,59 +206,55 @@ class Processes(RuleBasedStateMachine):
         self.patches = ExitStack()
         if unloads:
             self.patches.enter_context(as_if_large())
-        self.patch = self.patches.enter_context(pytest.MonkeyPatch.context())
-        if in_parts:  # as large versions are written
-            self.patch.setattr(local_version, "_MANY_PAGES", 0)
-            self.patch.setattr(local_version, "_MOST_CHANGES", 2)
-            self.patch.setattr(moves, "_BATCH", 2)
+        if in_parts:
+            self.patches.enter_context(written_in_parts())
         self.directory = Path(tempfile.mkdtemp())
         self.branch = 0
-        self.checkpoints = Checkpoints()
         self.committed = Model()
-        #: All lineages of this branch with what they stand for.
-        self.history: list[tuple[Lineage, int, Model]] = [((), 0, Model())]
+        #: All checkpoints of this branch with what they stand for; the first one is the beginning.
+        self.history: list[tuple[list[OperatorSnapshot], Model]] = [([], Model())]
+        self.checked: Any = None
+        self.reader = Process(STATES, now_ms=BEFORE)
         self.memory = [1, 2_000, 1 << 26]
-        self.stores = [self.new_store(slot) for slot in range(3)]
+        #: By slot; made when they are first used.
+        self.processes: dict[int, Process] = {}
 
-    def new_store(self, slot: int) -> MemoryStore:
-        return self.checkpoints.keyed_store(self.directory / str(self.branch), self.memory[slot])
+    def begin(self, slot: int, snapshots: list[OperatorSnapshot]) -> Process:
+        """Begin an epoch in a process; before the first checkpoint each epoch has a new one."""
+        if slot not in self.processes or not snapshots:
+            place = self.directory / str(self.branch)
+            self.processes[slot] = Process(STATES, place, self.memory[slot], now_ms=BEFORE)
+        self.processes[slot].begin(snapshots)
+        return self.processes[slot]
 
     def run_epoch(self, slot: int, todo: list[Any]) -> Model:
-        store, model = self.stores[slot], self.committed.copy()
-        store.catch_up(self.checkpoints.lineage)
+        process, model = self.begin(slot, self.history[-1][0]), self.committed.copy()
         for step in todo:
-            model.run(store, step)
-        model.check(store)
+            model.run(process, step)
+        model.check(process)
         return model
 
-    def accept(self, model: Model) -> None:
+    def accept(self, slot: int, model: Model, *, incremental: bool) -> None:
         self.committed = model
-        self.history.append((self.checkpoints.lineage, self.checkpoints.checkpoint_id, model))
+        self.history.append(([self.processes[slot].end(incremental=incremental)], model))
 
     @rule(slot=st.integers(0, 2), todo=steps)
     def accepted_epoch(self, slot: int, todo: list[Any]) -> None:
-        model = self.run_epoch(slot, todo)
-        self.checkpoints.end_epoch(self.stores[slot])
-        self.accept(model)
+        self.accept(slot, self.run_epoch(slot, todo), incremental=True)
 
     @rule(slot=st.integers(0, 2), todo=steps)
     def epoch_that_cuts_the_chain(self, slot: int, todo: list[Any]) -> None:
-        model = self.run_epoch(slot, todo)
-        self.checkpoints.cut(self.stores[slot])
-        self.accept(model)
+        self.accept(slot, self.run_epoch(slot, todo), incremental=False)
 
     @rule(slot=st.integers(0, 2), todo=steps)
     def void_epoch(self, slot: int, todo: list[Any]) -> None:
         self.run_epoch(slot, todo)
-        self.checkpoints.end_epoch(self.stores[slot], accepted=False)
+        self.processes[slot].end()
 
     @rule(slot=st.integers(0, 2), todo=steps)
     def savepoint_beside_the_chain(self, slot: int, todo: list[Any]) -> None:
-        model = self.run_epoch(slot, todo)
-        store = self.stores[slot]
-        self.checkpoints.end_epoch(store)
-        b"".join(store.snapshot(self.checkpoints.checkpoint_id, next(self.checkpoints.tokens)))
-        self.accept(model)
+        self.accepted_epoch(slot, todo)
+        self.processes[slot].end(incremental=False)
 
     @rule(slot=st.integers(0, 2), todo=steps)
     def failed_epoch(self, slot: int, todo: list[Any]) -> None:
@@ -254,34 +263,26 @@ class Processes(RuleBasedStateMachine):
     @rule(slot=st.integers(0, 2), todo=steps)
     def process_killed_in_an_epoch(self, slot: int, todo: list[Any]) -> None:
         self.run_epoch(slot, todo)
-        self.stores[slot] = self.new_store(slot)
+        del self.processes[slot]
 
     @rule(slot=st.integers(0, 2), writes=st.integers(0, 4), todo=steps)
     def process_killed_while_it_moves_the_version(self, slot: int, writes: int, todo: list[Any]) -> None:
         self.accepted_epoch(slot, todo)
-        write, left = LmdbEnvironment.write, iter(range(writes))
-
-        def killed(environment: LmdbEnvironment, action: Any) -> Any:
-            if next(left, None) is None:
-                raise KilledError
-            return write(environment, action)
-
-        with pytest.MonkeyPatch.context() as patch, suppress(KilledError):
-            patch.setattr(LmdbEnvironment, "write", killed)
-            self.stores[slot].catch_up(self.checkpoints.lineage)
-        self.stores[slot] = self.new_store(slot)
+        with killed_while_it_moves(writes), suppress(KilledError):
+            self.begin(slot, self.history[-1][0])
+        del self.processes[slot]
 
     @precondition(lambda self: len(self.history) > 1)
     @rule(slot=st.integers(0, 2), age=st.integers(1, 12), todo=steps)
     def outdated_attempt(self, slot: int, age: int, todo: list[Any]) -> None:
-        lineage, _, model = self.history[max(0, len(self.history) - 1 - age)]
-        store, model = self.stores[slot], model.copy()
+        snapshots, model = self.history[max(0, len(self.history) - 1 - age)]
+        model = model.copy()
         try:
-            store.catch_up(lineage)
+            process = self.begin(slot, snapshots)
             for step in todo:
-                model.run(store, step)
-            model.check(store)
-            store.delta(999, next(self.checkpoints.tokens))
+                model.run(process, step)
+            model.check(process)
+            process.end()
         except StaleAttemptError:
             pass
 
@@ -289,21 +290,23 @@ class Processes(RuleBasedStateMachine):
     def job_goes_back_to_an_older_checkpoint(self, age: int) -> None:
         place = max(0, len(self.history) - 1 - age)
         del self.history[place + 1 :]
-        self.checkpoints.lineage, self.checkpoints.checkpoint_id, self.committed = self.history[-1]
+        self.committed = self.history[-1][1]
         self.branch += 1
-        self.stores = [self.new_store(slot) for slot in range(3)]
+        self.processes.clear()
 
     @invariant()
     def checkpoint_restores_to_what_was_committed(self) -> None:
-        if hasattr(self, "checkpoints"):
-            store = self.checkpoints.memory_store()
-            store.catch_up(self.checkpoints.lineage)
-            self.committed.check(store)
+        if hasattr(self, "history") and self.checked is not self.history[-1]:
+            self.checked = self.history[-1]
+            if self.checked[0]:
+                self.reader.begin(self.checked[0])  # it has an epoch open, so it reads all of the checkpoint
+                self.committed.check(self.reader)
+                self.committed.check_timers(self.reader)
 
     def teardown(self) -> None:
-        if hasattr(self, "stores"):
+        if hasattr(self, "history"):
             self.patches.close()
-            self.stores.clear()
+            self.processes.clear()
             shutil.rmtree(self.directory)
 
 

@@ -5,9 +5,7 @@ The store has room for almost nothing: what is not being changed is read from th
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -66,9 +64,9 @@ class Both(Job):
     select = KeyOfTagged(lambda record: record[0], lambda record: record[0])
     record = staticmethod(lambda record: (side_of(record[1]), record))
 
-    def __init__(self, directory: Path, job: Any, function: Any) -> None:
+    def __init__(self, job: Any, function: Any) -> None:
         self.function = function
-        super().__init__(directory, job)
+        super().__init__(job)
 
     def collect(self) -> None:
         super().collect()
@@ -109,8 +107,7 @@ def test_what_meets_is_what_meets_in_the_windows_of_the_model(kind: str, job: An
     assigner, trigger, lateness, evictor, _ = job
     function, meeting = FUNCTIONS[kind]
     model = WindowModel(assigner, trigger or assigner.get_default_trigger(None), lateness, evictor)
-    with tempfile.TemporaryDirectory() as directory:
-        real = Both(Path(directory), job, function)
+    with Both(job, function) as real:
         for step, what in [*steps, ("tick", 100), ("watermark", LAST)]:
             getattr(real, step)(what, model)
             real.collect()

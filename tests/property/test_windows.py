@@ -5,19 +5,13 @@ Most jobs have a store with room for almost nothing: what is not being changed i
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-import cloudpickle
 import pytest
 from hypothesis import HealthCheck, example, given, note, settings
 from hypothesis import strategies as st
 from tests.property.window_model import FIRST, LAST, WindowModel
-from tests.unit.operators.starved import OperatorHarness, starved
 
-from penstock._engine.operators.batch import RowBatch
-from penstock._engine.operators.factory import create_operator
 from penstock._engine.protocol.key_groups import key_group, subtask_of_key_group
 from penstock._engine.protocol.keys import normal_key
 from penstock.common import Types
@@ -52,6 +46,7 @@ from penstock.datastream.window import (
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
+from penstock.testing import OperatorHarness, StreamRecord
 
 LATE = OutputTag("late")
 KEYS = ("a", 7, ("b", 1))
@@ -279,8 +274,8 @@ class Job:
     select: Any = staticmethod(lambda pair: pair[0])
     record: Any = staticmethod(lambda pair: pair)
 
-    def __init__(self, directory: Path, job: Any, *, is_starved: bool = True) -> None:
-        self._harness: Any = starved(OperatorHarness, directory) if is_starved else OperatorHarness
+    def __init__(self, job: Any, *, is_starved: bool = True) -> None:
+        self._memory = 1 if is_starved else None
         self._job = job
         self.parts: list[Any] = []
         self.fired: list[Any] = []
@@ -294,9 +289,10 @@ class Job:
         self.collect()
         before = [part.snapshot() for part in self.parts]  # what they put out after that does not count
         same = len(before) == parallelism
+        self.close()
         self.parts = []
         for index in range(parallelism):
-            part = self._harness.for_window(
+            part = OperatorHarness.for_window(
                 self.select,
                 assigner,
                 **{"function": self.function, **functions},
@@ -306,6 +302,7 @@ class Job:
                 evictor=evictor,
                 subtask_index=index,
                 parallelism=parallelism,
+                state_memory_bytes=self._memory,
             )
             part.clock.set(self.clock)
             if before:
@@ -338,7 +335,7 @@ class Job:
     def drain(self, _: None, model: WindowModel) -> None:
         model.fire_left()
         for part in self.parts:
-            part._take(part._operator.fire_left_timers())
+            part.end_input(fire_timers=True)
 
     def records(self, rows: list[tuple[Any, int]], model: WindowModel) -> None:
         stamped = [(key, next(self.values), stamp) for key, stamp in rows]
@@ -350,9 +347,7 @@ class Job:
         for index, part in enumerate(self.parts):
             mine = [row for row in rows if self._owner(row[0]) == index]
             if mine:
-                records = [self.record((key, value)) for key, value, _ in mine]
-                batch = RowBatch(records, [stamp for *_, stamp in mine])
-                part._take(part._operator.process(batch, 0))
+                part.process_records([StreamRecord(self.record((key, value)), stamp) for key, value, stamp in mine])
 
     def _owner(self, key: Any) -> int:
         return subtask_of_key_group(key_group(normal_key(key), 128), len(self.parts), 128)
@@ -362,6 +357,16 @@ class Job:
             self.fired += part.values()
             self.late += [record.value[-1] for record in part.side_output(LATE)]
             part.clear_output()
+
+    def close(self) -> None:
+        for part in self.parts:
+            part.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def sequences(fired: list[Any], *, ordered: bool) -> dict[Any, list[str]]:
@@ -403,8 +408,7 @@ def test_windows_are_those_of_a_plain_model(job: Any, is_starved: bool, steps: l
     ends = [("watermark", LAST), ("drain", None)] if drains else [("tick", 100), ("watermark", LAST)]
     assigner, trigger, lateness, evictor, functions = job
     model = WindowModel(assigner, trigger or assigner.get_default_trigger(None), lateness, evictor)
-    with tempfile.TemporaryDirectory() as directory:
-        real = Job(Path(directory), job, is_starved=is_starved)
+    with Job(job, is_starved=is_starved) as real:
         for kind, what in [*steps, *ends]:
             getattr(real, kind)(what, model)
             real.collect()
@@ -425,24 +429,20 @@ def test_windows_of_a_batch_are_those_of_a_plain_model(job: Any, stamped: bool, 
     needs_stamps = assigner.is_event_time() or isinstance(trigger, (OwnTrigger, ContinuousEventTimeTrigger))
     stamped = stamped or needs_stamps or evictor is not None
     trigger = trigger or assigner.get_default_trigger(None)
-    members = {
-        "key_selector": Job.select,
-        "assigner": assigner,
-        "allowed_lateness_ms": lateness,
-        "late_tag": LATE.tag_id,
-        "strategy": next((name for name in ("reduce", "aggregate") if name in functions), "elements"),
-        "function": functions.get("reduce", functions.get("aggregate")),
-        "window_function": functions.get("function", Job.function),
-        "trigger": trigger,
-        "evictor": evictor,
-    }
     values = [(key, chr(65 + number), stamp) for number, (key, stamp) in enumerate(rows)]
-    harness = OperatorHarness(create_operator("window", cloudpickle.dumps(members), batch=True))
-    harness.open()
+    harness = OperatorHarness.for_window(
+        Job.select,
+        assigner,
+        **{"function": Job.function, **functions},
+        allowed_lateness_ms=lateness,
+        side_output_late_data=LATE,
+        trigger=trigger,
+        evictor=evictor,
+        batch_mode=True,
+    )
     for start in range(0, len(values), block):
         part = values[start : start + block]
-        stamps = [stamp for *_, stamp in part] if stamped else None
-        harness._take(harness._operator.process(RowBatch([Job.record(row[:2]) for row in part], stamps), 0))
+        harness.process_records([StreamRecord(Job.record(row[:2]), row[2] if stamped else None) for row in part])
     harness.end_input()
     fired: list[Any] = []
     for key in dict.fromkeys(key for key, *_ in values):

@@ -11,9 +11,12 @@ if TYPE_CHECKING:
 
 
 def saved_state(store: MemoryStore, epoch: EpochContext) -> tuple[StateHandle, ...]:
-    """Return the handles of all keyed state, which have the data in them."""
-    files = store.snapshot(epoch.checkpoint_id, epoch.token)
-    return tuple(store.describe(data, "snapshot", epoch.checkpoint_id, epoch.token, None) for data in files)
+    """Return the handles of all keyed state, or of what has changed behind the others; they have the data in them."""
+    place = epoch.checkpoint_id, epoch.token
+    if epoch.full_snapshot:
+        return tuple(store.describe(data, "snapshot", *place, None) for data in store.snapshot(*place))
+    delta = store.delta(*place)
+    return epoch.restore.lineage + (() if delta is None else (store.describe(delta, "delta", *place, None),))
 
 
 def inline_data(handle: StateHandle) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from penstock._api.functions.basic import FilterFunction, FlatMapFunction, MapFunction, ReduceFunction
 from penstock._api.functions.partitions import MapPartitionFunction
@@ -28,15 +28,14 @@ if TYPE_CHECKING:
     from penstock._api.windows.window import WindowAssigner
     from penstock._engine.operators.base import Operator
     from penstock.common.typeinfo import TypeInformation
+    from penstock.testing._subtask import SubtaskSettings
 
 
 class OneInputMakers:
     """The ``for_`` methods for functions of one stream."""
 
     @abstractmethod
-    def __init__(
-        self, operator: Operator, *, subtask_index: int = 0, parallelism: int = 1, max_parallelism: int = 128
-    ) -> None:
+    def __init__(self, operator: Operator, **subtask: Unpack[SubtaskSettings]) -> None:
         """Make a harness of an operator."""
 
     @classmethod
@@ -44,7 +43,7 @@ class OneInputMakers:
         cls,
         function: MapFunction[Any, Any] | Callable[[Any], Any],
         key_selector: KeySelector[Any, Any] | Callable[[Any], Any] | str | None = None,
-        **subtask: int,
+        **subtask: Unpack[SubtaskSettings],
     ) -> Self:
         """Return a harness for the function of ``DataStream.map``, or of ``KeyedStream.map``.
 
@@ -52,7 +51,7 @@ class OneInputMakers:
             function: The function.
             key_selector: Of the keyed stream, on which ``open`` may get state, or the name of a field; here and in the
                 next two.
-            **subtask: ``subtask_index``, ``parallelism`` and ``max_parallelism``, here and below.
+            **subtask: ``subtask_index``, ``parallelism`` and the other arguments of the class, here and below.
         """
         check_function("function", function, MapFunction)
         return cls(_one(MapOperator, KeyedMap, function, key_selector), **subtask)
@@ -62,7 +61,7 @@ class OneInputMakers:
         cls,
         function: FlatMapFunction[Any, Any] | Callable[[Any], Any],
         key_selector: KeySelector[Any, Any] | Callable[[Any], Any] | str | None = None,
-        **subtask: int,
+        **subtask: Unpack[SubtaskSettings],
     ) -> Self:
         """Return a harness for the function of ``DataStream.flat_map``."""
         check_function("function", function, FlatMapFunction)
@@ -73,7 +72,7 @@ class OneInputMakers:
         cls,
         function: FilterFunction[Any] | Callable[[Any], bool],
         key_selector: KeySelector[Any, Any] | Callable[[Any], Any] | str | None = None,
-        **subtask: int,
+        **subtask: Unpack[SubtaskSettings],
     ) -> Self:
         """Return a harness for the function of ``DataStream.filter``."""
         check_function("function", function, FilterFunction)
@@ -87,7 +86,7 @@ class OneInputMakers:
         *,
         input_type: TypeInformation | None = None,
         output_type: TypeInformation | None = None,
-        **subtask: int,
+        **subtask: Unpack[SubtaskSettings],
     ) -> Self:
         """Return a harness for the function of ``DataStream.map_batches``; records go in and come out.
 
@@ -96,7 +95,7 @@ class OneInputMakers:
             batch_format: The form of the batches that it takes.
             input_type: The type of the stream before it; None without one.
             output_type: The declared type of the rows that it returns.
-            **subtask: ``subtask_index``, ``parallelism`` and ``max_parallelism``.
+            **subtask: ``subtask_index``, ``parallelism`` and the other arguments of the class.
         """
         check_function("function", function, MapFunction, may_yield=True)
         check_format("for_map_batches", batch_format)
@@ -107,14 +106,14 @@ class OneInputMakers:
         cls,
         function: MapPartitionFunction[Any, Any] | Callable[[Iterator[Any]], Iterable[Any] | None],
         key_selector: KeySelector[Any, Any] | Callable[[Any], Any] | str | None = None,
-        **subtask: int,
+        **subtask: Unpack[SubtaskSettings],
     ) -> Self:
         """Return a harness for the function of ``map_partition``, which runs when the input ends.
 
         Args:
             function: The function.
             key_selector: Of the keyed stream, each key of which is a partition; None for the partition of a subtask.
-            **subtask: ``subtask_index``, ``parallelism`` and ``max_parallelism``.
+            **subtask: ``subtask_index``, ``parallelism`` and the other arguments of the class.
 
         Example:
             >>> from penstock.testing import OperatorHarness
@@ -130,7 +129,7 @@ class OneInputMakers:
         return cls(PartitionsOfKeysOperator(function, _key(key_selector)), **subtask)
 
     @classmethod
-    def for_process(cls, function: ProcessFunction[Any, Any], **subtask: int) -> Self:
+    def for_process(cls, function: ProcessFunction[Any, Any], **subtask: Unpack[SubtaskSettings]) -> Self:
         """Return a harness for the function of ``DataStream.process``."""
         check_function("function", function, ProcessFunction, or_callable=False)
         return cls(ProcessOperator(function), **subtask)
@@ -140,7 +139,7 @@ class OneInputMakers:
         cls,
         function: KeyedProcessFunction[Any, Any, Any],
         key_selector: KeySelector[Any, Any] | Callable[[Any], Any] | str,
-        **subtask: int,
+        **subtask: Unpack[SubtaskSettings],
     ) -> Self:
         """Return a harness for the function of ``KeyedStream.process``."""
         check_function("function", function, KeyedProcessFunction, or_callable=False)
@@ -151,7 +150,7 @@ class OneInputMakers:
         cls,
         function: ReduceFunction[Any] | Callable[[Any, Any], Any],
         key_selector: KeySelector[Any, Any] | Callable[[Any], Any] | str,
-        **subtask: int,
+        **subtask: Unpack[SubtaskSettings],
     ) -> Self:
         """Return a harness for the function of ``KeyedStream.reduce``."""
         check_function("function", function, ReduceFunction)
@@ -170,7 +169,7 @@ class OneInputMakers:
         side_output_late_data: OutputTag | None = None,
         trigger: Trigger[Any, Any] | None = None,
         evictor: Evictor[Any, Any] | None = None,
-        **subtask: int,
+        **subtask: Unpack[SubtaskSettings],
     ) -> Self:
         """Return a harness for the functions of a ``WindowedStream``.
 
@@ -184,7 +183,7 @@ class OneInputMakers:
             side_output_late_data: As ``WindowedStream.side_output_late_data`` sets it.
             trigger: As ``WindowedStream.trigger`` sets it.
             evictor: As ``WindowedStream.evictor`` sets it.
-            **subtask: ``subtask_index``, ``parallelism`` and ``max_parallelism``.
+            **subtask: ``subtask_index``, ``parallelism`` and the other arguments of the class.
 
         Raises:
             ValueError: Both reduce and aggregate are given, or no function at all.

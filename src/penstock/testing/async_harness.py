@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from penstock._api.functions.async_retry import NO_RETRY_STRATEGY, AsyncRetryStrategy
 from penstock._engine.operators.async_functions.async_wait import AsyncWaitOperator
@@ -11,6 +11,7 @@ from penstock.testing.harness import OperatorHarness
 
 if TYPE_CHECKING:
     from penstock._api.functions.asynchronous import AsyncFunction
+    from penstock.testing._subtask import SubtaskSettings
 
 __all__ = ["AsyncHarness"]
 
@@ -23,7 +24,7 @@ class AsyncHarness(OperatorHarness):
 
     Args:
         operator: The operator.
-        **subtask: ``subtask_index``, ``parallelism`` and ``max_parallelism``.
+        **subtask: ``subtask_index``, ``parallelism`` and the other arguments of the class.
 
     Example:
         >>> import asyncio
@@ -39,7 +40,7 @@ class AsyncHarness(OperatorHarness):
         [100]
     """
 
-    def __init__(self, operator: AsyncWaitOperator, **subtask: int) -> None:
+    def __init__(self, operator: AsyncWaitOperator, **subtask: Unpack[SubtaskSettings]) -> None:
         super().__init__(operator, **subtask)
         self._loop = operator.loop = VirtualLoop()
 
@@ -51,7 +52,7 @@ class AsyncHarness(OperatorHarness):
         timeout_ms: int = 0,
         capacity: int = 100,
         retry_strategy: AsyncRetryStrategy[Any] = NO_RETRY_STRATEGY,
-        **subtask: int,
+        **subtask: Unpack[SubtaskSettings],
     ) -> AsyncHarness:
         """Return a harness for the function of ``AsyncDataStream.ordered_wait`` and ``ordered_wait_with_retry``.
 
@@ -60,7 +61,7 @@ class AsyncHarness(OperatorHarness):
             timeout_ms: The longest time of a call with all its retries, in milliseconds; 0: no limit.
             capacity: The maximum number of pending calls.
             retry_strategy: Decides when a call is tried again.
-            **subtask: ``subtask_index``, ``parallelism`` and ``max_parallelism``.
+            **subtask: ``subtask_index``, ``parallelism`` and the other arguments of the class.
         """
         return cls(AsyncWaitOperator(function, timeout_ms, capacity, True, retry_strategy), **subtask)
 
@@ -72,7 +73,7 @@ class AsyncHarness(OperatorHarness):
         timeout_ms: int = 0,
         capacity: int = 100,
         retry_strategy: AsyncRetryStrategy[Any] = NO_RETRY_STRATEGY,
-        **subtask: int,
+        **subtask: Unpack[SubtaskSettings],
     ) -> AsyncHarness:
         """Return a harness for the function of ``AsyncDataStream.unordered_wait``; with the arguments of the other."""
         return cls(AsyncWaitOperator(function, timeout_ms, capacity, False, retry_strategy), **subtask)

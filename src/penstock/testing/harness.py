@@ -7,8 +7,9 @@ but those of sorts.
 from __future__ import annotations
 
 import tempfile
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.operators.accumulators import AccumulatorRegistry
 from penstock._engine.operators.base import EpochContext, Operator, OperatorContext, ReadingOperator
@@ -19,14 +20,16 @@ from penstock._engine.protocol.control import OperatorRestore
 from penstock._engine.protocol.key_groups import key_group, key_group_range
 from penstock._engine.protocol.keys import normal_key
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
+from penstock._engine.state.keyed_store import KeyedStore
 from penstock._engine.state.memory_store import MemoryStore
 from penstock._engine.state.operator_state import describe
 from penstock.metrics.in_memory import InMemoryMetricGroup
+from penstock.testing._batch_mode import in_batch_mode
 from penstock.testing._inline_state import inline_data, saved_state
 from penstock.testing._one_input_makers import OneInputMakers
 from penstock.testing.clock import ManualClock
 from penstock.testing.operator_snapshot import OperatorSnapshot, restored_subtask
-from penstock.testing.stream_records import StreamRecord, Watermark, record_outputs
+from penstock.testing.stream_records import StreamRecord, Watermark, record_outputs, values_and_stamps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,6 +38,9 @@ if TYPE_CHECKING:
     from penstock._engine.operators.base import Output
 
 __all__ = ["OperatorHarness"]
+
+#: Harnesses may be attempts at one epoch, which are told apart by these.
+_TOKENS: Final = count(1)
 
 
 class OperatorHarness(OneInputMakers):
@@ -47,6 +53,11 @@ class OperatorHarness(OneInputMakers):
         subtask_index: Which subtask it is, counted from 0.
         parallelism: How many subtasks there are.
         max_parallelism: The number of key groups.
+        state_memory_bytes: How much keyed state stays in memory; what is more is read from the disk, as in a job. All
+            of it is in memory when left out.
+        state_directory: Where on the disk; a directory of the harness when left out. Harnesses with one directory are
+            processes of one host that run the subtask, one after the other.
+        batch_mode: Whether it is the operator of a job in batch mode, which gets its records key by key at the end.
 
     Source: org.apache.flink.streaming.util.KeyedOneInputStreamOperatorTestHarness, ProcessFunctionTestHarnesses.
 
@@ -71,14 +82,25 @@ class OperatorHarness(OneInputMakers):
     """
 
     def __init__(
-        self, operator: Operator, *, subtask_index: int = 0, parallelism: int = 1, max_parallelism: int = 128
+        self,
+        operator: Operator,
+        *,
+        subtask_index: int = 0,
+        parallelism: int = 1,
+        max_parallelism: int = 128,
+        state_memory_bytes: int | None = None,
+        state_directory: Path | None = None,
+        batch_mode: bool = False,
     ) -> None:
         #: The processing time; ``clock.jump`` sets it ahead or back, what passes is time with input.
         self.clock: ManualClock = ManualClock()
         self._input_clock = InputClock(TaskClock.by_hand(self.clock.now_ms, self.clock.passed_ms))
         self.metrics: InMemoryMetricGroup = InMemoryMetricGroup()
         self._accumulators = AccumulatorRegistry()
-        self._operator = operator
+        self._operator = in_batch_mode(operator) if batch_mode else operator
+        #: By input.
+        self._selects = operator.selects if isinstance(operator, KeyedOperator) else []
+        self._state_memory_bytes, self._state_directory = state_memory_bytes, state_directory
         self._subtask = subtask_index
         self._parallelism = parallelism
         self._max_parallelism = max_parallelism
@@ -87,7 +109,7 @@ class OperatorHarness(OneInputMakers):
         self._unread: list[RowBatch] = []
         self._directory: tempfile.TemporaryDirectory[str] | None = None
         self._start = OperatorSnapshot(parallelism, MIN_WATERMARK, (), None)
-        self._checkpoint_id = 0
+        self._checkpoint_id = self._token = 0
         self._opened = self._ended = False
         self._watermark = MIN_WATERMARK
         self._output: list[StreamRecord | Watermark] = []
@@ -117,7 +139,24 @@ class OperatorHarness(OneInputMakers):
         Raises:
             ValueError: A record's key belongs to another subtask, or the input has ended.
         """
-        self._process(list(values), timestamp, 0)
+        self.process_records(StreamRecord(value, timestamp) for value in values)
+
+    def process_records(self, records: Iterable[StreamRecord]) -> None:
+        """Process several records in one batch, each with its own timestamp.
+
+        Args:
+            records: The records; either all have a timestamp or none has.
+
+        Raises:
+            ValueError: A record's key belongs to another subtask, or the input has ended.
+
+        Example:
+            >>> with OperatorHarness.for_map(str.upper) as harness:
+            ...     harness.process_records([StreamRecord("a", 1), StreamRecord("b", 2)])
+            ...     harness.output()
+            [StreamRecord(value='A', timestamp=1), StreamRecord(value='B', timestamp=2)]
+        """
+        self._process(list(records), 0)
 
     def process_watermark(self, timestamp: int) -> None:
         """Process a watermark; one that does not rise has no effect, as in a job.
@@ -149,8 +188,11 @@ class OperatorHarness(OneInputMakers):
         self._input_clock.advance(self.clock.passed_ms() - before_ms)
         self._take(self._operator.on_processing_time(now_ms))
 
-    def end_input(self) -> None:
+    def end_input(self, *, fire_timers: bool = False) -> None:
         """End the input as a bounded source does: the last watermark, then the operator's own end.
+
+        Args:
+            fire_timers: Whether the timers of the clock that are left fire before it, as a drain may be configured to.
 
         Raises:
             ValueError: The input has ended before.
@@ -160,6 +202,8 @@ class OperatorHarness(OneInputMakers):
             self._check_input()
             self._take(self._operator.read_all(iter(self._unread)))
         self.process_watermark(MAX_WATERMARK)
+        if fire_timers:
+            self._take(self._operator.fire_left_timers())
         self._take(self._operator.end_input(0))
         self._finish()
 
@@ -207,33 +251,43 @@ class OperatorHarness(OneInputMakers):
 
     # ------------------------------------------------------------------------------------------------------ state
 
-    def snapshot(self) -> OperatorSnapshot:
+    def snapshot(self, *, incremental: bool = False, completes: bool = True) -> OperatorSnapshot:
         """Take a checkpoint of the subtask, which keeps running.
+
+        Args:
+            incremental: Whether it has of the keyed state what has changed since the one before, and refers to that for
+                the rest, as most checkpoints of jobs do.
+            completes: Whether the subtask goes on behind it; else :meth:`restore` says from where.
 
         Raises:
             UnpicklableStateError: The state holds something that cannot be pickled.
         """
         self.open()
         self._take(self._operator.prepare_snapshot())
-        ack = self._operator.snapshot(self._epoch(self._start, current=True), finished=self._ended)
+        epoch = self._epoch(self._start, current=True)
+        epoch.full_snapshot = not incremental
+        ack = self._operator.snapshot(epoch, finished=self._ended)
         operator_state = () if ack.operator_state is None else (ack.operator_state,)
         taken = OperatorSnapshot(
             self._parallelism, self._watermark, ack.keyed_state, ack.state, operator_state, self._checkpoint_id
         )
-        self._start = taken
-        self._begin(taken, current=True)
+        if completes:
+            self._start = taken
+            self._begin(taken, current=True)
         return taken
 
     def restore(self, *snapshots: OperatorSnapshot) -> None:
         """Start from checkpoints of all subtasks of an operator, at this or another parallelism.
 
-        As in Flink, the watermark starts again when the parallelism has changed.
+        As in Flink, the watermark starts again when the parallelism has changed. A harness that was used goes on from
+        there with its opened function, as a process does where others have run the subtask meanwhile.
 
         Args:
             *snapshots: Of each of the old subtasks; of the one alone when the parallelism stays the same.
 
         Raises:
-            ValueError: The harness was used before, or there is no snapshot.
+            ValueError: There is no snapshot, or the input has ended.
+            StaleAttemptError: The directory of the state has a later checkpoint.
 
         Example:
             >>> total = lambda a, b: (a[0], a[1] + b[1])
@@ -245,11 +299,15 @@ class OperatorHarness(OneInputMakers):
             >>> after.values()
             [('a', 11)]
         """
-        if self._opened or not snapshots:
-            msg = "restore needs a new harness and at least one snapshot."
+        self._check_input()
+        if not snapshots:
+            msg = "restore needs at least one snapshot."
             raise ValueError(msg)
         self._start = restored_subtask(snapshots, self._subtask, self._parallelism, self._key_groups)
         self._checkpoint_id = self._start.checkpoint_id
+        if self._opened:
+            self._watermark = self._start.watermark
+            self._begin(self._start, current=False)
 
     def notify_checkpoint_complete(self, checkpoint_id: int | None = None) -> None:
         """Notify the function of a completed checkpoint, if it is a ``CheckpointListener``.
@@ -314,11 +372,15 @@ class OperatorHarness(OneInputMakers):
         self._begin(self._start, current=False)
 
     def _keyed_store(self) -> MemoryStore:
-        """Return the operator's keyed store: here one that is in memory whole."""
-        return MemoryStore(self._key_groups, self._max_parallelism, inline_data)
+        """Return the operator's keyed store."""
+        place = self._key_groups, self._max_parallelism, inline_data
+        if self._state_memory_bytes is None:
+            return MemoryStore(*place)
+        directory = self._state_directory or self._local_directory() / "state"
+        return KeyedStore(directory, *place, self._state_memory_bytes)
 
     def _local_directory(self) -> Path:
-        """Return the directory of operators that sort."""
+        """Return the directory of operators that sort, and of state beyond memory."""
         if self._directory is None:
             self._directory = tempfile.TemporaryDirectory(prefix="penstock-harness-")
         return Path(self._directory.name)
@@ -341,13 +403,14 @@ class OperatorHarness(OneInputMakers):
 
     def _begin(self, start: OperatorSnapshot, *, current: bool) -> None:
         self._checkpoint_id += 1
+        self._token = next(_TOKENS)
         self._operator.begin_epoch(self._epoch(start, current=current))
         self._take(self._operator.on_processing_time(self.clock.now_ms()))
 
     def _epoch(self, start: OperatorSnapshot, *, current: bool) -> EpochContext:
         return EpochContext(
             checkpoint_id=self._checkpoint_id,
-            token=self._checkpoint_id,
+            token=self._token,
             restore=OperatorRestore(start.lineage, start.state, operator_state=start.operator_state),
             current=current,
             starts=not current,
@@ -356,13 +419,13 @@ class OperatorHarness(OneInputMakers):
             full_snapshot=True,
         )
 
-    def _process(self, records: list[Any], timestamp: int | None, input_index: int) -> None:
+    def _process(self, records: list[StreamRecord], input_index: int) -> None:
         self.open()
         self._check_input()
-        if isinstance(self._operator, KeyedOperator) and input_index < len(self._operator.selects):
+        if input_index < len(self._selects):
             for record in records:
-                self._check_key(self._operator.selects[input_index](record))
-        batch = RowBatch(records, None if timestamp is None else [timestamp] * len(records))
+                self._check_key(self._selects[input_index](record.value))
+        batch = RowBatch(*values_and_stamps(records))
         if isinstance(self._operator, ReadingOperator):
             self._unread.append(batch)
         else:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from penstock._builders.windows.joined_functions import KeyOfTagged, grouping, joining
 from penstock._engine.operators.windows.window_choice import window_operator
 from penstock._engine.protocol.rows import MAX_WATERMARK
+from penstock.testing.stream_records import StreamRecord
 from penstock.testing.two_inputs import TwoInputHarness
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from penstock._api.functions.joins import CoGroupFunction, FlatJoinFunction, JoinFunction
     from penstock._api.windows.window import WindowAssigner
     from penstock._builders.windows.joined_functions import OfBoth
+    from penstock.testing._subtask import SubtaskSettings
 
 __all__ = ["JoinHarness"]
 
@@ -43,7 +45,7 @@ class JoinHarness(TwoInputHarness):
         key_selector1: KeySelector[Any, Any] | Callable[[Any], Any],
         key_selector2: KeySelector[Any, Any] | Callable[[Any], Any],
         window_assigner: WindowAssigner[Any, Any],
-        **subtask: int,
+        **subtask: Unpack[SubtaskSettings],
     ) -> JoinHarness:
         """Return a harness for the function of ``DataStream.join``."""
         return cls._for_both(joining(function), key_selector1, key_selector2, window_assigner, subtask)
@@ -55,14 +57,14 @@ class JoinHarness(TwoInputHarness):
         key_selector1: KeySelector[Any, Any] | Callable[[Any], Any],
         key_selector2: KeySelector[Any, Any] | Callable[[Any], Any],
         window_assigner: WindowAssigner[Any, Any],
-        **subtask: int,
+        **subtask: Unpack[SubtaskSettings],
     ) -> JoinHarness:
         """Return a harness for the function of ``DataStream.co_group``."""
         return cls._for_both(grouping(function), key_selector1, key_selector2, window_assigner, subtask)
 
     @classmethod
     def _for_both(
-        cls, function: OfBoth, one: Any, other: Any, windows: WindowAssigner[Any, Any], subtask: dict[str, int]
+        cls, function: OfBoth, one: Any, other: Any, windows: WindowAssigner[Any, Any], subtask: SubtaskSettings
     ) -> JoinHarness:
         operator = window_operator(
             KeyOfTagged(one, other),
@@ -75,12 +77,18 @@ class JoinHarness(TwoInputHarness):
         )
         return cls(operator, **subtask)
 
-    def end_input(self) -> None:
-        """End both inputs, as bounded sources do."""
+    def end_input(self, *, fire_timers: bool = False) -> None:
+        """End both inputs, as bounded sources do.
+
+        Args:
+            fire_timers: As for one input.
+        """
         self.process_watermark(MAX_WATERMARK)
         self.process_watermark2(MAX_WATERMARK)
+        if fire_timers:
+            self._take(self._operator.fire_left_timers())
         self._take(self._operator.end_input(0))
         self._finish()
 
-    def _process(self, records: list[Any], timestamp: int | None, input_index: int) -> None:
-        super()._process([(input_index, record) for record in records], timestamp, 0)
+    def _process(self, records: list[StreamRecord], input_index: int) -> None:
+        super()._process([StreamRecord((input_index, record.value), record.timestamp) for record in records], 0)

@@ -39,6 +39,12 @@ class Watermark:
     timestamp: int
 
 
+def values_and_stamps(records: list[StreamRecord]) -> tuple[list[Any], list[int] | None]:
+    """Return the values of records, and their timestamps, or None where no record has any."""
+    stamps = [NO_TIMESTAMP if record.timestamp is None else record.timestamp for record in records]
+    return [record.value for record in records], None if set(stamps) <= {NO_TIMESTAMP} else stamps
+
+
 def record_outputs(
     outputs: Iterable[Output], main: list[StreamRecord | Watermark], sides: dict[str, list[StreamRecord]]
 ) -> None:

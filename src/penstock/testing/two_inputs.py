@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from penstock._api.functions.broadcast import BroadcastProcessFunction, KeyedBroadcastProcessFunction
 from penstock._api.functions.co import CoFlatMapFunction, CoMapFunction, CoProcessFunction, KeyedCoProcessFunction
@@ -18,6 +18,7 @@ from penstock._engine.operators.functions.co_process import (
 from penstock._engine.operators.joins.interval_join import IntervalJoinOperator
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 from penstock.testing.harness import OperatorHarness
+from penstock.testing.stream_records import StreamRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from penstock._api.output_tag import OutputTag
     from penstock._api.state.descriptors import MapStateDescriptor
     from penstock._engine.operators.base import Operator
+    from penstock.testing._subtask import SubtaskSettings
 
 __all__ = ["TwoInputHarness"]
 
@@ -38,7 +40,7 @@ class TwoInputHarness(OperatorHarness):
 
     Args:
         operator: The operator.
-        **subtask: ``subtask_index``, ``parallelism`` and ``max_parallelism``.
+        **subtask: ``subtask_index``, ``parallelism`` and the other arguments of the class.
 
     Source: org.apache.flink.streaming.util.KeyedTwoInputStreamOperatorTestHarness.
 
@@ -57,24 +59,28 @@ class TwoInputHarness(OperatorHarness):
         [('number', 1), ('word', 'a')]
     """
 
-    def __init__(self, operator: Operator, **subtask: int) -> None:
+    def __init__(self, operator: Operator, **subtask: Unpack[SubtaskSettings]) -> None:
         super().__init__(operator, **subtask)
         self._marks = [MIN_WATERMARK, MIN_WATERMARK]
 
     @classmethod
-    def for_co_map(cls, function: CoMapFunction[Any, Any, Any], **subtask: int) -> TwoInputHarness:
+    def for_co_map(cls, function: CoMapFunction[Any, Any, Any], **subtask: Unpack[SubtaskSettings]) -> TwoInputHarness:
         """Return a harness for the function of ``ConnectedStreams.map``, without keys."""
         check_function("function", function, CoMapFunction, or_callable=False)
         return cls(CoMapOperator(function), **subtask)
 
     @classmethod
-    def for_co_flat_map(cls, function: CoFlatMapFunction[Any, Any, Any], **subtask: int) -> TwoInputHarness:
+    def for_co_flat_map(
+        cls, function: CoFlatMapFunction[Any, Any, Any], **subtask: Unpack[SubtaskSettings]
+    ) -> TwoInputHarness:
         """Return a harness for the function of ``ConnectedStreams.flat_map``, without keys."""
         check_function("function", function, CoFlatMapFunction, or_callable=False)
         return cls(CoFlatMapOperator(function), **subtask)
 
     @classmethod
-    def for_co_process(cls, function: CoProcessFunction[Any, Any, Any], **subtask: int) -> TwoInputHarness:
+    def for_co_process(
+        cls, function: CoProcessFunction[Any, Any, Any], **subtask: Unpack[SubtaskSettings]
+    ) -> TwoInputHarness:
         """Return a harness for the function of ``ConnectedStreams.process``, without keys."""
         check_function("function", function, CoProcessFunction, or_callable=False)
         return cls(CoProcessOperator(function), **subtask)
@@ -85,7 +91,7 @@ class TwoInputHarness(OperatorHarness):
         function: KeyedCoProcessFunction[Any, Any, Any, Any],
         key_selector1: KeySelector[Any, Any] | Callable[[Any], Any] | str,
         key_selector2: KeySelector[Any, Any] | Callable[[Any], Any] | str,
-        **subtask: int,
+        **subtask: Unpack[SubtaskSettings],
     ) -> TwoInputHarness:
         """Return a harness for the function of ``ConnectedStreams.process`` after ``key_by``."""
         check_function("function", function, KeyedCoProcessFunction, or_callable=False)
@@ -101,7 +107,7 @@ class TwoInputHarness(OperatorHarness):
         lower_ms: int,
         upper_ms: int,
         late: tuple[OutputTag | None, OutputTag | None] = (None, None),
-        **subtask: int,
+        **subtask: Unpack[SubtaskSettings],
     ) -> TwoInputHarness:
         """Return a harness for the function of ``KeyedStream.interval_join``.
 
@@ -112,7 +118,7 @@ class TwoInputHarness(OperatorHarness):
             lower_ms: How long after a left record a right one is at least, in milliseconds; may be negative.
             upper_ms: How long after it at most.
             late: The side outputs for late records of each side.
-            **subtask: ``subtask_index``, ``parallelism`` and ``max_parallelism``.
+            **subtask: ``subtask_index``, ``parallelism`` and the other arguments of the class.
         """
         check_function("function", function, ProcessJoinFunction, or_callable=False)
         tags = [None if tag is None else tag.tag_id for tag in late]
@@ -127,14 +133,17 @@ class TwoInputHarness(OperatorHarness):
 
     @classmethod
     def for_broadcast_process(
-        cls, function: BroadcastProcessFunction[Any, Any, Any], *descriptors: MapStateDescriptor, **subtask: int
+        cls,
+        function: BroadcastProcessFunction[Any, Any, Any],
+        *descriptors: MapStateDescriptor,
+        **subtask: Unpack[SubtaskSettings],
     ) -> TwoInputHarness:
         """Return a harness for the function of ``BroadcastConnectedStream.process``; the second input is broadcast.
 
         Args:
             function: The function.
             *descriptors: The descriptors that were given to ``broadcast``.
-            **subtask: ``subtask_index``, ``parallelism`` and ``max_parallelism``.
+            **subtask: ``subtask_index``, ``parallelism`` and the other arguments of the class.
         """
         check_function("function", function, BroadcastProcessFunction, or_callable=False)
         return cls(BroadcastProcessOperator(function, descriptors), **subtask)
@@ -145,11 +154,15 @@ class TwoInputHarness(OperatorHarness):
         function: KeyedBroadcastProcessFunction[Any, Any, Any, Any],
         key_selector: KeySelector[Any, Any] | Callable[[Any], Any] | str,
         *descriptors: MapStateDescriptor,
-        **subtask: int,
+        **subtask: Unpack[SubtaskSettings],
     ) -> TwoInputHarness:
         """Return a harness for the same on a keyed stream."""
         check_function("function", function, KeyedBroadcastProcessFunction, or_callable=False)
         return cls(KeyedBroadcastProcessOperator(function, _keys(key_selector)[0], descriptors), **subtask)
+
+    def process_records2(self, records: Iterable[StreamRecord]) -> None:
+        """Process several records of the second input; like ``process_records``."""
+        self._process(list(records), 1)
 
     def process_element2(self, value: Any, timestamp: int | None = None) -> None:
         """Process one record of the second input; like ``process_element``."""
@@ -157,7 +170,7 @@ class TwoInputHarness(OperatorHarness):
 
     def process_elements2(self, values: Iterable[Any], timestamp: int | None = None) -> None:
         """Process several records of the second input; like ``process_elements``."""
-        self._process(list(values), timestamp, 1)
+        self.process_records2(StreamRecord(value, timestamp) for value in values)
 
     def process_watermark(self, timestamp: int) -> None:
         """Process a watermark of the first input; the smaller of the two inputs' watermarks counts."""
@@ -167,10 +180,16 @@ class TwoInputHarness(OperatorHarness):
         """Process a watermark of the second input; the smaller of the two inputs' watermarks counts."""
         self._rise(1, timestamp)
 
-    def end_input(self) -> None:
-        """End both inputs as bounded sources do: the last watermark, then the ends, then the operator's own."""
+    def end_input(self, *, fire_timers: bool = False) -> None:
+        """End both inputs as bounded sources do: the last watermark, then the ends, then the operator's own.
+
+        Args:
+            fire_timers: As for one input.
+        """
         self.process_watermark(MAX_WATERMARK)
         self.process_watermark2(MAX_WATERMARK)
+        if fire_timers:
+            self._take(self._operator.fire_left_timers())
         for index in (0, 1):
             self._take(self._operator.end_input(index))
         self._finish()

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock._engine.state.keyed_store import KeyedStore
-from penstock.testing._inline_state import inline_data
-from penstock.testing.harness import OperatorHarness
-from penstock.testing.two_inputs import TwoInputHarness
+from penstock.testing import OperatorHarness, TwoInputHarness
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from penstock._engine.state.memory_store import MemoryStore
 
 
 def starved(harness: type[OperatorHarness], directory: Path) -> type[Any]:
@@ -20,9 +15,9 @@ def starved(harness: type[OperatorHarness], directory: Path) -> type[Any]:
     places = iter(range(1_000))
 
     class Starved(harness):  # type: ignore[misc, valid-type]
-        def _keyed_store(self) -> MemoryStore:
+        def __init__(self, operator: Any, **subtask: Any) -> None:
             place = directory / f"state-{next(places)}"
-            return KeyedStore(place, self._key_groups, self._max_parallelism, inline_data, memory_bytes=1)
+            super().__init__(operator, state_memory_bytes=1, state_directory=place, **subtask)
 
     return Starved
 

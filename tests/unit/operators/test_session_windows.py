@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.operators.starved import OperatorHarness
 
-from penstock._engine.operators.batch import RowBatch
 from penstock._engine.protocol.key_groups import key_group, subtask_of_key_group
 from penstock.datastream.functions import ProcessWindowFunction
 from penstock.datastream.window import EventTimeSessionWindows, EventTimeTrigger, PurgingTrigger
+from penstock.testing import OperatorHarness, StreamRecord
 
 PURGING = PurgingTrigger(EventTimeTrigger())
 PLAIN: dict[str, Any] = {}
@@ -28,8 +27,7 @@ def sessions(**settings: Any) -> Any:
 
 def feed(harness: Any, key: Any, *stamps: int) -> None:
     """Give a harness records in one block."""
-    harness.open()
-    harness._take(harness._operator.process(RowBatch([key] * len(stamps), list(stamps)), 0))
+    harness.process_records([StreamRecord(key, stamp) for stamp in stamps])
 
 
 @pytest.mark.behaviour(186)

@@ -12,7 +12,8 @@ import pytest
 from penstock._engine.state import keyed_store, memory_store
 from penstock._engine.state.files import state_file
 from penstock._engine.state.keyed_store import KeyedStore
-from penstock._engine.state.local import epoch_layer
+from penstock._engine.state.local import epoch_layer, local_version, moves
+from penstock._engine.state.local.environment import LmdbEnvironment
 from penstock._engine.state.memory_store import MemoryStore
 from penstock._engine.state.table import ABSENT, MISSING
 
@@ -101,6 +102,35 @@ def as_if_large() -> Generator[None]:
         patch.setattr(memory_store, "SNAPSHOT_FILE_BYTES", 64)
         patch.setattr(state_file, "_FIRST_ENTRIES", 2)
         patch.setattr(state_file, "_MAX_ENTRIES", 2)
+        yield
+
+
+@contextmanager
+def written_in_parts() -> Generator[None]:
+    """Let stores write what is small as they write large versions: in parts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(local_version, "_MANY_PAGES", 0)
+        patch.setattr(local_version, "_MOST_CHANGES", 2)
+        patch.setattr(moves, "_BATCH", 2)
+        yield
+
+
+class KilledError(Exception):
+    """The process ends here."""
+
+
+@contextmanager
+def killed_while_it_moves(writes: int) -> Generator[None]:
+    """Let the process end with a KilledError before a store writes to its disk once more than so many times."""
+    write, left = LmdbEnvironment.write, iter(range(writes))
+
+    def killed(environment: LmdbEnvironment, action: Any) -> Any:
+        if next(left, None) is None:
+            raise KilledError
+        return write(environment, action)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LmdbEnvironment, "write", killed)
         yield
 
 

@@ -1,0 +1,137 @@
+"""A function that does to its states what its records say, in a harness that is one process of a subtask's host."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from penstock._engine.protocol.key_groups import key_group, subtask_of_key_group
+from penstock._engine.protocol.keys import normal_key
+from penstock.datastream.functions import KeyedBroadcastProcessFunction
+from penstock.datastream.state import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
+from penstock.testing import TwoInputHarness
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from penstock.testing import OperatorSnapshot
+
+_GETTERS: dict[type[Any], str] = {
+    ValueStateDescriptor: "get_state",
+    ListStateDescriptor: "get_list_state",
+    MapStateDescriptor: "get_map_state",
+    ReducingStateDescriptor: "get_reducing_state",
+    AggregatingStateDescriptor: "get_aggregating_state",
+}
+
+
+class _Doing(KeyedBroadcastProcessFunction):
+    """Records are pairs of a key and what to do there; those of the broadcast do something to all keys."""
+
+    def __init__(self, descriptors: tuple[Any, ...]) -> None:
+        self.descriptors = descriptors
+        self.fired: list[tuple[int, Any]] = []
+        self.in_timer: Callable[[Any], None] | None = None
+
+    def open(self, runtime_context: Any) -> None:
+        self.states = {
+            descriptor.get_name(): getattr(runtime_context, _GETTERS[type(descriptor)])(descriptor)
+            for descriptor in self.descriptors
+        }
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        yield value[1](self.states, ctx)
+
+    def process_broadcast_element(self, value: Any, ctx: Any) -> None:
+        value(ctx)
+
+    def on_timer(self, timestamp: int, ctx: Any) -> None:
+        self.fired.append((timestamp, ctx.get_current_key()))
+        if self.in_timer is not None:
+            self.in_timer(ctx)
+
+
+class Process:
+    """A process that runs one subtask of the function.
+
+    Args:
+        descriptors: The states that the function has.
+        directory: The disk of its host; None for state that is in memory whole.
+        memory_bytes: The memory for state.
+        subtask: Its index and the parallelism.
+        now_ms: The processing time.
+    """
+
+    def __init__(
+        self,
+        descriptors: Iterable[Any],
+        directory: Path | None = None,
+        memory_bytes: int | None = None,
+        subtask: tuple[int, int] = (0, 1),
+        now_ms: int = 0,
+    ) -> None:
+        self.function = _Doing(tuple(descriptors))
+        self.harness = TwoInputHarness.for_keyed_broadcast_process(
+            self.function,
+            lambda pair: pair[0],
+            subtask_index=subtask[0],
+            parallelism=subtask[1],
+            state_memory_bytes=memory_bytes,
+            state_directory=directory,
+        )
+        self.harness.clock.jump(now_ms)
+
+    def at(self, key: Any, what: Callable[[dict[str, Any], Any], Any]) -> Any:
+        """Return what something gives that is done to the states of a key."""
+        return self.at_each([(key, what)])[0]
+
+    def at_each(self, asked: list[tuple[Any, Callable[[dict[str, Any], Any], Any]]]) -> list[Any]:
+        """Do things for a batch of keys."""
+        self.harness.process_elements(asked)
+        found = self.harness.values()
+        self.harness.clear_output()
+        return found
+
+    def everywhere(self, what: dict[Any, Callable[[Any, Any, str], None]]) -> None:
+        """By descriptor, do something to each key that has a value in that state: it gets key, state and name."""
+
+        def each(ctx: Any) -> None:
+            for descriptor, do in what.items():
+                ctx.apply_to_keyed_state(descriptor, partial(do, name=descriptor.get_name()))
+
+        self.harness.process_element2(each)
+
+    def jump_to(self, now_ms: int) -> None:
+        """Set the clock."""
+        self.harness.clock.jump(now_ms - self.harness.clock.now_ms())
+
+    def fire(self, limit: int) -> list[tuple[int, Any]]:
+        """Return the timers that fire at a processing time, in their order; the clock then shows what it did before."""
+        now = self.harness.clock.now_ms()
+        self.function.fired.clear()
+        self.jump_to(limit)
+        self.harness.set_processing_time(limit)
+        self.jump_to(now)
+        return list(self.function.fired)
+
+    def begin(self, snapshots: list[OperatorSnapshot]) -> None:
+        """Begin an epoch after a checkpoint."""
+        if snapshots:
+            self.harness.restore(*snapshots)
+        self.harness.open()
+
+    def end(self, *, incremental: bool = True) -> OperatorSnapshot:
+        """End the epoch; whoever begins the next one says whether its checkpoint has completed."""
+        return self.harness.snapshot(incremental=incremental, completes=False)
+
+
+def owner(key: Any, parallelism: int) -> int:
+    """Return the subtask of a key."""
+    return subtask_of_key_group(key_group(normal_key(key), 128), parallelism, 128)
