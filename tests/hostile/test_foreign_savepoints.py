@@ -95,7 +95,7 @@ def with_bombs(path: Path, ran: Path) -> str:
         return [armed(one) for one in value] if isinstance(value, list) else Bomb(ran) if value == "bomb" else value
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("chunk_columns.pickles", "operator_state"):
+        for module in ("files.chunk_columns.pickles", "operator_state"):
             patch.setattr(f"penstock._engine.state.{module}.dump", lambda value: pickle.dumps(armed(value)))
         return with_values("bomb", path)
 

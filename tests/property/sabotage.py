@@ -163,12 +163,12 @@ class Saboteur:
         self.storage = open_storage(self.directory)
         self.perform = self.loop.perform
         self.loop.perform = self.sabotage  # type: ignore[method-assign]
-        self.heard = self.loop._watch.heard
-        self.loop._watch.heard = self.hear  # type: ignore[method-assign]
+        self.monitored = self.loop._watch.on_event
+        self.loop._watch.on_event = self.on_event  # type: ignore[method-assign]
 
-    def hear(self, event: ev.Event) -> None:
+    def on_event(self, event: ev.Event) -> None:
         """Note a request to the coordinator."""
-        self.heard(event)
+        self.monitored(event)
         match event:
             case ev.SavepointRequested(request):
                 self.requests.add(("savepoint", request.id))

@@ -432,7 +432,7 @@ def test_what_a_program_has_collected_goes_with_it_and_the_next_start_computes_i
         assert published(tmp_path, "sums") == Counter(["2", "4", "6"])
     else:
         assert driver.result.exception() is None
-        assert loop._results.next_block(uid) == [2, 4, 6]
+        assert loop._performers.results.next_block(uid) == [2, 4, 6]
 
 
 def test_the_view_has_the_stage_that_runs_and_what_was_recovered(tmp_path: Path) -> None:

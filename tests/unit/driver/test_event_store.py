@@ -148,7 +148,7 @@ def test_who_records_an_event_does_not_even_wait_until_a_thread_has_begun(
 @pytest.mark.behaviour(138)
 def test_a_subtask_that_has_finished_while_others_run_is_stored_without_another_interval(tmp_path: Path) -> None:
     driver, loop = driver_of(tmp_path, threads=Delayed())
-    runner, records = loop._epochs._runner, list[do.RecordJobEvents]()
+    runner, records = loop._performers.epochs._runner, list[do.RecordJobEvents]()
     run_stage, perform = runner.run, loop.perform
 
     def telling(plan: Any) -> Any:
@@ -174,7 +174,7 @@ def test_a_subtask_that_has_finished_while_others_run_is_stored_without_another_
 
 def test_of_two_attempts_at_a_subtask_the_one_counts_that_was_recorded_first(tmp_path: Path) -> None:
     driver, loop = driver_of(tmp_path)
-    runner, perform = loop._epochs._runner, loop.perform
+    runner, perform = loop._performers.epochs._runner, loop.perform
     run_stage, tokens, recorded, read = runner.run, set[int](), list[int](), set[int]()
 
     def twice(plan: Any) -> Any:
