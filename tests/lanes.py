@@ -91,8 +91,17 @@ class Lanes(LoadFileScheduling):
             return super().remove_node(node)
         unit, nodeid = ended_it
         unit[nodeid] = True
+        done = [file for file, tests in self.assigned_work[node].items() if all(tests.values())]
+        for file in done:
+            del self.assigned_work[node][file]
         super().remove_node(node)
         return nodeid
+
+    def _reschedule(self, node: WorkerController) -> None:
+        """Give a lane work until it knows what comes next: it waits with a test until it does."""
+        super()._reschedule(node)
+        while not node.shutting_down and self._pending_of(self.assigned_work[node]) < 2:
+            super()._reschedule(node)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -26,7 +26,8 @@ command = [sys.executable, "-I", "-S", sys.argv[1], str(os.getpid()), "/bin/sh",
 kept = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
 if "fork" in sys.argv and os.fork() == 0:
     os.setsid()
-print(kept.pid, flush=True)
+else:
+    print(kept.pid, flush=True)
 time.sleep(60)
 """
 #: Processes that nothing but SIGKILL ends, one of them in a process group of its own.
@@ -52,7 +53,9 @@ def start(drivers: list[subprocess.Popen[str]], *words: str) -> tuple[subprocess
     drivers.append(process)
     assert process.stdout is not None
     kept = int(process.stdout.readline())
+    deadline = time.monotonic() + 30
     while len(found := [kept, *descendants(kept)]) < 5:  # the keeper, the shell, its child and two that sleep
+        assert time.monotonic() < deadline, f"of the keeper's processes there are {found}"
         time.sleep(0.01)
     return process, found
 
