@@ -100,13 +100,13 @@ class KafkaCommitter(Committer["KafkaBlock"]):
         topics = sorted({topic for topic, _ in staged})
         publisher.begin()
         marked = publisher.marker(topics[0])
-        if marked is not None and _is_done(marked, checkpoint_id, names, may_be=requests[0].may_be_committed):
+        undecided = [request for request in requests if request.may_be_committed]
+        if marked is not None and _is_done(marked, checkpoint_id, names, may_be=bool(undecided)):
             for request in requests:
                 request.signal_already_committed()
             return
         rules = self._topics.rules(topics)
         has_old = any(rules[topic].topic_id == topic_id for topic, topic_id in staged)  # what is in others is gone
-        undecided = [request for request in requests if request.may_be_committed]
         if marked is None and undecided and has_old and not publisher.is_begun(topics[0]):
             for request in undecided:
                 request.signal_failed_with_unknown_reason(_unknown(checkpoint_id, topics[0]))
