@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock._connectors.kafka.blocks import KafkaBlock
-from penstock._connectors.kafka.committer import KafkaCommitter, _is_done
+from penstock._connectors.kafka.committer import KafkaCommitter, _is_done, _Publisher
 
 MARK = 7, "blocks a and b"
 BLOCK = KafkaBlock("job", "run", "sink", "token", b"digest", (("topic", "id"),), None, b"")
@@ -59,3 +59,29 @@ def test_a_block_that_is_to_be_published_anew_takes_no_committed_one_with_it() -
         requests: list[Any] = [Request(not anew_first), Request(anew_first)]
         committer._publish(Marked(), requests)  # type: ignore[arg-type]
         assert [request.answers for request in requests] == [["committed"]] * 2
+
+
+class Broker:
+    """The producer, its client and the consumer of the marker at once; it keeps the offsets of the transaction."""
+
+    def __init__(self) -> None:
+        self.client, self.marked = self, dict[str, tuple[int, str]]()
+
+    def begin_transaction(self) -> None: ...
+
+    def consumer_group_metadata(self) -> None: ...
+
+    def commit_transaction(self, timeout_s: float) -> None: ...
+
+    def check_delivered(self) -> None: ...
+
+    def send_offsets_to_transaction(self, offsets: list[Any], group: None, timeout_s: float) -> None:
+        del group, timeout_s
+        self.marked |= {one.topic: (one.offset, one.metadata) for one in offsets}
+
+
+def test_each_topic_of_a_checkpoint_has_its_marker_so_it_is_found_whichever_blocks_are_left() -> None:
+    publisher, broker = _Publisher("name", {}, 1_000), Broker()
+    publisher._producer = publisher._marker = broker  # type: ignore[assignment]
+    publisher.publish([], ["a", "b"], *MARK)
+    assert broker.marked == {"a": MARK, "b": MARK}
