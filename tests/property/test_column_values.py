@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
@@ -12,10 +13,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock._formats.arrow_misfits import MisfitError
+from penstock._formats.arrow_runs import array_as
 from penstock._formats.arrow_types import kind_of
 from penstock._formats.arrow_values import array_of, arrow_array
-from penstock._formats.arrow_widening import joined, wider_type
+from penstock._formats.arrow_widening import alike, joined, wider_type
+from penstock._formats.frame_types import of_frames
 from penstock.common.columns import python_values
+from penstock.errors import BatchColumnsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,7 +72,7 @@ def or_error(make: Callable[[], Any]) -> Any:
     """Return what a function makes, or that values do not fit."""
     try:
         return make()
-    except MisfitError as error:
+    except (MisfitError, BatchColumnsError) as error:
         return error
 
 
@@ -112,6 +116,21 @@ def test_how_records_were_cut_into_batches_does_not_decide_what_stands_in_a_colu
     assert kind_of(column.type) == kind_of(at_once.type)
 
 
+@example([{"a": [None, None], "b": BEGIN.replace(tzinfo=ZoneInfo("Europe/Berlin"))}])
+@given(COLUMNS)
+def test_columns_of_a_data_frame_have_the_same_values_or_an_error_names_the_column(values: list[Any]) -> None:
+    made = or_error(lambda: array_of(values))
+    if isinstance(made, MisfitError):
+        return
+    table = or_error(lambda: of_frames(pa.table({"x": made})))
+    if isinstance(table, BatchColumnsError):
+        assert "'x'" in str(table)
+        return
+    column = table.column("x")
+    column.validate(full=True)
+    assert column.to_pylist() == [whole(value, column.type) for value in values]
+
+
 @given(COLUMNS)
 def test_a_column_of_the_type_that_was_found_is_the_same(values: list[Any]) -> None:
     made = or_error(lambda: array_of(values))
@@ -135,3 +154,34 @@ def test_a_map_with_a_key_twice_is_no_dict() -> None:
 def test_decimals_get_as_many_digits_as_both_need() -> None:
     kind = wider_type(pa.array([Decimal("1.5")]).type, pa.array([Decimal("1.123456789")]).type)
     assert kind == pa.decimal128(10, 9)
+
+
+#: A type that a column had before, and values for it, at the top and inside.
+DAY, HALF = datetime.date(2020, 1, 1), pa.float32()
+KEPT = [
+    (pa.list_(HALF), [0.1]),
+    (pa.list_(HALF), [0.5]),
+    (pa.struct([("a", HALF)]), {"a": 0.1}),
+    (pa.struct([("a", HALF), ("b", pa.float64())]), {"a": 0.1, "b": 0.1}),
+    (pa.map_(pa.string(), pa.list_(HALF)), {"k": [0.1]}),
+    (pa.list_(pa.int64()), [1.0]),
+    (pa.list_(pa.float64()), [1]),
+    (pa.list_(pa.timestamp("us")), [DAY]),
+    (pa.list_(pa.struct([("a", pa.timestamp("us")), ("b", pa.int8())])), [{"a": DAY, "b": 1}]),
+    (pa.list_(pa.int16()), [7]),
+    (pa.list_(pa.dictionary(pa.int8(), pa.string())), ["a"]),
+]
+
+
+def test_values_for_a_column_that_had_a_type_stay_what_they_are_also_inside() -> None:
+    for kind, value in KEPT:
+        (found,) = array_as([value], kind).to_pylist()
+        assert repr(dict(found) if pa.types.is_map(kind) else found) == repr(value), kind
+    same = [kind for kind, value in KEPT if array_as([value], kind).type == kind]
+    assert same == [pa.list_(HALF), pa.list_(pa.int16()), pa.list_(pa.dictionary(pa.int8(), pa.string()))]
+
+
+def test_a_moment_that_python_does_not_have_is_told_by_its_column() -> None:
+    kinds = [pa.struct([("t", pa.timestamp("us", zone)), ("n", pa.null())]) for zone in ("Europe/Berlin", "UTC")]
+    with pytest.raises(MisfitError, match="'x'"):
+        alike("x", [pa.array([{"t": 2**60, "n": None}], kind) for kind in kinds])

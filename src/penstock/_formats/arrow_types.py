@@ -19,7 +19,7 @@ from penstock.common.typeinfo import (
 from penstock.common.types import Row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     import pyarrow as pa
 
@@ -137,6 +137,23 @@ def kind_of(arrow_type: Any) -> str:
         return _EXTENSIONS.get(cast("Any", arrow_type).extension_name, str(arrow_type))
     found = (kind for kind, names in _KINDS.items() if any(getattr(types, f"is_{name}")(arrow_type) for name in names))
     return next(found, str(arrow_type))
+
+
+def with_parts(kind: Any, of_field: Callable[[Any], Any]) -> Any:
+    """Return a nested type with other parts, and any other type as it is; lists of any kind become ordinary ones.
+
+    Args:
+        kind: The type.
+        of_field: Returns the field that takes the place of one.
+    """
+    import pyarrow as pa
+
+    types, make = cast("Any", pa.types), cast("Any", pa)
+    if types.is_struct(kind):
+        return make.struct(list(map(of_field, kind)))
+    if types.is_map(kind):
+        return make.map_(of_field(kind.key_field).with_nullable(False), of_field(kind.item_field))
+    return make.list_(of_field(kind.value_field)) if hasattr(kind, "value_field") else kind
 
 
 def unusable_part(arrow_type: Any) -> str | None:

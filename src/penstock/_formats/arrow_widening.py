@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from penstock._formats.arrow_misfits import MisfitError
+from penstock._formats.arrow_misfits import MisfitError, misfits
 from penstock._formats.arrow_types import kind_of
 from penstock._formats.arrow_values import arrow_array
 
@@ -70,21 +70,29 @@ def alike(name: str, columns: Sequence[Any]) -> Any:
     chunks: list[Any] = []
     for place, column in enumerate(columns):
         try:
-            chunks += _chunks(_cast(column, wanted))
-        except (pa.ArrowException, MisfitError) as error:
+            chunks += _chunks(cast_column(column, wanted))
+        except MisfitError as error:
             told = f"the column {name!r} is {column.type} here and {wanted} with the others: {error}"
             raise MisfitError(place, told, name) from error
     return cast("Any", pa).chunked_array(chunks, wanted)
 
 
-def _cast(column: Any, wanted: Any) -> Any:
-    """Return a column as one of a wider type.
+def cast_column(column: Any, wanted: Any) -> Any:
+    """Return a column as one of another type, with the same values.
 
     Arrow's cast of a type with lists of nothing but None to another one with them leaves all but one of the Nones out.
+
+    Raises:
+        MisfitError: A value would be changed, or Python has none for it.
     """
     if column.type.equals(wanted):
         return column
-    return arrow_array(column.to_pylist(), wanted) if _has_only_nulls(wanted) else column.cast(wanted)
+    try:
+        return arrow_array(column.to_pylist(), wanted) if _has_only_nulls(wanted) else column.cast(wanted)
+    except MisfitError:
+        raise
+    except misfits() as error:
+        raise MisfitError(0, str(error).rstrip(".")) from error
 
 
 def _has_only_nulls(kind: Any) -> bool:

@@ -13,6 +13,7 @@ from penstock._formats.input_format import InputFormat
 from penstock._formats.parquet import ParquetBulkWriters, ParquetFormat
 from penstock._shelf import show
 from penstock.common._codecs.avro_codec import AvroCodec, reading_library
+from penstock.common._codecs.avro_reading import readers_schema
 from penstock.common._codecs.avro_resolution import mismatch
 from penstock.common._codecs.avro_schema import AvroSchema, GenericRecordAvroTypeInfo
 from penstock.common._conversion.values import TypeMismatchError
@@ -59,13 +60,14 @@ class AvroFormat(BulkFormat):
         position = part.position or 0
         with file.open() as opened:
             stream: Any = _Bounded(file, opened)
+            wanted = None if self._schema is None else readers_schema(self._schema)
             try:
-                records: Any = fastavro.reader(stream, None if self._schema is None else self._schema.parsed)
+                records: Any = fastavro.reader(stream, wanted)
                 written = AvroSchema(records.writer_schema)
                 library = reading_library(written)
                 if library is not fastavro:  # begin again
                     opened.seek(0)
-                    records = library.reader(stream, None if self._schema is None else self._schema.parsed)
+                    records = library.reader(stream, wanted)
             except (OSError, SourceFileError):
                 raise
             except Exception as error:  # invalid bytes may raise any exception in the decoder

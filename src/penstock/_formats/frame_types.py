@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from penstock._formats.arrow_types import arrow_type
+from penstock._formats.arrow_misfits import MisfitError
+from penstock._formats.arrow_types import arrow_type, with_parts
+from penstock._formats.arrow_widening import cast_column
 from penstock.common.typeinfo import RowTypeInfo, Types
 from penstock.common.user_values import short_repr
 from penstock.errors import BatchColumnsError
@@ -41,11 +43,11 @@ def of_frames(table: Any) -> Any:
     columns: list[Any] = []
     for column, field in zip(table.columns, fields, strict=True):
         try:
-            columns.append(column.cast(field.type))
-        except pa.ArrowException as error:
+            columns.append(cast_column(column, field.type))
+        except MisfitError as error:
             value = short_repr(next((one for one in column.to_pylist() if one is not None), None))
             told = f"of its column {field.name!r} with values such as {value}, a DataFrame would have {field.type}"
-            raise BatchColumnsError((field.name,), f"{told}, and {str(error).rstrip('.')}") from error
+            raise BatchColumnsError((field.name,), f"{told}, and {error}") from error
     return cast("Any", pa.table(columns, schema=schema))
 
 
@@ -75,15 +77,13 @@ def _of_frames(field: Any) -> Any:
 
 
 def _with_parts(kind: Any, of_field: Callable[[Any], Any]) -> Any:
-    """Return a nested type with other parts; lists of any kind become those that Spark has."""
+    """Return a nested type with other parts; structs without any get a field."""
     import pyarrow as pa
 
     types, make = cast("Any", pa.types), cast("Any", pa)
-    if types.is_struct(kind):
-        return make.struct([of_field(field) for field in kind] or [(NO_FIELD, pa.null())])
-    if types.is_map(kind):
-        return make.map_(of_field(kind.key_field).with_nullable(False), of_field(kind.item_field))
-    return make.list_(of_field(kind.value_field)) if hasattr(kind, "value_field") else kind
+    if types.is_struct(kind) and not kind.num_fields:
+        return make.struct([(NO_FIELD, pa.null())])
+    return with_parts(kind, of_field)
 
 
 def of_files(schema: Any) -> Any:

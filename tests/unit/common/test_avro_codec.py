@@ -23,7 +23,7 @@ from tests.unit.common.typed_values import ODD, TEXT, same, whole
 
 from penstock.common import Row, Types
 from penstock.common._codecs.avro_codec import AvroCodec
-from penstock.common._codecs.avro_reading import type_of
+from penstock.common._codecs.avro_reading import readers_schema, type_of
 from penstock.common._codecs.avro_resolution import mismatch
 from penstock.common._codecs.avro_schema import AvroSchema
 from penstock.errors import MessageFormatError
@@ -248,13 +248,34 @@ def test_a_field_that_a_file_does_not_have_is_read_as_the_default_of_the_schema_
     written: Any = AvroSchema({"type": "record", "name": "R", "fields": []}).parsed
     read: Any = fastavro.schemaless_reader
     ours: Any = AvroCodec(wanted).ours
-    one, other = (ours(read(io.BytesIO(b""), written, wanted.parsed)) for _ in range(2))
+    one, other = (ours(read(io.BytesIO(b""), written, readers_schema(wanted))) for _ in range(2))
     assert same(one, other)
     assert same(one, {name: value for name, (_, _, value) in kinds.items()})
     assert one["c"] is not other["c"]
     assert one["e"] is not other["e"]
     codec = AvroCodec(wanted)
     assert same(codec.decode(codec.encode({})), one), "what is written for a missing field is the same"
+
+
+INNER = {"type": "record", "name": "I", "fields": [{"name": "x", "type": "bytes"}]}
+
+
+def test_a_value_that_is_equal_to_a_default_in_the_schema_stays_what_it_is() -> None:
+    kinds: list[tuple[Any, Any]] = [
+        (["bytes", "string"], "x"),
+        ([logical("int", "date"), "long"], 0),
+        ([INNER, {"type": "map", "values": "string"}], {"x": "y"}),
+        ({"type": "array", "items": ["bytes", "string"]}, ["x"]),
+        ({"type": "map", "values": [logical("int", "date"), "long"]}, {"k": 0}),
+    ]
+    read: Any = fastavro.schemaless_reader
+    for kind, value in kinds:
+        schema = AvroSchema({"type": "record", "name": "R", "fields": [{"name": "a", "type": kind, "default": value}]})
+        codec = AvroCodec(schema)
+        message = codec.encode({"a": value})
+        assert same(codec.decode(message), {"a": value}), kind
+        ours: Any = codec.ours
+        assert same(ours(read(io.BytesIO(message), schema.parsed, readers_schema(schema))), {"a": value}), kind
 
 
 def test_records_may_be_within_themselves_and_in_unions() -> None:

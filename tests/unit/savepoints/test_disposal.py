@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,3 +86,16 @@ def test_savepoint_of_a_job_that_went_on_and_ended_is_free(tmp_path: Path) -> No
     run(env, tmp_path)
     dispose(path, [str(tmp_path / "checkpoints")])
     assert not Path(path).exists()
+
+
+def test_savepoint_whose_claimant_is_not_to_be_found_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for place, said in (("gone", "no record of it"), ("empty", "no record of it"), (None, "_claim-1 is damaged")):
+        path = written(tmp_path / f"claimed-{place}")
+        claim = {"job_id": "ab" * 16, "job_name": "j", "checkpoints": str(tmp_path / str(place)), "path": str(path)}
+        (path / "_claim-1").write_text(json.dumps(claim) if place else '{"job_')
+        with pytest.raises(SavepointChangeError, match=f"has claimed.*{said}.*--no-job-waits"):
+            dispose(str(path))
+        assert (path / "_metadata").is_file()
+        dispose(str(path), no_job_waits=True)
+        assert not path.exists()

@@ -100,20 +100,19 @@ class KafkaCommitter(Committer["KafkaBlock"]):
         topics = sorted({topic for topic, _ in staged})
         publisher.begin()
         marked = publisher.marker(topics[0])
-        if marked is not None and _is_done(marked, checkpoint_id, names, may_be=requests[0].may_be_committed):
+        undecided = [request for request in requests if request.may_be_committed]
+        if marked is not None and _is_done(marked, checkpoint_id, names, may_be=bool(undecided)):
             for request in requests:
                 request.signal_already_committed()
             return
         rules = self._topics.rules(topics)
         has_old = any(rules[topic].topic_id == topic_id for topic, topic_id in staged)  # what is in others is gone
-        undecided = [request for request in requests if request.may_be_committed]
         if marked is None and undecided and has_old and not publisher.is_begun(topics[0]):
             for request in undecided:
                 request.signal_failed_with_unknown_reason(_unknown(checkpoint_id, topics[0]))
             return
         publisher.limit(smallest_batch(rules.values()))
-        topic = topics[0]
-        publisher.publish((self._records(block) for block in blocks), topic, checkpoint_id, names)
+        publisher.publish((self._records(block) for block in blocks), topics, checkpoint_id, names)
 
     def _records(self, block: KafkaBlock) -> list[OutRecord]:
         data = block.data if block.name is None else self._context.read_staged(block.name)
@@ -226,26 +225,26 @@ class _Publisher:
         client = self._producer.client
         self._call("Beginning a transaction", lambda timeout: client.begin_transaction())
         try:
-            self._add(library().TopicPartition(topic, 0, 0), _READING)
+            self._add([library().TopicPartition(topic, 0, 0)], _READING)
         finally:
             self._abort()
 
-    def _add(self, marker: Any, what: str) -> None:
-        """Add a marker to the open transaction."""
+    def _add(self, markers: list[Any], what: str) -> None:
+        """Add markers to the open transaction."""
         assert self._producer is not None
         client, group = self._producer.client, self._marker.consumer_group_metadata()
-        self._call(what, lambda timeout: client.send_offsets_to_transaction([marker], group, timeout))
+        self._call(what, lambda timeout: client.send_offsets_to_transaction(markers, group, timeout))
 
-    def publish(self, blocks: Any, topic: str, checkpoint_id: int, names: str) -> None:
-        """Send blocks and the marker in one transaction."""
+    def publish(self, blocks: Any, topics: Sequence[str], checkpoint_id: int, names: str) -> None:
+        """Send blocks and the marker in one transaction; each topic has it, as some blocks may be given up later."""
         assert self._producer is not None
         producer, client = self._producer, self._producer.client
         self._call("Beginning a transaction", lambda timeout: client.begin_transaction())
         try:
             for records in blocks:
                 producer.send(records)
-            marker = library().TopicPartition(topic, 0, checkpoint_id, names)
-            self._add(marker, f"Adding the checkpoint to the transaction, as an offset of {topic}")
+            markers = [library().TopicPartition(topic, 0, checkpoint_id, names) for topic in topics]
+            self._add(markers, f"Adding the checkpoint to the transaction, as an offset of {', '.join(topics[:5])}")
             self._call("Committing a transaction", client.commit_transaction)
         except BaseException:
             self._abort()

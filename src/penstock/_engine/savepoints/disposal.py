@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
 from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock._engine.protocol.paths import METADATA, STAGED_METADATA, WAITING, checkpoint_of, number_of_claim
 from penstock._engine.savepoints.chains import read_chains, same_place
 from penstock._engine.savepoints.located import LocatedCheckpoint, absolute, locate
-from penstock._engine.savepoints.waiting import StoppedJob, claimants_directories, waiting_job
+from penstock._engine.savepoints.waiting import StoppedJob, claimants, waiting_job
 from penstock._engine.storage.opening import above, open_storage
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError, PenstockError, SavepointChangeError
 
@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
     from penstock._engine.protocol.metadata import ChainEntry
     from penstock._engine.savepoints.chains import JobChain
+    from penstock._engine.storage.checkpoint_storage import FileStorage
+
+_UNKNOWN: Final = (
+    "job {job.job_name!r} ({job.job_id}) {done}, and whether it needs it still is not known here, because "
+    "{job.checkpoints} has no record of it {which}. Name the directory where its checkpoints are now (--checkpoint-dir)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +98,9 @@ def _check_unneeded(
     Raises:
         SavepointChangeError: A job starts from it next.
     """
-    unknown: str | None = None
-    waiting: StoppedJob | None = None
-    try:
-        waiting = waiting_job(located.storage)
-    except CorruptCheckpointError as error:
-        unknown = f"which job was stopped into it is not known, because {error.path} is damaged. Restore that file"
-    own = [] if waiting is None else [waiting.checkpoints]
-    places = dict.fromkeys(map(absolute, [*directories, *own, *claimants_directories(located.storage)]))
+    waiting, claimed, unknown = _jobs_beside(located.storage)
+    known = claimed if waiting is None else [waiting, *claimed]
+    places = dict.fromkeys(map(absolute, [*directories, *(job.checkpoints for job in known)]))
     chains: list[JobChain] = []
     for place in places:
         try:
@@ -122,16 +123,32 @@ def _check_unneeded(
                 f"{chain.unreadable[-1]} cannot be read, and job {chain.job_id} may need the savepoint. Restore that "
                 "file from a copy"
             )
-    newest = [
-        max(chain.entries, default=0) for chain in chains if waiting is not None and chain.job_id == waiting.job_id
-    ]
-    if waiting is not None and max(newest, default=0) < located.entry.checkpoint_id:
-        unknown = unknown or (
-            f"job {waiting.job_name!r} ({waiting.job_id}) was stopped into it, and whether it waits still is not known "
-            f"here, because {waiting.checkpoints} has no record of it from then on. Name the directory where its "
-            "checkpoints are now (--checkpoint-dir)"
-        )
+    if waiting is not None and _newest_of(waiting, chains) < located.entry.checkpoint_id:
+        unknown = unknown or _UNKNOWN.format(job=waiting, done="was stopped into it", which="from then on")
+    for job in claimed:
+        if not _newest_of(job, chains):
+            unknown = unknown or _UNKNOWN.format(job=job, done="has claimed it", which="at all")
     return unknown
+
+
+def _jobs_beside(savepoint: FileStorage) -> tuple[StoppedJob | None, list[StoppedJob], str | None]:
+    """Return the job that was stopped into a savepoint, those that have claimed it, and why one may be unknown."""
+    waiting: StoppedJob | None = None
+    claimed: list[StoppedJob] = []
+    done = "was stopped into it"
+    try:
+        waiting = waiting_job(savepoint)
+        done = "has claimed it"
+        claimed = claimants(savepoint)
+    except CorruptCheckpointError as error:
+        told = f"which job {done} is not known, because {error.path} is damaged. Restore that file"
+        return waiting, claimed, told
+    return waiting, claimed, None
+
+
+def _newest_of(job: StoppedJob, chains: Iterable[JobChain]) -> int:
+    """Return the id of a job's newest record that can be read; 0 without any."""
+    return max((max(chain.entries, default=0) for chain in chains if chain.job_id == job.job_id), default=0)
 
 
 def _is_same(

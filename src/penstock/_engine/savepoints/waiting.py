@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock._engine.protocol.paths import WAITING, number_of_claim
 from penstock.errors import CorruptCheckpointError
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StoppedJob:
-    """A job that was stopped into a savepoint."""
+    """A job that was stopped into a savepoint, or has claimed it."""
 
     job_id: str
     job_name: str
@@ -40,26 +40,28 @@ def waiting_job(savepoint: FileStorage) -> StoppedJob | None:
     Raises:
         CorruptCheckpointError: The note is damaged.
     """
-    data = savepoint.find(WAITING)
+    return _job_in(savepoint, WAITING)
+
+
+def claimants(savepoint: FileStorage) -> list[StoppedJob]:
+    """Return the jobs that have claimed a savepoint; a claim names what a note does.
+
+    Raises:
+        CorruptCheckpointError: A claim is damaged.
+    """
+    found = (_job_in(savepoint, name) for name in savepoint.names("") if number_of_claim(name))
+    return [job for job in found if job is not None]
+
+
+def _job_in(savepoint: FileStorage, file: str) -> StoppedJob | None:
+    """Return the job that a file beside a savepoint names; None if there is no file."""
+    data = savepoint.find(file)
     if data is None:
         return None
     try:
         job = StoppedJob(**json.loads(data))
     except (TypeError, ValueError):
-        raise CorruptCheckpointError(savepoint.full_path(WAITING), "it does not name a job") from None
+        raise CorruptCheckpointError(savepoint.full_path(file), "it does not name a job") from None
     if not all(isinstance(value, str) for value in asdict(job).values()):
-        raise CorruptCheckpointError(savepoint.full_path(WAITING), "it does not name a job")
+        raise CorruptCheckpointError(savepoint.full_path(file), "it does not name a job")
     return job
-
-
-def claimants_directories(savepoint: FileStorage) -> list[str]:
-    """Return the checkpoint directories of jobs that have claimed a savepoint; a damaged claim tells none."""
-    found: list[str] = []
-    for name in filter(number_of_claim, savepoint.names("")):
-        try:
-            claim: Any = json.loads(savepoint.find(name) or b"")
-        except ValueError:
-            continue
-        directory = claim.get("checkpoints") if isinstance(claim, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        found += [directory] if isinstance(directory, str) else []
-    return found

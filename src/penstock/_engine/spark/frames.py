@@ -36,6 +36,8 @@ from penstock._engine.spark.shipping import runs_here
 from penstock._engine.spark.words import worker_error
 from penstock._engine.storage.local import LocalStorage
 from penstock._engine.storage.opening import open_storage
+from penstock._formats.arrow_misfits import MisfitError
+from penstock._formats.arrow_widening import cast_column
 from penstock._formats.frame_types import nullable
 from penstock.errors import BatchColumnsError, CheckpointStorageError, UnsupportedOperationError
 
@@ -306,7 +308,7 @@ def _as(field: Any, column: Any) -> Any:
         BatchColumnsError: A value would be changed.
     """
     try:
-        return column.cast(field.type)
-    except pa.ArrowException as error:
+        return cast_column(column, field.type)
+    except MisfitError as error:
         reason = f"{field.name!r} is {column.type} here and {field.type} in other parts of the stream: {error}"
         raise BatchColumnsError((field.name,), f"{reason}; declare the type of the records") from error

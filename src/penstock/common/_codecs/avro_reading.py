@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from copy import deepcopy
 from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -54,6 +55,9 @@ _DEFAULTS: Final[dict[str, Converter]] = {
     **dict.fromkeys(("timestamp-millis", "local-timestamp-millis"), lambda count: _EPOCH + count * 1000 * _MICROSECOND),
     **dict.fromkeys(("timestamp-micros", "local-timestamp-micros"), lambda count: _EPOCH + count * _MICROSECOND),
 }
+#: What defaults of a class are marked as.
+_MARKS: Final[dict[type, Any]] = {kind: type("Default", (kind,), {}) for kind in (int, float, str, list, dict)}
+_MARKED: Final = frozenset(_MARKS.values())
 _IN_UTC: Final = ("timestamp-millis", "timestamp-micros")
 
 
@@ -90,6 +94,25 @@ def reader(schema: AvroSchema, *, rows: bool) -> Converter | None:
         rows: Whether records become Rows; otherwise they are dicts.
     """
     return _Reading(schema.named, rows).of(schema.parsed)
+
+
+def readers_schema(schema: AvroSchema) -> Any:
+    """Return the form of a schema by which fastavro reads what was written by another one: defaults are marked.
+
+    A value may be equal to the default as the schema has it, and is another one: the default 0 of a date or a number is
+    a day, and a number is 0.
+    """
+    reading = _Reading(schema.named, rows=False)
+    whole = deepcopy(schema.parsed)
+    waiting: list[Any] = [whole]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            reading.mark(cast("dict[str, Any]", node))
+            waiting += cast("dict[str, Any]", node).values()
+        elif isinstance(node, list):
+            waiting += cast("list[Any]", node)
+    return whole
 
 
 class _Reading:
@@ -136,17 +159,23 @@ class _Reading:
         return self._records[node["name"]]
 
     def _field(self, field: dict[str, Any]) -> Converter | None:
-        """Return the converter of a field; the decoder puts in a default as the schema has it, the same for all."""
+        """Return the converter of a field; of a default, too, which the decoder puts in as `readers_schema` has it."""
         convert, raw = self.of(field["type"]), field.get("default")
         if raw is None or self._default(field["type"], raw) is raw:
             return convert
 
         def of_field(value: Any) -> Any:
-            is_default = value.__class__ is raw.__class__ and value == raw
-            value = self._default(field["type"], raw) if is_default else value
-            return value if convert is None or is_default else convert(value)
+            if value.__class__ in _MARKED:
+                return self._default(field["type"], raw)
+            return value if convert is None else convert(value)
 
         return of_field
+
+    def mark(self, field: dict[str, Any]) -> None:
+        """Mark the default of a field, if it has one that is to be converted."""
+        raw = field.get("default")
+        if "type" in field and type(raw) in _MARKS and self._default(field["type"], raw) is not raw:
+            field["default"] = _MARKS[type(raw)](raw)
 
     def _default(self, node: Any, raw: Any) -> Any:
         """Return what a default, which a schema has as JSON, is as a value."""

@@ -147,6 +147,8 @@ def test_next_process_knows_how_far_the_job_has_come(note: SupervisionNote, tmp_
     for checkpoint_id in (3, 7):
         listener.on_progress(JobProgress(checkpoint_id))
     assert Resumption(note).next_job("prices", GIVEN)[1].earlier == EarlierRun(_NOTED, 7)
+    run(note, "prices", "a" * 32, GIVEN, JobStatus.CREATED)  # and is killed before its own first checkpoint
+    assert Resumption(note).next_job("prices", GIVEN)[1].earlier == EarlierRun(_NOTED, 7)
     note.path.rename(tmp_path / "away")
     listener.on_progress(JobProgress(8))  # which ends no job
 

@@ -166,9 +166,11 @@ class ResumableJob:
 
     def follow(self, driver: JobControl) -> JobStatusListener:
         """Return the listener that notes the job of a driver."""
+        known = 0 if self.earlier is None else self.earlier.checkpoint_id
         return _ResumptionListener(
             lambda: self._resumption.note(
-                self._place, NotedJob(driver.job_name, driver.job_id, os.getpid(), self._is_kept)
+                self._place,
+                NotedJob(driver.job_name, driver.job_id, os.getpid(), self._is_kept, checkpoint_id=known),
             ),
             lambda: self._resumption.note_end(self._place),
             lambda checkpoint_id: self._resumption.note_checkpoint(self._place, checkpoint_id),
