@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -160,6 +161,7 @@ def test_an_error_that_names_no_committable_is_about_all_of_its_checkpoint(name:
     [poison] = [id_ for id_, held in left.items() if POISON in held]
     together = [id_ for id_ in left if id_.partition("-")[0] == poison.partition("-")[0]]
     assert len(together) > 1
+    assert re.search(r"committables \S+, .*, the first of which holds \d+ rows", str(error))
     assert all(id_ in str(error) for id_ in together)
 
 
