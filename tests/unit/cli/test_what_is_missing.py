@@ -213,7 +213,7 @@ RUNS: list[tuple[Callable[[Place], None], tuple[str, ...], int, str]] = [
         savepoint_moved,
         ("-s", "latest"),
         10,
-        r"its last record, .*/chk-\d+ \(suspended\), says that it was stopped into",
+        r"its last record, .*/chk-\d+ \(suspended\), says that it was stopped into.*If it is lost, a start without",
     ),
     (savepoint_moved, ("-s", "moved"), 0, ""),
     (savepoint_damaged, ("-s", "latest"), 1, r"cannot be restored"),
