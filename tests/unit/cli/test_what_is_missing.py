@@ -228,7 +228,7 @@ RUNS: list[tuple[Callable[[Place], None], tuple[str, ...], int, str]] = [
     (went_on, ("-s", SP, "--claim-mode", "CLAIM", AS_OTHER), 0, r"published again|comes twice|second time"),
 ]
 CHECKED: list[tuple[Callable[[Place], None], tuple[str, ...], int, str]] = [
-    (nothing, (*DISPOSE, SP), 1, r"job 'a' \((\w+)\) continues from it next.* remove .*ck/\1\."),
+    (nothing, (*DISPOSE, SP), 1, r"job 'a' \((\w+)\) continues from it next.* remove .*ck/\1, and .*--no-job-waits"),
     (nothing, (*DISPOSE, SP, "--no-job-waits"), 1, "continues from it"),
     (nothing, (*DISPOSE, SP, "--checkpoint-dir", "mistyped"), 2, "there is no directory mistyped"),
     (nothing, (*DISPOSE, f"{SP}-mistyped"), 1, "has no savepoint or checkpoint"),
