@@ -258,7 +258,7 @@ def pa_field(name: str, kind: str) -> Any:
     return Field(name, kind)
 
 
-NO_DELTA = "LakeTableError: .*there is no table in that folder, and the job has written one before: it was deleted"
+NO_DELTA = "LakeTableError: .*there is no table in that folder, .*if it was deleted, restore it"
 ANEW_DELTA = "UnsupportedTableError: .*deleted and made anew"
 DELTA: dict[str, Any] = {
     "added": (added, *[[{**row, "more": None} for row in BOTH]] * 3),

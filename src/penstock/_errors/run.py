@@ -350,8 +350,10 @@ class CommitFailedError(DriverCodeError):
     way_out: str  #: what to do, a sentence
 
     def __str__(self) -> str:
-        names = ", ".join(self.committables)
-        return f"{self.reason} (in {self.where}; committable {names}, which holds {self.contents}). {self.way_out}"
+        which = f"committable {', '.join(self.committables)}, which"
+        if len(self.committables) > 1:
+            which = f"committables {', '.join(self.committables)}, the first of which"
+        return f"{self.reason} (in {self.where}; {which} holds {self.contents}). {self.way_out}"
 
 
 @declared

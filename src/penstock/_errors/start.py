@@ -217,7 +217,8 @@ class NoCheckpointError(RestoreError):
     def __str__(self) -> str:
         return (
             f"No checkpoint of job {self.job} to start from in {self.path}: {self.reason}. Set "
-            "execution.state-recovery.path to a checkpoint that exists, or remove the key to start without state."
+            "execution.state-recovery.path (penstock run -s) to a checkpoint that exists, or leave it out to start "
+            "without state."
         )
 
 
@@ -226,9 +227,9 @@ class MissingRecordsError(NoCheckpointError):
 
     def __str__(self) -> str:
         return (
-            f"Job {self.job} is not started from {self.path}: {self.reason}. It would begin anew beside what it has "
-            "published. Bring the directory back (mount it, move it, restore it), or set execution.checkpointing.dir "
-            "to the place where it is."
+            f"Job {self.job} is not started from {self.path}: {self.reason}. It would begin anew, and publish a second "
+            "time what it has published. See whether execution.checkpointing.dir is mistyped, and whether its disk is "
+            "mounted; then set the right directory, or bring it back."
         )
 
 
@@ -239,7 +240,8 @@ class MovedCheckpointError(NoCheckpointError):
         return (
             f"Job {self.job} continues from {self.path}, and nothing is there: {self.reason}. It was moved or deleted, "
             "or its disk is not mounted. Let execution.state-recovery.path (penstock run -s) name the place where it "
-            "is now, or bring it back."
+            "is now, or bring it back. If it is lost, a start without that key begins anew, and publishes a second "
+            "time what was published."
         )
 
 

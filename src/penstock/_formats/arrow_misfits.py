@@ -45,8 +45,15 @@ def made(values: Sequence[Any], make: Callable[[Sequence[Any]], Any]) -> Any:
                 make([value])
             except misfits() as one:
                 if value is not None:
-                    raise MisfitError(place, f"{with_class(value)} does not fit: {str(one).rstrip('.')}") from error
+                    raise MisfitError(place, f"{with_class(value)} does not fit: {_why(value, one)}") from error
         raise MisfitError(0, str(error).rstrip(".")) from error
+
+
+def _why(value: Any, error: Exception) -> str:
+    """Return what is wrong with a value, a clause; of decimals Arrow speaks as of its own texts and numbers."""
+    if isinstance(value, decimal.Decimal) and not value.is_finite():
+        return "columns of decimals have finite numbers alone"
+    return str(error).rstrip(".")
 
 
 def misfits() -> tuple[type[Exception], ...]:

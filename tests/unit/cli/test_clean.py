@@ -46,7 +46,12 @@ def test_what_was_touched_lately_is_left_alone(penstock: Command, leftover: Path
     done = penstock("clean", "--savepoint-dir", "savepoints", "--remove")
     assert (done.code, done.out) == (0, "")
     assert "Nothing is left over" in done.err
+    assert "touched within 1 h 0 m was not looked at (--min-age)" in done.err
+    assert "No directory of checkpoints was looked into" in done.err
     assert leftover.exists()
+    (leftover.parent.parent / "checkpoints").mkdir()
+    done = penstock("clean", "--checkpoint-dir", "checkpoints", "--min-age", "0 s", "--no-local")
+    assert done.err == "Nothing is left over.\n"
 
 
 def test_events_of_a_lost_batch_job_count_after_a_week_or_when_told(penstock: Command, tmp_path: Path) -> None:

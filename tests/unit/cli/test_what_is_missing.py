@@ -213,7 +213,7 @@ RUNS: list[tuple[Callable[[Place], None], tuple[str, ...], int, str]] = [
         savepoint_moved,
         ("-s", "latest"),
         10,
-        r"its last record, .*/chk-\d+ \(suspended\), says that it was stopped into",
+        r"its last record, .*/chk-\d+ \(suspended\), says that it was stopped into.*If it is lost, a start without",
     ),
     (savepoint_moved, ("-s", "moved"), 0, ""),
     (savepoint_damaged, ("-s", "latest"), 1, r"cannot be restored"),
@@ -228,7 +228,7 @@ RUNS: list[tuple[Callable[[Place], None], tuple[str, ...], int, str]] = [
     (went_on, ("-s", SP, "--claim-mode", "CLAIM", AS_OTHER), 0, r"published again|comes twice|second time"),
 ]
 CHECKED: list[tuple[Callable[[Place], None], tuple[str, ...], int, str]] = [
-    (nothing, (*DISPOSE, SP), 1, r"job 'a' \([0-9a-f]+\) in .*ck continues from it"),
+    (nothing, (*DISPOSE, SP), 1, r"job 'a' \((\w+)\) continues from it next.* remove .*ck/\1, and .*--no-job-waits"),
     (nothing, (*DISPOSE, SP, "--no-job-waits"), 1, "continues from it"),
     (nothing, (*DISPOSE, SP, "--checkpoint-dir", "mistyped"), 2, "there is no directory mistyped"),
     (nothing, (*DISPOSE, f"{SP}-mistyped"), 1, "has no savepoint or checkpoint"),
@@ -253,7 +253,18 @@ CHECKED: list[tuple[Callable[[Place], None], tuple[str, ...], int, str]] = [
     (damaged, ("clean", "--remove", "--checkpoint-dir", "ck", "--ended-job", "{a}"), 0, "Restore it from a copy"),
     (damaged_within, ("clean", "--remove", "--checkpoint-dir", "ck", "--ended-job", "{a}"), 0, "or delete it, if noth"),
     (damaged_within, ("clean", "--remove", "--checkpoint-dir", "ck", "--sink-dir", "out"), 0, "Restore it from a copy"),
-    (savepoint_moved, ("clean", "--remove", "--checkpoint-dir", "ck", "--sink-dir", "out"), 0, "continues from it"),
+    (
+        savepoint_moved,
+        ("clean", "--remove", "--checkpoint-dir", "ck", "--sink-dir", "out"),
+        0,
+        "continues from it.*--ended-job",
+    ),
+    (
+        savepoint_moved,
+        ("clean", "--checkpoint-dir", "ck", "--sink-dir", "out", "--ended-job", "{a}"),
+        0,
+        r"\A(?!.*Left alone)",
+    ),
     (of_another, ("clean", "--remove", "--checkpoint-dir", "ck", "--sink-dir", "out"), 0, ""),
 ]
 

@@ -6,8 +6,10 @@ import datetime
 import itertools
 import re
 import sys
+from decimal import Decimal
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import pandas as pd
 import pyarrow as pa
@@ -117,6 +119,22 @@ def test_times_of_a_column_keep_their_zones_or_are_refused(times: list[Any]) -> 
         outputs(same, RowBatch([{"at": time} for time in times]))
     for kept in ([NAIVE, None], [AWARE, None], [NAIVE.time()], [NAIVE, AWARE], [AWARE, None, NAIVE]):
         assert records(outputs(same, RowBatch([{"at": time} for time in kept]))) == [{"at": time} for time in kept]
+
+
+@pytest.mark.parametrize(
+    ("value", "declared", "why"),
+    [
+        (UUID(int=5), None, "of a class that columns do not have"),
+        (Decimal("NaN"), None, "columns of decimals have finite numbers alone"),
+        (Decimal("-Infinity"), None, "columns of decimals have finite numbers alone"),
+        (1.5, Types.INT(), "no whole number"),
+    ],
+)
+def test_what_no_column_holds_is_refused_with_a_way_out_that_helps(value: Any, declared: Any, why: str) -> None:
+    given = None if declared is None else Types.ROW_NAMED(["v"], [declared])
+    ways = "declare the type of the records" if declared is None else "declare another type"
+    with pytest.raises(BatchColumnsError, match=rf"'v' .*{why}; convert it in a map\(\) before, or {ways}"):
+        outputs(same, RowBatch([{"v": value} if given is None else Row(v=value)]), given)
 
 
 @pytest.mark.parametrize("stamped", [False, True])

@@ -210,11 +210,16 @@ def test_staged_files_of_a_run_that_a_copied_directory_knows_as_living_are_left_
 
 def test_suspended_job_whose_savepoint_was_moved_away_keeps_what_it_staged(tmp_path: Path) -> None:
     path = run(writing_job(tmp_path), tmp_path, stop_in=1)[1]
-    stage(tmp_path, job_directory(tmp_path).name)
+    job_id = job_directory(tmp_path).name
+    dead = stage(tmp_path, job_id)
     Path(str(path)).rename(tmp_path / "moved")
     survey = found(tmp_path)
     assert names(survey, LeftoverKind.STAGED_FILE) == []
-    assert [unclear.path for unclear in survey.unclear] == [path]
+    [unclear] = survey.unclear
+    assert unclear.path == path
+    assert "--ended-job" in unclear.reason
+    survey = found(tmp_path, ended_jobs=frozenset({job_id}))  # by the user's word it is not resumed
+    assert (names(survey, LeftoverKind.STAGED_FILE), survey.unclear) == ([dead.name], ())
 
 
 def test_savepoint_that_cannot_be_read_protects_all_staged_files(tmp_path: Path) -> None:

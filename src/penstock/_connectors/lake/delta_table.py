@@ -102,8 +102,11 @@ def open_target(uri: str, options: Mapping[str, str], schema: Any = None) -> Any
     with refused_by_the_store(_writing(uri), library.exceptions.DeltaError):
         if not library.DeltaTable.is_deltatable(uri, dict(options) or None):
             if schema is None:
-                reason = "there is no table in that folder, and the job has written one before: it was deleted"
-                way_out = "restore it, or start the job without a checkpoint; a table that is new is made by hand then"
+                reason = "there is no table in that folder, and a job that continues from a checkpoint makes none"
+                way_out = (
+                    "if it was deleted, restore it, or start the job without a checkpoint; if the sink is a new one of "
+                    "the job, make the table by hand"
+                )
                 raise LakeTableError(_writing(uri), f"{reason}; {way_out}")
             _check_maps(uri, schema)
             with suppress(library.exceptions.CommitFailedError):  # another writer makes it at the same time

@@ -102,8 +102,9 @@ def one_table(tables: Sequence[Any]) -> Any:
     except MisfitError as error:
         rows = tables[error.place].slice(0, 1).to_pylist()
         told = f"records such as {begin_of(rows[0])}" if rows else "some of its records"
-        reason = f"{told} do not fit others of the stream ({error}); declare the type of the records"
-        raise BatchColumnsError((error.column,), reason) from error
+        reason = f"{told} do not fit others of the stream ({error})"
+        way_out = "convert them in a map() before, or declare the type of the records"
+        raise BatchColumnsError((error.column,), f"{reason}; {way_out}") from error
 
 
 def parquet_bytes(table: Any) -> bytes:

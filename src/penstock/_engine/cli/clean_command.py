@@ -11,14 +11,23 @@ import click
 from penstock._engine.cli.config_command import configured, configured_storage
 from penstock._engine.cli.exit_codes import ExitCode
 from penstock._engine.cli.options import SecondsType, existing_directories, json_option, script_option, settings_option
-from penstock._engine.cli.output import count_text, print_json, print_table, say, size_text, time_text, waiting
+from penstock._engine.cli.output import (
+    count_text,
+    duration_text,
+    print_json,
+    print_table,
+    say,
+    size_text,
+    time_text,
+    waiting,
+)
 from penstock._engine.gateway.registry import JobRegistry, default_directory
 from penstock.common import batch_options, option_table
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock._engine.savepoints.survey import Removal, Survey
+    from penstock._engine.savepoints.survey import LeftoverPlaces, Removal, Survey
 
 
 @click.command
@@ -126,11 +135,23 @@ def clean(
         print_json({"survey": asdict(survey), "removal": None if removal is None else asdict(removal)})
     else:
         _show(survey, removal, kept=len(survey.leftovers) - len(asked))
+        _say_what_was_not_seen(places, min_age)
     return ExitCode.FAILED if removal is not None and removal.failed else ExitCode.OK
 
 
 def _known(directory: str | None) -> tuple[str, ...]:
     return () if directory is None else (directory,)
+
+
+def _say_what_was_not_seen(places: LeftoverPlaces, min_age: int) -> None:
+    """Say where nobody has looked: a clean answer is none about places that were not given."""
+    if not places.checkpoint_directories:
+        say(
+            "No directory of checkpoints was looked into, so leftovers of jobs may be there: name it with "
+            "--checkpoint-dir, or set execution.checkpointing.dir."
+        )
+    if min_age:
+        say(f"What was touched within {duration_text(1000 * min_age)} was not looked at (--min-age).")
 
 
 def _show(survey: Survey, removal: Removal | None, *, kept: int) -> None:

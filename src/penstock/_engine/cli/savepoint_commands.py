@@ -166,6 +166,7 @@ def _show(info: SavepointInfo) -> None:
             for one in info.committables
         )
         print_table(("TO COMMIT", "SINK", "CHECKPOINT", "SUBTASK", "RETRIES", "SIZE", "CONTENTS"), rows)
+        say("They were to be committed when this was made. A start from here commits those that are not committed yet.")
 
 
 def _rows(operator: OperatorInfo) -> Iterator[tuple[object, ...]]:

@@ -21,7 +21,7 @@ LATEST: Final = option_table.LATEST
 
 
 _NO_FIRST_START: Final = (
-    "{} says that it has run before; where it has not, allow its first start (penstock run --allow-first-start, or "
+    "{} says that the job has run before (if it has not, allow its first start: penstock run --allow-first-start, or "
     "penstock.allow-first-start: true)"
 )
 

@@ -114,8 +114,9 @@ def _check_unneeded(
             newest = chain.newest
             name = "" if newest is None else f" {newest.job_name!r}"
             reason = (
-                f"job{name} ({chain.job_id}) in {chain.storage.full_path('')} continues from it. Start that job and"
-                " let it complete a checkpoint, or remove its directory, then try again"
+                f"job{name} ({chain.job_id}) continues from it next. Start that job and let it complete a checkpoint, "
+                f"then try again. If it is never to run again, remove {chain.storage.full_path(chain.job_id)}, and try "
+                "again with --no-job-waits"
             )
             raise SavepointChangeError(located.path, reason)
         if chain.hides_newest:

@@ -27,6 +27,11 @@ UNREADABLE: Final = (
     "it, and clean again. --ended-job with the job's id removes what it cannot name"
 )
 
+_GONE: Final = (
+    "job {job_id} continues from it, and nothing is there, so that job may need any staged file. Bring it back, or "
+    "name the job with --ended-job if it is not to be resumed under that id"
+)
+
 
 class StagedLeftovers:
     """Finds staged files of ended jobs.
@@ -101,6 +106,10 @@ class StagedLeftovers:
         for place in chain.start():
             try:
                 self._needed += _opaque(locate(place, self._options).entry)
+            except UnknownStateError:  # moved or deleted
+                if chain.job_id not in self._ended_jobs:
+                    self.unclear.append(UnclearLeftover(place, _GONE.format(job_id=chain.job_id)))
+                    return False
             except PenstockError as error:
                 self.unclear.append(
                     UnclearLeftover(place, f"job {chain.job_id} continues from it, and it cannot be read: {error}")

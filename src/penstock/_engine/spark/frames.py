@@ -311,4 +311,5 @@ def _as(field: Any, column: Any) -> Any:
         return cast_column(column, field.type)
     except MisfitError as error:
         reason = f"{field.name!r} is {column.type} here and {field.type} in other parts of the stream: {error}"
-        raise BatchColumnsError((field.name,), f"{reason}; declare the type of the records") from error
+        way_out = "convert them in a map() before, or declare the type of the records"
+        raise BatchColumnsError((field.name,), f"{reason}; {way_out}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -160,6 +161,7 @@ def test_an_error_that_names_no_committable_is_about_all_of_its_checkpoint(name:
     [poison] = [id_ for id_, held in left.items() if POISON in held]
     together = [id_ for id_ in left if id_.partition("-")[0] == poison.partition("-")[0]]
     assert len(together) > 1
+    assert re.search(r"committables \S+, .*, the first of which holds \d+ rows", str(error))
     assert all(id_ in str(error) for id_ in together)
 
 
@@ -196,6 +198,24 @@ def test_what_is_given_up_stays_so_from_the_takeover_on(name: str) -> None:
     assert takeover.commits is not None
     assert id_ not in {one for commit in takeover.commits.outstanding for one in committable_ids(commit)}
     assert [one.count for one in takeover.commits.given_up] == [1]
+
+
+def test_the_log_of_the_start_has_each_decision(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A job without an end has no result and no exit code that would tell them."""
+    file = tmp_path / "lost.jsonl"
+    for action, told in (
+        ("give-up", "is given up, and its records are in no output (penstock.committables)"),
+        (f"give-up:{file}", f"(penstock.committables); what it held is in {file}"),
+        ("skip", "counts as committed, and is not committed"),
+        ("publish", "is committed, although it may have been before"),
+    ):
+        job = f"{name}-{action.partition(':')[0]}-{len(action)}"
+        id_ = poisoned(job)
+        caplog.clear()
+        run(job, PoisonSink(job), **{COMMITTABLES: f"{id_}={action}"})
+        [line] = [record.getMessage() for record in caplog.records if f"committable {id_} of" in record.getMessage()]
+        assert told in line
+        assert "(uid 'target')" in line
 
 
 def test_an_id_that_does_not_exist_is_an_error_before_anything_is_touched(name: str, tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ STARTS: dict[tuple[str, str], str | None] = {
     ("nothing", "-s latest"): None,
     ("nothing", "its id"): None,
     ("gone", "its supervisor"): "directory has no record of it, and an earlier process has run it",
-    ("gone", "-s latest"): "has no record of it, and penstock run -s latest says.*--allow-first-start",
+    ("gone", "-s latest"): "penstock run -s latest says that the job has run.*--allow-first-start.*is mistyped",
     ("gone", "its id"): "has no record of it, and penstock.job-id says that.*penstock.allow-first-start: true",
     ("another job's", "its supervisor"): "directory has no record of it",
     ("another job's", "-s latest"): "directory has no record of it",

@@ -40,7 +40,12 @@ from penstock._engine.coordinator.instructions import (
 )
 from penstock._engine.coordinator.life.earlier_runs import check_records, first_start, nothing_at
 from penstock._engine.coordinator.phases import StartPhase
-from penstock._engine.coordinator.restore.commit_decisions import decided, settled, without_commits_of
+from penstock._engine.coordinator.restore.commit_decisions import (
+    decided,
+    decision_remarks,
+    settled,
+    without_commits_of,
+)
 from penstock._engine.coordinator.restore.origin import ownership
 from penstock._engine.coordinator.restore.reopening import ReopenedSources, reopen
 from penstock._engine.coordinator.restore.state_assignment import RestoredCheckpoint, StateAssignment, assign_state
@@ -340,7 +345,8 @@ class JobStart:
         assert restored is not None
         snapshot = without_commits_of(restored.assignment.snapshot, restored.assignment.dropped)
         about = decided(snapshot, self._settings.commit_decisions, restored.path)
-        self.restored = restored.knowing(settled(snapshot, about, self._graph))
+        told = (*restored.remarks, *decision_remarks(about, snapshot))
+        self.restored = replace(restored.knowing(settled(snapshot, about, self._graph)), remarks=told)
         files = {
             one.decision.records: replace(one.commit, committables=(one.committable,))
             for one in about

@@ -7,8 +7,9 @@ outstanding from the takeover on, whatever becomes of the driver; what is publis
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from penstock._engine.coordinator.instructions import LogMessage
 from penstock._engine.coordinator.settings import CommitAction
 from penstock._engine.protocol.committables import committable_ids
 from penstock._engine.protocol.metadata import GivenUp, OutstandingCommit
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
     from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.protocol.metadata import Committable, JobSnapshot
 
+#: What the log says of each decision.
+_SAID: Final = {
+    CommitAction.GIVE_UP: "is given up, and its records are in no output",
+    CommitAction.SKIP: "counts as committed, and is not committed",
+    CommitAction.PUBLISH: "is committed, although it may have been before",
+}
 
 #: Why committables of an operator that the job does not have are lost.
 _DROPPED = "the job was started without this operator (execution.state-recovery.ignore-unclaimed-state)"
@@ -63,6 +70,23 @@ def decided(snapshot: JobSnapshot, decisions: Iterable[CommitDecision], path: st
     return [DecidedCommit(decision, *known[decision.committable]) for decision in decisions]
 
 
+def decision_remarks(decisions: Iterable[DecidedCommit], snapshot: JobSnapshot) -> tuple[LogMessage, ...]:
+    """Return what the log says of the decisions, also of a job that never comes to an end which would tell them."""
+    return tuple(
+        LogMessage(
+            f"Sink {snapshot.operators[one.commit.uid].name!r} (uid {one.commit.uid!r}): committable "
+            f"{one.decision.committable} of checkpoint {one.commit.checkpoint_id} {_SAID[one.decision.action]} "
+            f"(penstock.committables){_kept(one.decision)}",
+            unexpected=True,
+        )
+        for one in decisions
+    )
+
+
+def _kept(decision: CommitDecision) -> str:
+    return "" if decision.records is None else f"; what it held is in {decision.records}"
+
+
 def settled(snapshot: JobSnapshot, decisions: Iterable[DecidedCommit], graph: JobGraph) -> JobSnapshot:
     """Return a state without the committables that are skipped or given up.
 
@@ -82,8 +106,7 @@ def settled(snapshot: JobSnapshot, decisions: Iterable[DecidedCommit], graph: Jo
         outstanding = [_without(commit, one) for commit in outstanding]
         if action is CommitAction.GIVE_UP:
             reason = f"committable {one.decision.committable} was given up at a start (penstock.committables)"
-            if one.decision.records is not None:
-                reason = f"{reason}; what it held is in {one.decision.records}"
+            reason = f"{reason}{_kept(one.decision)}"
             given_up.append(GivenUp(uid, snapshot.operators[uid].name, number, number, 1, reason))
         elif uid in feeds:
             committed = _with(committed, OutstandingCommit(feeds[uid], number, (one.committable,)))

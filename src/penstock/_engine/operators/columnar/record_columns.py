@@ -195,7 +195,8 @@ def _array(name: str, kind: Any, values: Sequence[Any]) -> Any:
     try:
         return array_of(values) if kind is None else arrow_array(values, kind)
     except MisfitError as error:
-        reason = f"the values of {name!r} are no column: {error}; declare the type of the records"
+        type_too = "declare the type of the records" if kind is None else "declare another type"
+        reason = f"the values of {name!r} are no column: {error}; convert it in a map() before, or {type_too}"
         raise MisfitError(error.place, reason, name) from error
 
 

@@ -134,7 +134,8 @@ class SortBatchesOperator(PartitionSorter):
             yield from self.sorter.batches()
         except MisfitError as error:
             told = f"what {self.context.operator_name!r} has sorted does not fit later records ({error.reason})"
-            raise BatchColumnsError((error.column,), f"{told}; declare the type of the records") from error
+            way_out = "convert them in a map() before, or declare the type of the records"
+            raise BatchColumnsError((error.column,), f"{told}; {way_out}") from error
 
 
 class ColumnSorter:
