@@ -64,7 +64,7 @@ class Job:
             "parallelism.default": "2",
         }
         words = [word for key, value in settings.items() for word in ("-D", f"{key}={value}")]
-        self._command = ["run", *words, "-s", "latest", str(EXAMPLE / "job.py"), kafka, address]
+        self._command = ["run", *words, "-s", "latest", "--allow-first-start", str(EXAMPLE / "job.py"), kafka, address]
 
     def checkpoints(self) -> set[Path]:
         return set(self._place.glob("checkpoints/*/chk-*/_metadata"))
