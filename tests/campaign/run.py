@@ -136,12 +136,13 @@ def cases(seed: int) -> list[Case]:
         ),
         Case(
             "changing-targets",
-            f"{CHANGED_LIVES} random lives each of jobs whose topics, index, tables or files change: right, or an "
-            "error that names the change",
+            f"{CHANGED_LIVES} random lives each of jobs whose topics, index, tables, folders or files change: right, "
+            "or an error that names the change",
             [
                 *pytest,
                 *("tests/kafka/test_lives.py", "tests/search/test_lives.py", "tests/connectors/test_changing_files.py"),
                 *("tests/postgres/test_table_lives.py", "tests/connectors/test_lake_lives.py"),
+                *("tests/connectors/test_lake_source_lives.py", "tests/connectors/test_folder_lives.py"),
             ],
             {"PENSTOCK_TEST_LIVES": str(CHANGED_LIVES), "PENSTOCK_TEST_SEED": str(seed)},
         ),

@@ -14,6 +14,7 @@ import pytest
 from tests.connectors.touched import monitored
 from tests.kit.driving import Driven, Epochs
 from tests.kit.program import Program
+from tests.kit.source_lives import live
 
 from penstock._connectors.files.object_store import ObjectFileSystem
 from penstock._connectors.files.staging import FinishedPart
@@ -25,7 +26,6 @@ from penstock.common.serialization import Encoder
 from penstock.common.time import Duration
 from penstock.datastream.connectors.file_system import FileSink, FileSource, RollingPolicy, StreamFormat
 from penstock.errors import SourceFileError
-from penstock.testing.source_contract import SourceRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -136,25 +136,7 @@ class Life:
         return FileSource.for_record_stream_format(TEXT, self._folder.path).build()
 
     def live(self) -> None:
-        """Read, with a change at a random moment, and a restart at another one."""
-        steps = 8
-        changes = {self._draw.randrange(steps) for _ in range(self._draw.choice([1, 1, 2]))}
-        restart = self._draw.randrange(steps)
-        run = SourceRun(self.source())
-        for step in range(steps):
-            if step in changes:
-                self.change()
-            run.context.run_async_calls()
-            checkpoint = run.epoch(polls=self._draw.randrange(1, 9))
-            self.records += run.records
-            run.records.clear()
-            if step == restart:
-                run.close()
-                run = SourceRun(self.source(), checkpoint=checkpoint)
-        run.context.run_async_calls()
-        run.epoch()
-        self.records += run.records
-        run.close()
+        live(self._draw, self.source, self.change, self.records)
 
     def check(self) -> None:
         """Check that of each file one edition was read, all of it and once; of a file that was touched perhaps none."""
