@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import pytest
 
 from penstock._engine.cli.main import main
+from penstock._engine.gateway.given_up import take_given_up
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +28,8 @@ class Command(Protocol):
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty home, and an empty directory to work in."""
+    """An empty home, and an empty directory to work in; what jobs of other tests have given up is not this command's."""
+    take_given_up()
     for name in ("home", "work"):
         (tmp_path / name).mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
