@@ -28,7 +28,7 @@ class Command(Protocol):
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty home, and an empty directory to work in; what jobs of other tests have given up is not this command's."""
+    """An empty home and directory to work in; what jobs of other tests have given up is not this command's."""
     take_given_up()
     for name in ("home", "work"):
         (tmp_path / name).mkdir()
