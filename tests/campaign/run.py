@@ -277,6 +277,12 @@ def cases(seed: int) -> list[Case]:
         [*pytest, "tests/unit/runtime/test_sharing.py"],
         {"PENSTOCK_ALL_CELLS": "1"},
     )
+    values = Case(
+        "values",
+        "what becomes of each value on each path that needs no server",
+        [*pytest, "tests/values"],
+        {"PENSTOCK_ALL_CELLS": "1"},
+    )
     streams = Case(
         "standard-error",
         "programs with a full and a closed standard error: they are interrupted, continue and end as ever",
@@ -377,7 +383,7 @@ def cases(seed: int) -> list[Case]:
         and subprocess.run([python, "--version"], capture_output=True, check=False).returncode == 0
     ]
     tests = [properties, restores, restores_on_spark, lives, starved, clock_lives, expiring, orders]
-    whole = [conformance, sharing, sums, flights, streams, postgres]  # of which make test runs a part
+    whole = [conformance, sharing, sums, flights, streams, values, postgres]  # of which make test runs a part
     return [
         *points,
         *kafka,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.common.copies import any_may_change, may_change, own
+from penstock.common.copies import any_may_change, copy_if_mutable, may_change
 from penstock.common.types import Row
 
 
@@ -25,13 +25,13 @@ CHANGEABLE: list[Any] = [[], {}, {1}, Row(1), Point([]), (1, []), (1, (2, {"a": 
 @pytest.mark.parametrize("value", PLAIN)
 def test_what_nobody_can_change_is_given_as_it_is(value: Any) -> None:
     assert not may_change(value)
-    assert own(value) is value
+    assert copy_if_mutable(value) is value
 
 
 @pytest.mark.parametrize("value", CHANGEABLE)
 def test_what_somebody_could_change_is_copied(value: Any) -> None:
     assert may_change(value)
-    copy = own(value)
+    copy = copy_if_mutable(value)
     assert copy is not value
     assert copy == value
 
@@ -44,7 +44,7 @@ def test_one_changeable_value_among_plain_ones_is_found(value: Any) -> None:
 
 def test_a_copy_is_a_copy_all_the_way_down() -> None:
     value = ("a", Point([1]))
-    copy = own(value)
+    copy = copy_if_mutable(value)
     value[1].x.append(2)
     assert copy[1].x == [1]
 
@@ -55,11 +55,11 @@ def test_classes_that_pickle_cannot_name_are_copied_too() -> None:
         items: list[int]
 
     value = Local([1])
-    copy = own(value)
+    copy = copy_if_mutable(value)
     value.items.append(2)
     assert copy.items == [1]
 
 
 def test_what_cannot_be_copied_says_so() -> None:
     with pytest.raises(TypeError):
-        own([threading.Lock()])
+        copy_if_mutable([threading.Lock()])

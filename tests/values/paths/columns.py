@@ -8,6 +8,7 @@ its own; only one that is refused has a job to itself.
 from __future__ import annotations
 
 import math
+import os
 import pickle
 import tempfile
 from decimal import Decimal
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 #: The column by which records are found again.
 NUMBER = "n"
+#: The campaign takes all paths, the other runs those that show what these would as well.
+ALL = "PENSTOCK_ALL_CELLS" in os.environ
 #: The most values of a job.
 _TOGETHER = 64
 
@@ -202,9 +205,10 @@ PATHS = (
         "Columns",
         "Records as columns without a type, by `map_batches` with a function that returns its batches.",
         _mapped("arrow"),
+        is_there=ALL,
     ),
     _path("Columns, nested", "The same, two levels deep: in a struct in a list.", _nested(_mapped("arrow"))),
-    _path("Columns, pandas", "The same, by a function of data frames of pandas.", _mapped("pandas")),
+    _path("Columns, pandas", "The same, by a function of data frames of pandas.", _mapped("pandas"), is_there=ALL),
     _path("Columns, pandas nested", "The same, two levels deep.", _nested(_mapped("pandas"))),
     _path(
         "Columns, polars",
@@ -212,7 +216,7 @@ PATHS = (
         _mapped("polars"),
         is_there=find_spec("polars") is not None,
     ),
-    _path("Columns, greatest", "The greatest value of a key, by `aggregate_batches`.", _greatest),
+    _path("Columns, greatest", "The greatest value of a key, by `aggregate_batches`.", _greatest, is_there=ALL),
     _path("Columns, keys", "Keys of `aggregate_batches`.", _keys),
     _path("Columns, windows", "The greatest value of each key in a window.", _windows),
     _path("Columns, sorted", "By `sort_partition_batches` in one partition, by another column.", _sorted),
