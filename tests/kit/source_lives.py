@@ -20,7 +20,10 @@ def live(
     source: Callable[[], Any],
     change: Callable[[], None],
     records: list[Any],
+    *,
     polls: int = 9,
+    first: int = 0,
+    between: float = 0.3,
 ) -> None:
     """Read a source, with one change or two at random moments, and a restart at another one.
 
@@ -30,9 +33,11 @@ def live(
         change: Makes a change.
         records: Takes all that is read, also by a run that ends with an error.
         polls: One more than the polls of a step at most.
+        first: The first step in which there may be a change.
+        between: How likely there is a change between the two runs, too.
     """
-    changes = [draw.randrange(STEPS) for _ in range(draw.choice([1, 1, 2]))]
-    restart, is_between = draw.randrange(STEPS), draw.random() < 0.3
+    changes = [draw.randrange(first, STEPS) for _ in range(draw.choice([1, 1, 2]))]
+    restart, is_between = draw.randrange(STEPS), draw.random() < between
     run = SourceRun(source())
     try:
         for step in range(STEPS):
