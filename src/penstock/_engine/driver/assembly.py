@@ -130,8 +130,8 @@ def assemble(
     coordinator = JobCoordinator(topology_of(plan), settings, identity)
     stages = StageFiles(storage, configuration, mailbox, background, recovers=recovers)
     results = Results(program.collectors, storage)
-    planner = replace(
-        _planner(plan, configuration, environment, storage, stages, run_id=identity.run_id), main_classes=main_classes
+    planner = _planner(
+        plan, configuration, environment, storage, stages, run_id=identity.run_id, main_classes=main_classes
     )
     local_state = LocalStateDirectory(identity.run_id, environment.state_directory)
     savepoints = SavepointFiles(storage, mailbox, background)
@@ -208,6 +208,7 @@ def _planner(
     stages: StageFiles,
     *,
     run_id: str,
+    main_classes: bytes | None,
 ) -> EpochPlanner:
     return EpochPlanner(
         plan=plan,
@@ -220,6 +221,7 @@ def _planner(
         configuration=_for_tasks(configuration),
         results_url=stages.storage.url,
         announces=stages.recovers,
+        main_classes=main_classes,
     )
 
 

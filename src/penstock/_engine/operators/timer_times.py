@@ -28,7 +28,7 @@ class TimerTimes:
 
     def __init__(self, operator: str, current_record: Callable[[], tuple[bool, Any]]) -> None:
         self._operator = operator
-        self._record_in_hand = current_record
+        self._current_record = current_record
         #: The timestamps of the current records; empty while timers fire.
         self.stamps: Sequence[int] = ()
 
@@ -41,7 +41,7 @@ class TimerTimes:
         """
         whole = checked_timer(time)
         if whole < EARLIEST and NO_TIMESTAMP in self.stamps:
-            _, record = self._record_in_hand()
+            _, record = self._current_record()
             raise MissingTimestampError(self._operator, short_repr(record))
         return whole
 
