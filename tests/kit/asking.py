@@ -132,6 +132,64 @@ class Process:
         return self.harness.snapshot(incremental=incremental, completes=False)
 
 
+class Subtasks:
+    """Processes of one host that run all subtasks of the function; each epoch begins with :meth:`begin`.
+
+    Args:
+        descriptors: The states that the function has.
+        parallelism: The number of subtasks.
+        directory: The disk of the host; None for state that is in memory whole.
+        memory_bytes: The memory for the state of a subtask.
+        now_ms: The processing time.
+    """
+
+    def __init__(
+        self,
+        descriptors: Iterable[Any],
+        parallelism: int = 1,
+        directory: Path | None = None,
+        memory_bytes: int | None = None,
+        now_ms: int = 0,
+    ) -> None:
+        self.descriptors, self.parallelism = tuple(descriptors), parallelism
+        self.directory, self.memory_bytes, self.now_ms = directory, memory_bytes, now_ms
+        self.processes: list[Process] = []
+
+    def begin(self, snapshots: list[OperatorSnapshot], *, moves: bool = False) -> None:
+        """Begin an epoch after the checkpoint of all subtasks, at this or another parallelism, or the first one.
+
+        Args:
+            snapshots: The checkpoint; empty before the first one.
+            moves: Whether other processes of the host run it than those that ran the one before.
+        """
+        if moves or not snapshots or not self.processes:
+            self.processes = [self._process(subtask) for subtask in range(self.parallelism)]
+        for subtask, process in enumerate(self.processes):
+            process.begin(snapshots[subtask : subtask + 1] if len(snapshots) == self.parallelism else snapshots)
+
+    def _process(self, subtask: int) -> Process:
+        place = self.directory and self.directory / f"{self.parallelism}-{subtask}"
+        return Process(self.descriptors, place, self.memory_bytes, (subtask, self.parallelism), self.now_ms)
+
+    def end(self, *, incremental: bool = True) -> list[OperatorSnapshot]:
+        """End the epoch of all subtasks."""
+        return [process.end(incremental=incremental) for process in self.processes]
+
+    def of(self, key: Any) -> Process:
+        """Return the process that has a key."""
+        return self.processes[owner(key, self.parallelism)]
+
+    def at(self, key: Any, what: Callable[[dict[str, Any], Any], Any]) -> Any:
+        """Return what something gives that is done to the states of a key."""
+        return self.of(key).at(key, what)
+
+    def jump_to(self, now_ms: int) -> None:
+        """Set the clocks."""
+        self.now_ms = now_ms
+        for process in self.processes:
+            process.jump_to(now_ms)
+
+
 def owner(key: Any, parallelism: int) -> int:
     """Return the subtask of a key."""
     return subtask_of_key_group(key_group(normal_key(key), 128), parallelism, 128)
