@@ -38,7 +38,8 @@ class _Doing(KeyedBroadcastProcessFunction):
     def __init__(self, descriptors: tuple[Any, ...]) -> None:
         self.descriptors = descriptors
         self.fired: list[tuple[int, Any]] = []
-        self.in_timer: Callable[[Any], None] | None = None
+        #: Is called when a timer fires, with its time.
+        self.in_timer: Callable[[int, Any], None] | None = None
 
     def open(self, runtime_context: Any) -> None:
         self.states = {
@@ -55,7 +56,7 @@ class _Doing(KeyedBroadcastProcessFunction):
     def on_timer(self, timestamp: int, ctx: Any) -> None:
         self.fired.append((timestamp, ctx.get_current_key()))
         if self.in_timer is not None:
-            self.in_timer(ctx)
+            self.in_timer(timestamp, ctx)
 
 
 class Process:
@@ -119,6 +120,13 @@ class Process:
         self.jump_to(limit)
         self.harness.set_processing_time(limit)
         self.jump_to(now)
+        return list(self.function.fired)
+
+    def advance(self, watermark: int) -> list[tuple[int, Any]]:
+        """Return the timers that fire at a watermark of both inputs, in their order."""
+        self.function.fired.clear()
+        self.harness.process_watermark(watermark)
+        self.harness.process_watermark2(watermark)
         return list(self.function.fired)
 
     def begin(self, snapshots: list[OperatorSnapshot]) -> None:
@@ -188,6 +196,12 @@ class Subtasks:
         self.now_ms = now_ms
         for process in self.processes:
             process.jump_to(now_ms)
+
+
+def timer(time: int, domain: str, *, is_set: bool = True) -> Callable[[Any, Any], None]:
+    """Return what sets or deletes a timer, for :meth:`Process.at`; the domain is "event" or "processing"."""
+    method = f"{'register' if is_set else 'delete'}_{domain}_time_timer"
+    return lambda _, ctx: getattr(ctx.timer_service(), method)(time)
 
 
 def owner(key: Any, parallelism: int) -> int:

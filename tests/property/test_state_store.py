@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.kit.asking import Process
+from tests.kit.asking import Process, timer
 from tests.unit.state.checkpoints import KilledError, as_if_large, killed_while_it_moves, written_in_parts
 
 from penstock.datastream.state import MapStateDescriptor, ValueStateDescriptor
@@ -173,11 +173,11 @@ class Model:
         self.rows = {row: value for row, value in self.rows.items() if row[0] != descriptor.get_name()}
 
     def set(self, process: Process, time: int, key: Any) -> None:
-        process.at(key, lambda _, ctx: ctx.timer_service().register_processing_time_timer(time))
+        process.at(key, timer(time, "processing"))
         self.timers.add((time, key))
 
     def unset(self, process: Process, time: int, key: Any) -> None:
-        process.at(key, lambda _, ctx: ctx.timer_service().delete_processing_time_timer(time))
+        process.at(key, timer(time, "processing", is_set=False))
         self.timers.discard((time, key))
 
     def fire(self, process: Process, limit: int) -> None:
