@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from functools import partial
+from heapq import merge
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from penstock._engine.protocol.key_groups import key_group, subtask_of_key_group
@@ -190,6 +192,20 @@ class Subtasks:
     def at(self, key: Any, what: Callable[[dict[str, Any], Any], Any]) -> Any:
         """Return what something gives that is done to the states of a key."""
         return self.of(key).at(key, what)
+
+    def at_each(self, asked: list[tuple[Any, Callable[[dict[str, Any], Any], Any]]]) -> None:
+        """Do things for a batch of keys."""
+        for process in self.processes:
+            process.at_each([(key, what) for key, what in asked if self.of(key) is process])
+
+    def everywhere(self, what: dict[Any, Callable[[Any, Any, str], None]]) -> None:
+        """By descriptor, do something to each key that has a value in that state: it gets key, state and name."""
+        for process in self.processes:
+            process.everywhere(what)
+
+    def fire(self, limit: int) -> list[tuple[int, Any]]:
+        """Return the timers that fire at a processing time, in their order of all subtasks."""
+        return list(merge(*[process.fire(limit) for process in self.processes], key=itemgetter(0)))
 
     def jump_to(self, now_ms: int) -> None:
         """Set the clocks."""

@@ -243,10 +243,16 @@ STEPS = st.one_of(
     st.tuples(st.just("records"), st.lists(st.tuples(st.sampled_from(KEYS), TIMES), min_size=1, max_size=6)),
     st.tuples(st.just("watermark"), TIMES),
     st.tuples(st.just("tick"), st.integers(1, 12)),
-    st.tuples(st.just("checkpoint"), st.none()),
+    st.tuples(st.just("checkpoint"), st.booleans()),
     st.tuples(st.just("rescale"), st.integers(1, 3)),
 )
 
+#: A window has fired, and the watermark of a job that is rescaled begins anew: what comes then is alone in it.
+FIRED_BEFORE = [
+    *[("records", [("a", 0), (7, 5)]), ("checkpoint", True), ("watermark", 30), ("checkpoint", True)],
+    *[("rescale", 2), ("records", [("a", 0), (7, 5)]), ("checkpoint", True), ("watermark", 30), ("rescale", 1)],
+    ("records", [("a", 0), (7, 5)]),
+]
 #: A record of a key, which begins a session or makes it longer.
 GROWING = ("records", [("a", 0)])
 
@@ -287,7 +293,7 @@ class Job:
     def restore(self, parallelism: int) -> None:
         assigner, trigger, lateness, evictor, functions = self._job
         self.collect()
-        before = [part.snapshot() for part in self.parts]  # what they put out after that does not count
+        before = self.snapshots(incremental=True)  # what they put out after that does not count
         same = len(before) == parallelism
         self.close()
         self.parts = []
@@ -321,9 +327,11 @@ class Job:
         for part in self.parts:
             part.set_processing_time(self.clock)
 
-    def checkpoint(self, _: None, model: WindowModel) -> None:
-        for part in self.parts:
-            part.snapshot()
+    def snapshots(self, *, incremental: bool) -> list[Any]:
+        return [part.snapshot(incremental=incremental) for part in self.parts]
+
+    def checkpoint(self, incremental: bool, model: WindowModel) -> None:
+        self.snapshots(incremental=incremental)
         model.tick(self.clock)  # timers that are due fire as an epoch begins
 
     def rescale(self, parallelism: int, model: WindowModel) -> None:
@@ -402,6 +410,8 @@ def check_counts(fired: list[Any], model: list[Any], *, of_windows: bool) -> Non
     [("records", [("a", 0), ("a", 7), (7, 5)])],
     True,
 )
+@example((ALIGNED[0], None, 0, None, {"reduce": Together()}), True, FIRED_BEFORE, True)
+@example((ALIGNED[0], None, 0, None, {}), False, FIRED_BEFORE, True)
 @settings(suppress_health_check=[HealthCheck.too_slow])
 def test_windows_are_those_of_a_plain_model(job: Any, is_starved: bool, steps: list[Any], drains: bool) -> None:
     note(f"{job}")
