@@ -16,6 +16,7 @@ from penstock._engine.operators.functions.reduce import ReduceOperator
 from penstock._engine.operators.functions.stateless import FilterOperator, FlatMapOperator, MapOperator
 from penstock._engine.operators.partitions.partitions import MapPartitionOperator, PartitionsOfKeysOperator
 from penstock._engine.operators.windows.window_choice import window_operator
+from penstock.testing._of_stream import operator_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from penstock._api.windows.evictors import Evictor
     from penstock._api.windows.triggers import Trigger
     from penstock._api.windows.window import WindowAssigner
+    from penstock._builders.stream import DataStream
     from penstock._engine.operators.base import Operator
     from penstock.common.typeinfo import TypeInformation
     from penstock.testing._subtask import SubtaskSettings
@@ -37,6 +39,39 @@ class OneInputMakers:
     @abstractmethod
     def __init__(self, operator: Operator, **subtask: Unpack[SubtaskSettings]) -> None:
         """Make a harness of an operator."""
+
+    @classmethod
+    def for_stream(
+        cls,
+        program: Callable[[DataStream[Any]], object],
+        type_info: TypeInformation | None = None,
+        **subtask: Unpack[SubtaskSettings],
+    ) -> Self:
+        """Return a harness for the operator that a piece of a program adds to a stream, whichever it is.
+
+        As in a job, its functions are pickled: the harness has copies of them.
+
+        Args:
+            program: Is called with the stream, on which it may call ``key_by`` and the like first.
+            type_info: The declared type of the stream.
+            **subtask: ``subtask_index``, ``parallelism`` and the other arguments of the class, here and below.
+
+        Raises:
+            ValueError: It adds several operators, or none.
+
+        Example:
+            >>> from penstock.common import Order
+            >>> from penstock.testing import OperatorHarness
+            >>> def ascending(stream):
+            ...     stream.full_window_partition().sort_partition(0, Order.ASCENDING)
+            >>> with OperatorHarness.for_stream(ascending) as harness:
+            ...     harness.process_elements([(2, "b"), (1, "a")])
+            ...     harness.end_input()
+            ...     harness.values()
+            [(1, 'a'), (2, 'b')]
+        """
+        batch_mode = subtask.pop("batch_mode", False)
+        return cls(operator_of(program, type_info, batch_mode=batch_mode), **subtask)
 
     @classmethod
     def for_map(
@@ -51,7 +86,7 @@ class OneInputMakers:
             function: The function.
             key_selector: Of the keyed stream, on which ``open`` may get state, or the name of a field; here and in the
                 next two.
-            **subtask: ``subtask_index``, ``parallelism`` and the other arguments of the class, here and below.
+            **subtask: As above.
         """
         check_function("function", function, MapFunction)
         return cls(_one(MapOperator, KeyedMap, function, key_selector), **subtask)

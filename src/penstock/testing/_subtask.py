@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 
@@ -17,3 +18,4 @@ class SubtaskSettings(TypedDict, total=False):
     state_memory_bytes: int | None
     state_directory: Path | None
     batch_mode: bool
+    configuration: Mapping[str, str] | None
