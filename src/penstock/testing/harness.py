@@ -105,8 +105,8 @@ class OperatorHarness(OneInputMakers):
         self.metrics: InMemoryMetricGroup = InMemoryMetricGroup()
         self._accumulators = AccumulatorRegistry()
         self._operator = in_batch_mode(operator) if batch_mode else operator
-        #: By input.
-        self._selects = operator.selects if isinstance(operator, KeyedOperator) else []
+        #: By input; none where the key is a column.
+        self._selects = operator.selects if isinstance(operator, KeyedOperator) and not operator.takes_columns else []
         self._state_memory_bytes, self._state_directory = state_memory_bytes, state_directory
         self._configuration = dict(configuration or {})
         self._subtask = subtask_index
