@@ -8,6 +8,7 @@ from collections import defaultdict
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.kit.asking import owner
+from tests.kit.subtasks import Subtasks
 from tests.property.test_column_functions import CASES, STREAM_SETTINGS, as_dict, results
 from tests.unit.operators.starved import OperatorHarness, starved
 
@@ -161,25 +162,11 @@ KEYS = [
 ]
 
 
-class Subtasks:
-    """The subtasks of one operator in a store without room; a restore may change their number."""
+class Windows(Subtasks):
+    """The subtasks of one operator in a store without room."""
 
-    def __init__(self, directory: str, program: Callable[[Any], Any]) -> None:
-        self._harness, self._program = starved(OperatorHarness, Path(directory)), program
-        self.parts: list[Any] = []
-        self.restore(1)
-
-    def restore(self, parallelism: int) -> None:
-        before, same = [part.snapshot() for part in self.parts], parallelism == len(self.parts)
-        assert [part.values() for part in self.parts] == [[]] * len(self.parts)
-        self.parts = [
-            self._harness.for_stream(self._program, subtask_index=index, parallelism=parallelism)
-            for index in range(parallelism)
-        ]
-        for index, part in enumerate(self.parts):
-            if before:
-                part.restore(*([before[index]] if same else before))
-            part.open()
+    def __init__(self, directory: Path, program: Callable[[Any], Any]) -> None:
+        super().__init__(partial(starved(OperatorHarness, directory).for_stream, program))
 
     def feed(self, index: int, batch: Any, stamps: list[int], place: int, watermark: int) -> Any:
         """Return what a subtask puts out for a batch with a watermark in it, and the late records it has dropped."""
@@ -190,9 +177,6 @@ class Subtasks:
         told = part.output(), part.side_output(LATE)
         part.clear_output()
         return last_of_windows(*told), part.metrics.snapshot()["numLateRecordsDropped"]["count"]
-
-    def owner(self, key: Any) -> int:
-        return owner(key, len(self.parts))
 
 
 def programs(assigner: Any, lateness: int, *, late: bool) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
@@ -211,7 +195,7 @@ def programs(assigner: Any, lateness: int, *, late: bool) -> tuple[Callable[[Any
 @pytest.mark.parametrize("behind", [-1, 0, 1])
 def test_records_of_columns_in_no_window_are_late_as_those_of_records(tmp_path: Path, behind: int) -> None:
     of_rows, of_columns = programs(SlidingEventTimeWindows(3, 8, 2), 0, late=False)
-    rows, columns = Subtasks(str(tmp_path / "rows"), of_rows), Subtasks(str(tmp_path / "columns"), of_columns)
+    rows, columns = Windows(tmp_path / "rows", of_rows), Windows(tmp_path / "columns", of_columns)
     for at in range(20):
         batch = pa.RecordBatch.from_pylist([{"k": "a", "v": 1}])
         assert columns.feed(0, batch, [at], 0, at + behind) == rows.feed(0, batch, [at], 0, at + behind)
@@ -229,7 +213,7 @@ def test_windows_of_columns_are_those_of_records_over_restores_and_rescalings(da
     of_rows, of_columns = programs(assigner, lateness, late=late)
     schema = pa.schema([("k", kind), ("v", pa.int64())])
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
-        rows, columns = Subtasks(one, of_rows), Subtasks(other, of_columns)
+        rows, columns = Windows(Path(one), of_rows), Windows(Path(other), of_columns)
         watermark = -(2**63)
         for records, stamp, parallelism in batches:
             watermark = max(watermark, stamp)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.kit.epochs import Job, run
 from tests.kit.program import Program
+from tests.kit.subtasks import Subtasks
 
 from penstock.datastream.functions import (
     BroadcastProcessFunction,
@@ -21,10 +22,8 @@ from penstock.testing import OperatorHarness, TwoInputHarness
 from penstock.testing.in_process import Chaos, InProcessEpochRunner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from pathlib import Path
-
-    from penstock.testing import OperatorSnapshot
 
 RULES = MapStateDescriptor("rules")
 
@@ -126,27 +125,15 @@ class KeyedRules(KeyedBroadcastProcessFunction):
         yield ctx.get_current_key(), self.total.value(), ctx.get_broadcast_state(RULES).get("sum")
 
 
-class Subtasks:
-    """Harnesses of all subtasks of a function."""
+class Functions(Subtasks):
+    """All subtasks of a function."""
 
-    def __init__(
-        self, make: Callable[..., OperatorHarness], parallelism: int, snapshots: list[OperatorSnapshot] | None = None
-    ) -> None:
-        self.make = make
-        self.parts = [make(subtask_index=index, parallelism=parallelism) for index in range(parallelism)]
-        for part in self.parts if snapshots else ():
-            part.restore(*snapshots)
-
-    def rescaled(self, parallelism: int) -> Subtasks:
-        """Return the subtasks of another parallelism that go on from here."""
-        return Subtasks(self.make, parallelism, [part.snapshot() for part in self.parts])
-
-    def deal(self, records: Iterable[Any]) -> None:
-        """Give each subtask its share of records, in turn."""
+    def dealt(self, records: Iterable[Any]) -> list[Any]:
+        """Give each subtask its share of records, in turn, and return what they put out."""
+        for part in self.parts:
+            part.clear_output()
         for part, record in zip(cycle(self.parts), records, strict=False):
             part.process_element(record)
-
-    def values(self) -> list[Any]:
         return [value for part in self.parts for value in part.values()]
 
 
@@ -222,28 +209,28 @@ def test_an_error_of_one_that_is_closed_for_that_is_a_line_in_the_log(
 
 @pytest.mark.parametrize(("before", "after"), [(3, 1), (1, 2), (3, 2), (2, 5)])
 def test_list_items_go_to_another_number_of_subtasks(before: int, after: int) -> None:
-    old = Subtasks(pairs, before)
-    old.deal(range(3 * before))  # one record waits in each subtask
-    new = old.rescaled(after)
-    new.deal(range(100, 100 + after))
-    waited = [sum(map(len, part.values())) - len(part.values()) for part in new.parts]
+    functions = Functions(pairs, before)
+    found = functions.dealt(range(3 * before))  # one record waits in each subtask
+    assert len(found) == before
+    functions.restore(after)
+    found += functions.dealt(range(100, 100 + after))
+    waited = [sum(map(len, part.values())) - len(part.values()) for part in functions.parts]
     assert sum(waited) == before
     assert max(waited) - min(waited) <= 1, "they are dealt out evenly"
-    last = new.rescaled(1)
-    last.deal([-1])
-    found = [n for subtasks in (old, new, last) for pair in subtasks.values() for n in pair]
-    assert sorted(set(found) - {-1}) == [*range(3 * before), *range(100, 100 + after)]
-    assert len(found) == len(set(found))
-    assert len(old.values()) == before
+    functions.restore(1)
+    found += functions.dealt([-1])
+    numbers = [n for pair in found for n in pair if n >= 0]
+    assert sorted(numbers) == [*range(3 * before), *range(100, 100 + after)]
 
 
 @pytest.mark.parametrize("after", [1, 2, 5])
 def test_union_items_go_to_all_of_another_number_of_subtasks(after: int) -> None:
-    old = Subtasks(shares, 3)
-    old.deal(range(9))
-    new = Subtasks(sees, after, [part.snapshot() for part in old.rescaled(after).parts])
-    new.deal(["x"] * after)
-    assert [(value, sorted(seen)) for value, seen in new.values()] == [("x", list(range(9)))] * after
+    functions = Functions(shares, 3)
+    functions.dealt(range(9))
+    functions.restore(after)
+    functions.make = sees
+    functions.restore(4)
+    assert [(value, sorted(seen)) for value, seen in functions.dealt("wxyz")] == [(c, list(range(9))) for c in "wxyz"]
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -283,12 +270,11 @@ def test_broadcast_maps_go_through_epochs_and_processes(program: Program, tmp_pa
 
 
 def test_a_new_subtask_gets_the_broadcast_map_of_an_old_one() -> None:
-    old = Subtasks(rules, 2)
-    for part in old.parts:
+    functions = Functions(rules, 2)
+    for part in functions.parts:
         part.process_element2(("a", 1))
-    new = old.rescaled(5)
-    new.deal(range(5))
-    assert new.values() == [(n, {"a": 1}) for n in range(5)]
+    functions.restore(5)
+    assert functions.dealt(range(5)) == [(n, {"a": 1}) for n in range(5)]
 
 
 def test_keyed_broadcast_functions_have_state_timers_and_maps(program: Program, tmp_path: Path) -> None:
