@@ -34,7 +34,6 @@ from penstock._engine.coordinator.epochs.sources import EnumeratorSnapshot, Sour
 from penstock._engine.coordinator.instructions import AccumulatorUpdate, OperatorOutput
 from penstock._engine.coordinator.restore.reopening import at_and_behind
 from penstock._engine.gateway.progress import JobProgress
-from penstock._engine.graph.job_graph import KINDS_WITH_ITEMS
 from penstock._engine.protocol.control import HISTORY, StopMode
 from penstock._engine.protocol.metadata import StoredCommits, late_records
 from penstock._engine.protocol.rows import MAX_WATERMARK
@@ -85,7 +84,7 @@ class JobState:
         #: The operators that keep their state after they have finished.
         self._kept = at_and_behind(topology.graph, settings.reopened_sources)
         operators = topology.graph.operators.items()
-        self._writers = frozenset(uid for uid, node in operators if node.kind in KINDS_WITH_ITEMS)
+        self._writers = frozenset(uid for uid, node in operators if node.factory.has_items)
         self._planner = BudgetPlanner(settings.epoch_ms, self._source_vertices)
         #: The state at the last completed checkpoint.
         self.snapshot = fresh_snapshot(topology.graph)
