@@ -192,21 +192,35 @@ class ObjectFileSystem:
         except FileNotFoundError:
             return
 
-    def note(self, folder: str, name: str, line: str) -> None:
-        """Do nothing."""
+    def add_line(self, path: str, line: str) -> None:
+        """Put the object anew, with the line."""
+        self.put_lines(path, [*self._lines_of(*bucket_and_key(path)), line])
 
-    def is_noted(self, folder: str, name: str, line: str) -> bool:
-        """Return True."""
-        del folder, name, line
-        return True
+    def put_lines(self, path: str, lines: Sequence[str]) -> None:
+        """Put the object."""
+        root, key = bucket_and_key(path)
+        with _telling():
+            obstore.put(store_of(root), key, "".join(f"{line}\n" for line in lines).encode())
+
+    def lines_above(self, folder: str, name: str) -> list[str]:
+        """Get the objects, from the folder upwards."""
+        root, key = bucket_and_key(folder)
+        parts = key.split("/") if key else []
+        keys = ["/".join([*parts[:count], name]) for count in range(len(parts), -1, -1)]
+        return [line for one in keys for line in self._lines_of(root, one)]
+
+    def _lines_of(self, root: str, key: str) -> list[str]:
+        with _telling():
+            try:
+                data = obstore.get(store_of(root), key).bytes()
+            except FileNotFoundError:
+                return []
+        return bytes(data).decode(errors="replace").split("\n")
 
     def notes(self, folder: str, ending: str) -> dict[str, list[str]]:
-        """Return none."""
+        """Return none, because all names of the folder would have to be listed."""
         del folder, ending
         return {}
-
-    def forget_notes(self, folder: str, name: str) -> None:
-        """Do nothing."""
 
     def hidden_files(self, folder: str) -> Iterator[FileStatus]:
         """List the objects below a prefix whose last part begins with a dot."""
