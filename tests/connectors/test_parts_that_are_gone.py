@@ -11,7 +11,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import obstore
 import pytest
+from obstore.exceptions import PermissionDeniedError
 from tests.connectors.test_file_sink import two_segments, writer_for
 
 from penstock._connectors.files.opening import filesystem_of
@@ -93,8 +95,17 @@ def test_what_was_taken_away_is_lost_only_if_it_was_staged_and_never_published(
 
 
 @pytest.mark.parametrize("was_published", [False, True])
-def test_in_an_object_store_as_well(was_published: bool) -> None:
-    folder = f"memory:///gone-{was_published}"
+def test_in_an_object_store_as_well_also_with_rights_for_the_folder_alone(
+    monkeypatch: pytest.MonkeyPatch, was_published: bool
+) -> None:
+    folder, get = f"memory:///gone-{was_published}", obstore.get
+
+    def get_of_the_folder(store: Any, key: str) -> Any:
+        if not key.startswith("gone-"):
+            raise PermissionDeniedError
+        return get(store, key)
+
+    monkeypatch.setattr(obstore, "get", get_of_the_folder)
     run = SinkRun(sink_to(folder))
     first = run.epoch(["a1"])
     run.commit(first)

@@ -172,8 +172,12 @@ class FileSystem(Protocol):
         """Replace a file by lines, in one step and durably."""
         ...
 
-    def lines_above(self, folder: str, name: str) -> list[str]:
-        """Return the lines of the files of a name in a folder and in those above it."""
+    def lines_of(self, path: str) -> list[str]:
+        """Return the lines of a file; none where it does not exist, or may not be read."""
+        ...
+
+    def folders_above(self, folder: str) -> list[str]:
+        """Return a folder and those above it, the highest last."""
         ...
 
     def notes(self, folder: str, ending: str) -> dict[str, list[str]]:

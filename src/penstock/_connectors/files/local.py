@@ -176,15 +176,22 @@ class LocalFileSystem:
         new.replace(local)
         sync_directory(local.parent)
 
-    def lines_above(self, folder: str, name: str) -> list[str]:
-        """Read the files, from the folder upwards."""
+    def lines_of(self, path: str) -> list[str]:
+        """Read the file."""
+        try:
+            return _local(path).read_bytes().decode(errors="replace").split("\n")
+        except OSError:
+            return []
+
+    def folders_above(self, folder: str) -> list[str]:
+        """Return the folder and its parents."""
         asked = _local(folder)
-        return [line for one in (asked, *asked.parents) for line in _lines_of(one / name)]
+        return [*map(str, (asked, *asked.parents))]
 
     def notes(self, folder: str, ending: str) -> dict[str, list[str]]:
         """Read the files."""
         found = sorted(_local(folder).glob(f".*{glob.escape(ending)}"))
-        return {path.name: _lines_of(path) for path in found}
+        return {path.name: self.lines_of(str(path)) for path in found}
 
     def hidden_files(self, folder: str) -> Iterator[FileStatus]:
         """List the files below a folder whose names begin with a dot."""
@@ -195,13 +202,6 @@ class LocalFileSystem:
                 continue
             if path.is_file():
                 yield FileStatus(str(path), stat.st_size, stat.st_mtime_ns // 1_000_000)
-
-
-def _lines_of(path: Path) -> list[str]:
-    try:
-        return path.read_bytes().decode(errors="replace").split("\n")
-    except OSError:
-        return []
 
 
 def _names_of(folder: Path, inode: int | None) -> list[str]:

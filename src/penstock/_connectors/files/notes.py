@@ -72,7 +72,7 @@ class PublishedNotes:
         for (folder, name), runs in self._begun.items():
             path, filesystem = f"{folder}/{name}", filesystem_of(folder)
             try:
-                known = _parsed(filesystem.lines_above(folder, name))
+                known = _parsed(filesystem.lines_of(path))
                 lines = _shortened([*known, *(_Line(run, checkpoint_id) for run in sorted(runs))])
                 filesystem.put_lines(path, [*map(str, lines)])
             except OSError as error:
@@ -83,7 +83,10 @@ class PublishedNotes:
         """Tell whether a part of a checkpoint was published; None where nothing of its run is noted."""
         bucket, _, part_name = part.target.rpartition("/")
         name, run = note_of(part.segments[-1])
-        found = [line for line in _parsed(filesystem_of(bucket).lines_above(bucket, name)) if line.run == run]
+        filesystem = filesystem_of(bucket)
+        # The sink may have another path now, and has noted the part in any folder above.
+        files = (filesystem.lines_of(f"{folder}/{name}") for folder in filesystem.folders_above(bucket))
+        found = [line for lines in files for line in _parsed(lines) if line.run == run]
         if not found:
             return None
         return any(
