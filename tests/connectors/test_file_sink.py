@@ -284,8 +284,10 @@ def test_published_file_that_somebody_took_away_is_not_written_again(
 
 
 def of_another_run(folder: Path) -> None:
-    run = SinkRun(builder_for(folder).build(), run_id="d" * 32)
-    run.commit(run.epoch(["x"]))
+    builder = builder_for(folder).with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy())
+    run = SinkRun(builder.build(), run_id="d" * 32)
+    for _ in range(3):
+        run.commit(run.epoch(["x"]))
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,12 @@ import pytest
 from obstore.exceptions import PermissionDeniedError
 from tests.connectors.test_file_sink import two_segments, writer_for
 
+from penstock._connectors.files.notes import PublishedNotes
 from penstock._connectors.files.opening import filesystem_of
 from penstock.common.serialization import Encoder
 from penstock.datastream.connectors.file_system import FileSink, RollingPolicy
-from penstock.errors import LostCommittableError, SinkFileError
-from penstock.testing.connector_contexts import TestCommitterContext, TestWriterContext, requests_for
+from penstock.errors import LostCommittableError
+from penstock.testing.connector_contexts import TestWriterContext
 from penstock.testing.sink_contract import SinkRun
 
 if TYPE_CHECKING:
@@ -132,24 +133,31 @@ def test_the_file_of_a_long_job_stays_short(tmp_path: Path) -> None:
     assert note.stat().st_size < 100
 
 
-def test_a_line_that_a_crash_has_cut_says_nothing_that_is_not_true(tmp_path: Path) -> None:
+def test_a_line_that_a_crash_has_cut_says_nothing_and_spoils_no_other(tmp_path: Path) -> None:
     sink = FileSink.for_row_format(str(tmp_path), Encoder.simple_string_encoder()).build()
     parts = [two_segments(sink) for _ in range(2)]
-    committer = sink.create_committer(TestCommitterContext())
-    committer._notes.add(parts[0], 12)
-    [note] = tmp_path.glob(".*.runs")
-    [line] = note.read_bytes().split()[-1:]
-    assert Path(parts[0].target).name.encode() == line
-    for segment in (segment for part in parts for segment in part.segments):
-        Path(segment).unlink()
-    whole = note.read_bytes().strip()
+    notes = PublishedNotes(str(tmp_path))
+    notes.add(parts[0], 12)
+    [path] = tmp_path.glob(".*.runs")
+    whole = path.read_bytes().strip()
     for length in range(len(whole)):
-        note.write_bytes(b"\n" + whole[:length])
-        for part in parts:
-            with pytest.raises((LostCommittableError, SinkFileError)):
-                committer.commit(requests_for([part], 1, may_be_committed=True))
-    note.write_bytes(whole)
-    committer.commit(requests_for([parts[0]], 12, may_be_committed=True))
+        path.write_bytes(b"\n" + whole[:length])
+        assert not any(notes.tells(part, 1) for part in parts)
+        notes.add(parts[1], 12)
+        assert [notes.tells(part, 12) for part in parts] == [False, True]
+
+
+def test_a_commit_keeps_what_is_noted_of_later_checkpoints(tmp_path: Path) -> None:
+    """As where another job has started from a later checkpoint, and was killed when it committed that."""
+    sink = FileSink.for_row_format(str(tmp_path), Encoder.simple_string_encoder()).build()
+    earlier, later, unpublished = [two_segments(sink) for _ in range(3)]
+    PublishedNotes(str(tmp_path)).add(later, 5)
+    notes = PublishedNotes(str(tmp_path))
+    notes.add(earlier, 4)
+    notes.end(4)
+    assert [notes.tells(part, number) for part, number in ((earlier, 4), (later, 5), (unpublished, 5))] == [
+        *(True, True, False)
+    ]
 
 
 KILLED_COMMITS = """
