@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock._engine.gateway.registry import JobRegistry, RegistryEntry, default_directory
+from penstock._engine.processes.registry import JobRegistry, RegistryEntry, default_directory
 
 if TYPE_CHECKING:
     from tests.unit.cli.conftest import Command

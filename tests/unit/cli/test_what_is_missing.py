@@ -26,7 +26,7 @@ from tests.unit.cli.fake_driver import FakeDriver, serving
 from penstock._engine import launch
 from penstock._engine.cli import jobs
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.gateway.registry import JobRegistry, RegistryEntry, default_directory, is_stopped
+from penstock._engine.processes.registry import JobRegistry, RegistryEntry, default_directory, is_stopped
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.paths import METADATA, WAITING, checkpoint_ids, is_job_directory
 from penstock._engine.storage.scratch import ScratchDirectory

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock._engine.cli.exit_codes import ExitCode
 from penstock._engine.cli.jobs import find_row, found, overview
 from penstock._engine.cli.options import (
     job_argument,
@@ -22,11 +21,12 @@ from penstock._engine.cli.output import (
     print_json,
     print_table,
     say,
-    time_text,
     waiting,
 )
 from penstock._engine.cli.rest_client import ENDED
 from penstock._engine.cli.restarting_jobs import CommandDeadline, end_supervision
+from penstock._engine.processes.exit_codes import ExitCode
+from penstock._engine.protocol.clocks import time_text
 from penstock._engine.storage.opening import absolute, local_path
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from penstock._engine.driver.client.signals import Interruption
 from penstock._engine.driver.epochs.accumulators import values
 from penstock._engine.driver.failures import job_error
 from penstock._engine.driver.loop import JobOutcome
-from penstock._engine.gateway.given_up import note_given_up
+from penstock._engine.processes.given_up import note_given_up
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.storage.opening import options_for_tasks
 from penstock._files.job_options import reaching_stores_by

@@ -15,11 +15,11 @@ from tests.kit.cells import cells
 from tests.kit.stories import Sheet, Story
 from tests.kit.world import World, numbers_job, published
 
-from penstock._engine.cli.exit_codes import ExitCode, exit_code_of
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.settings import EarlierRun
 from penstock._engine.driver.checkpoints.checkpoint_store import CheckpointStore
+from penstock._engine.processes.exit_codes import ExitCode, exit_code_of
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind
 from penstock._engine.protocol.metadata_document import decode_chain_entry
