@@ -316,7 +316,7 @@ def test_commands_on_a_job_whose_process_stands_still_say_so_at_once(
     with serving(driver):
         done = penstock("list")
         assert (done.code, "UNREACHABLE" in done.out) == (0, True)
-        assert re.search(r"Job 'prices' .*was stopped by a signal.* kill -CONT \d+ lets it go on\.\n", done.err)
+        assert re.search(r"Job 'prices' .*was stopped by a signal.* kill -CONT \d+ lets it continue\.\n", done.err)
         for words in (
             ("info",),
             ("stop",),

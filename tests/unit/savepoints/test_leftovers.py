@@ -278,7 +278,7 @@ def checkpoints_that_a_job_had_no_time_to_delete_at_its_end(place: Place) -> Ite
         sheet.collect(sheet.source("numbers", list(range(9))))
 
     def step(instruction: do.Instruction, perform: Callable[[do.Instruction], None]) -> None:
-        if isinstance(instruction, do.SweepOrphans) and records[-1].is_terminal:
+        if isinstance(instruction, do.SweepLeftovers) and records[-1].is_terminal:
             raise KilledError
         if isinstance(instruction, do.PutChainEntry):
             records.append(instruction.entry)

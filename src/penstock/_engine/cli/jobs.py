@@ -122,7 +122,7 @@ def _ask(address: str, credentials: Credentials) -> list[dict[str, Any]] | Comma
             return JobUnreachableError(
                 address,
                 f"its process {job.pid} was stopped by a signal, so the job stands still",
-                f"kill -CONT {job.pid} lets it go on.",
+                f"kill -CONT {job.pid} lets it continue.",
             )
     try:
         with RestClient(address, credentials, patience_s=_LOOK_S) as client:
