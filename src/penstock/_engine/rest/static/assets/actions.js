@@ -75,7 +75,7 @@ const operations = JSON.parse(sessionStorage.getItem(STORED) ?? "[]");
 const following = new Set();
 let changed = () => {};
 
-/** Takes up what an earlier load of the page began; calls a function whenever something has changed. */
+/** Follows what an earlier load of the page began; calls a function whenever something has changed. */
 export function follow(api, whenChanged) {
   changed = whenChanged;
   operations.filter((one) => !one.over).forEach((one) => poll(api, one));
