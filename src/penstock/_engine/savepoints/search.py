@@ -18,6 +18,8 @@ from penstock._engine.savepoints.survey import UnclearLeftover
 from penstock.errors import PenstockError, UnknownStateError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from penstock._engine.protocol.metadata import ChainEntry
     from penstock._engine.savepoints.chains import JobChain
     from penstock._engine.savepoints.survey import LeftoverPlaces
@@ -101,14 +103,13 @@ class StagedNeeds:
         self._needed: list[bytes] = []
         for storage, name in search.savepoints:
             self._add_savepoint(storage.full_path(name))
-        ended = {id(chain) for chain in search.over}
-        # Ended jobs whose needs are all known; other jobs may need their staged files.
-        over = [chain for chain in search.chains if self._add_chain(chain) and id(chain) in ended]
-        living = [chain for chain in search.chains if chain not in over]
-        self._known = frozenset[str]().union(*(chain.runs for chain in search.chains))
+        for chain in search.chains:
+            self._add_chain(chain)
+        over = {id(chain) for chain in search.over}
+        living = [chain for chain in search.chains if id(chain) not in over]
+        self._known = _runs(search.chains)
         #: The runs whose staged files are needed only if something names them.
-        self._over = frozenset[str]().union(*(chain.runs for chain in over))
-        self._over -= frozenset[str]().union(*(chain.runs for chain in living))
+        self._over = _runs(search.over) - _runs(living)
 
     def is_over(self, path: str, job_id: str, run_id: str) -> bool:
         """Tell whether the run that staged a file is over; an unknown run is noted as unclear."""
@@ -125,8 +126,8 @@ class StagedNeeds:
         name = staged.rpartition("/")[2].encode()
         return any(name in blob for blob in self._needed)
 
-    def _add_chain(self, chain: JobChain) -> bool:
-        """Note the files that a job needs, and return whether all of them are known."""
+    def _add_chain(self, chain: JobChain) -> None:
+        """Note the files that a job needs, or that they are not known."""
         self.unclear += _unreadable(chain)
         for entry in chain.living:
             self._needed += _opaque(entry)
@@ -136,13 +137,9 @@ class StagedNeeds:
             except UnknownStateError:  # moved or deleted
                 if chain.job_id not in self._ended_jobs:
                     self.unclear.append(UnclearLeftover(place, _GONE.format(job_id=chain.job_id)))
-                    return False
             except PenstockError as error:
-                self.unclear.append(
-                    UnclearLeftover(place, f"job {chain.job_id} continues from it, and it cannot be read: {error}")
-                )
-                return False
-        return not chain.unreadable
+                reason = f"job {chain.job_id} continues from it, and it cannot be read: {error}"
+                self.unclear.append(UnclearLeftover(place, reason))
 
     def _add_savepoint(self, path: str) -> None:
         try:
@@ -155,6 +152,10 @@ class StagedNeeds:
             )
             return
         self._needed += _opaque(entry)
+
+
+def _runs(chains: Iterable[JobChain]) -> frozenset[str]:
+    return frozenset[str]().union(*(chain.runs for chain in chains))
 
 
 def _unreadable(chain: JobChain) -> list[UnclearLeftover]:
