@@ -89,7 +89,7 @@
     │   ├── LakeTableError                  a table of Delta Lake or Iceberg cannot be read or written
     │   │   ├── ExpiredSnapshotError            snapshots that were to be read have expired
     │   │   └── UnsupportedTableError           it has something that its connector does not support
-    │   ├── LostCommittableError            staged data of a sink is missing at its first commit
+    │   ├── LostCommittableError            staged data of a sink is gone before it was published
     │   ├── LostResultError                 a stored result of a batch job is missing or damaged
     │   ├── MessageFormatError              a message that is not what its schema describes
     │   ├── MissingTimestampError           a record without a timestamp in an operator of event time

@@ -85,7 +85,7 @@ def kind_of(place: Path, path: Path) -> str | None:
         case ("savepoints", *_):
             found = "savepoints"
         case (folder, *_, name) if folder.startswith("out"):
-            kinds = {".staged": "staged files", ".runs": "a file sink's note on a disk"}
+            kinds = {".staged": "staged files", ".runs": "a file sink's note"}
             found = kinds.get(Path(name).suffix, "published files")
         case ("tmp", _, "state", *_):
             found = "local state"
