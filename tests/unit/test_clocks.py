@@ -18,7 +18,7 @@ READERS = {
     "_connectors/lake/delta_sink.py": "when a file was added, in the log of the table",
     "_connectors/datagen.py": "the due time of a split's next record, which is in snapshots",
     "_connectors/files/writer.py": "processing time: buckets, and the ages of parts that live on in snapshots",
-    "_engine/cli/detached.py": "the name of a log",
+    "_engine/processes/detached.py": "the name of a log",
     "_engine/protocol/clocks.py": "processing time, records, what people are shown, ages of files",
     "_engine/spark/archive_maker.py": "the ages of files",
     "_engine/storage/local_state.py": "when this machine began, beside the ages of files",
