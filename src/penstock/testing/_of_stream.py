@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import TYPE_CHECKING, Any
 
 from penstock._builders.environment import StreamExecutionEnvironment
-from penstock._engine.graph.job_graph import OperatorKind
-from penstock._engine.operators.factory import create_operator
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.testing.sources import ListSource
 
@@ -33,11 +32,12 @@ def operator_of(
     """
     environment = StreamExecutionEnvironment.get_execution_environment()
     program(environment.from_source(ListSource([]), WatermarkStrategy.no_watermarks(), "input", type_info))
-    added = [node for node in environment._pipeline.nodes() if node.kind is not OperatorKind.SOURCE]
+    added = [node for node in environment._pipeline.nodes() if node.inputs]
     environment._pipeline.clear()  # nothing of it runs
     if len(added) != 1:
         names = ", ".join(node.name for node in added) or "none"
         msg = f"A harness runs one operator; this piece of a program has: {names}. Make a harness of each."
         raise ValueError(msg)
     (node,) = added
-    return create_operator(node.kind.value, node.payload, batch=batch_mode or node.full_window)
+    factory = node.factory(**pickle.loads(node.payload))
+    return factory.create_in_batch() if batch_mode or node.full_window else factory.create()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from penstock._builders.stream import DataStream
     from penstock._engine.operators.base import Operator
     from penstock.common.typeinfo import TypeInformation
-    from penstock.testing._subtask import SubtaskSettings, WindowSettings
+    from penstock.testing._subtask import SubtaskSettings, WindowedSettings
 
 
 class OneInputMakers:
@@ -197,7 +197,7 @@ class OneInputMakers:
         reduce: ReduceFunction[Any] | Callable[[Any, Any], Any] | None = None,
         aggregate: AggregateFunction[Any, Any, Any] | None = None,
         function: WindowFunction[Any, Any, Any, Any] | ProcessWindowFunction[Any, Any, Any, Any] | None = None,
-        **settings: Unpack[WindowSettings],
+        **settings: Unpack[WindowedSettings],
     ) -> Self:
         """Return a harness for the functions of a ``WindowedStream``.
 

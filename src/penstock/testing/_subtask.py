@@ -25,7 +25,7 @@ class SubtaskSettings(TypedDict, total=False):
     configuration: Mapping[str, str] | None
 
 
-class WindowSettings(SubtaskSettings, total=False):
+class WindowedSettings(SubtaskSettings, total=False):
     """What ``for_window`` takes besides: the settings of a ``WindowedStream``, by the names of its methods."""
 
     #: In milliseconds.
