@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import HealthCheck, example, given, note, settings
 from hypothesis import strategies as st
 from tests.kit.subtasks import Subtasks
 
@@ -135,6 +135,7 @@ def _scaled(stamp: int, scale: int) -> int:
 
 
 @given(BOUNDS, SCALES, st.booleans(), st.lists(STEPS, min_size=6, max_size=16))
+@example([-5, 5], 1, True, [("records", (side, [("a", stamp)])) for side in (0, 1) for stamp in (4, 5, 10, 15, 16)])
 @settings(suppress_health_check=[HealthCheck.too_slow])
 def test_pairs_are_those_of_a_plain_model(bounds: list[int], scale: int, is_starved: bool, steps: list[Any]) -> None:
     lower, upper = bounds[0] * scale, bounds[1] * scale
