@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from penstock._api.windows.window import WindowAssigner
     from penstock._builders.stream import DataStream
     from penstock._engine.operators.base import Operator
+    from penstock._engine.operators.operator_factory import OperatorFactory
     from penstock.common.typeinfo import TypeInformation
     from penstock.testing._subtask import SubtaskSettings, WindowedSettings
 
@@ -38,7 +39,7 @@ class OneInputMakers:
     """The ``for_`` methods for functions of one stream."""
 
     @abstractmethod
-    def __init__(self, operator: Operator, **subtask: Unpack[SubtaskSettings]) -> None:
+    def __init__(self, operator: Operator | OperatorFactory, **subtask: Unpack[SubtaskSettings]) -> None:
         """Make a harness of an operator."""
 
     @classmethod
@@ -251,8 +252,10 @@ class OneInputMakers:
         return cls(operator, **cast("SubtaskSettings", settings))
 
 
-def _one(plain: Callable[[Any], Operator], wrapper: Callable[[Any], Any], function: Any, key_selector: Any) -> Operator:
-    """Return the operator of a function, which has keyed state where there is a selector."""
+def _one(
+    plain: Callable[[Any], OperatorFactory], wrapper: Callable[[Any], Any], function: Any, key_selector: Any
+) -> OperatorFactory:
+    """Return the factory of a function's operator, which has keyed state where there is a selector."""
     if key_selector is None:
         return plain(function)
     return KeyedProcessFactory(wrapper(function), _key(key_selector))

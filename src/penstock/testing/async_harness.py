@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Unpack
 
 from penstock._api.functions.async_retry import NO_RETRY_STRATEGY, AsyncRetryStrategy
-from penstock._engine.operators.factories.functions import AsyncWaitFactory
+from penstock._engine.operators.async_functions.async_wait import AsyncWaitOperator
 from penstock.testing._virtual_loop import VirtualLoop
 from penstock.testing.harness import OperatorHarness
 
@@ -40,7 +40,7 @@ class AsyncHarness(OperatorHarness):
         [100]
     """
 
-    def __init__(self, operator: AsyncWaitFactory, **subtask: Unpack[SubtaskSettings]) -> None:
+    def __init__(self, operator: AsyncWaitOperator, **subtask: Unpack[SubtaskSettings]) -> None:
         super().__init__(operator, **subtask)
         self._loop = operator.loop = VirtualLoop()
 
@@ -63,7 +63,7 @@ class AsyncHarness(OperatorHarness):
             retry_strategy: Decides when a call is tried again.
             **subtask: ``subtask_index``, ``parallelism`` and the other arguments of the class.
         """
-        return cls(AsyncWaitFactory(function, timeout_ms, capacity, True, retry_strategy), **subtask)
+        return cls(AsyncWaitOperator(function, timeout_ms, capacity, True, retry_strategy), **subtask)
 
     @classmethod
     def for_async_unordered(
@@ -76,7 +76,7 @@ class AsyncHarness(OperatorHarness):
         **subtask: Unpack[SubtaskSettings],
     ) -> AsyncHarness:
         """Return a harness for the function of ``AsyncDataStream.unordered_wait``; with the arguments of the other."""
-        return cls(AsyncWaitFactory(function, timeout_ms, capacity, False, retry_strategy), **subtask)
+        return cls(AsyncWaitOperator(function, timeout_ms, capacity, False, retry_strategy), **subtask)
 
     def pass_ms(self, by_ms: int) -> None:
         """Let milliseconds pass: calls go on, and results that are there come out."""

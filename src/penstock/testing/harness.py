@@ -104,11 +104,12 @@ class OperatorHarness(OneInputMakers):
         self._input_clock = InputClock(TaskClock.by_hand(self.clock.now_ms, self.clock.passed_ms))
         self.metrics: InMemoryMetricGroup = InMemoryMetricGroup()
         self._accumulators = AccumulatorRegistry()
-        if isinstance(operator, OperatorFactory):
-            operator = operator.create_in_batch() if batch_mode else operator.create()
-        self._operator = operator
+        plain = operator.create() if isinstance(operator, OperatorFactory) else operator
+        self._operator: Operator = plain
+        if batch_mode and isinstance(operator, OperatorFactory):
+            self._operator = operator.create_in_batch()
         #: By input; none where the key is a column.
-        self._selects = operator.selects if isinstance(operator, KeyedOperator) and not operator.takes_columns else []
+        self._selects = plain.selects if isinstance(plain, KeyedOperator) and not plain.takes_columns else []
         self._state_memory_bytes, self._state_directory = state_memory_bytes, state_directory
         self._configuration = dict(configuration or {})
         self._subtask = subtask_index

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from penstock._api.output_tag import OutputTag
     from penstock._api.state.descriptors import MapStateDescriptor
     from penstock._engine.operators.base import Operator
+    from penstock._engine.operators.operator_factory import OperatorFactory
     from penstock.testing._subtask import SubtaskSettings
 
 __all__ = ["TwoInputHarness"]
@@ -62,7 +63,7 @@ class TwoInputHarness(OperatorHarness):
         [('number', 1), ('word', 'a')]
     """
 
-    def __init__(self, operator: Operator, **subtask: Unpack[SubtaskSettings]) -> None:
+    def __init__(self, operator: Operator | OperatorFactory, **subtask: Unpack[SubtaskSettings]) -> None:
         super().__init__(operator, **subtask)
         self._marks = [MIN_WATERMARK, MIN_WATERMARK]
 
