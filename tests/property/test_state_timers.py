@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from penstock._engine.protocol.state_handle import Lineage
-    from penstock._engine.state.memory_store import MemoryStore
+    from penstock._engine.state.keyed_state import KeyedState
 
 times, keys = st.integers(-5, 20), st.sampled_from(["a", "b", 1, b"t"])
 namespaces = st.sampled_from([(), (0, 10)])
@@ -137,7 +137,7 @@ def test_timers_beyond_memory_behave_like_a_sorted_set_over_checkpoints_and_resc
         roots = [part.lineage for part in parts]
 
 
-def _run(store: MemoryStore, part: Checkpoints, place: tuple[int, int], before: set[Any], todo: list[Any]) -> set[Any]:
+def _run(store: KeyedState, part: Checkpoints, place: tuple[int, int], before: set[Any], todo: list[Any]) -> set[Any]:
     """Run an epoch of one subtask, but for its end; return the timers that it should have in the end."""
     subtask, parallelism = place
 

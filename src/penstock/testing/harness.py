@@ -20,8 +20,9 @@ from penstock._engine.protocol.control import OperatorRestore
 from penstock._engine.protocol.key_groups import key_group, key_group_range
 from penstock._engine.protocol.keys import normal_key
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
-from penstock._engine.state.keyed_store import KeyedStore
-from penstock._engine.state.memory_store import MemoryStore
+from penstock._engine.state.backend import MemoryBackend
+from penstock._engine.state.keyed_state import KeyedState
+from penstock._engine.state.local.local_backend import LocalBackend
 from penstock._engine.state.operator_state import describe
 from penstock.metrics.in_memory import InMemoryMetricGroup
 from penstock.testing._batch_mode import in_batch_mode
@@ -371,13 +372,13 @@ class OperatorHarness(OneInputMakers):
         self._watermark = self._start.watermark
         self._begin(self._start, current=False)
 
-    def _keyed_store(self) -> MemoryStore:
+    def _keyed_store(self) -> KeyedState:
         """Return the operator's keyed store."""
-        place = self._key_groups, self._max_parallelism, inline_data
+        groups = self._key_groups, self._max_parallelism
         if self._state_memory_bytes is None:
-            return MemoryStore(*place)
+            return KeyedState(MemoryBackend(*groups), inline_data)
         directory = self._state_directory or self._local_directory() / "state"
-        return KeyedStore(directory, *place, self._state_memory_bytes)
+        return KeyedState(LocalBackend(directory, *groups, self._state_memory_bytes), inline_data)
 
     def _local_directory(self) -> Path:
         """Return the directory of operators that sort, and of state beyond memory."""

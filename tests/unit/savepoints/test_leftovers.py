@@ -23,7 +23,8 @@ from penstock._engine.savepoints.chains import read_chains
 from penstock._engine.savepoints.inspection import inspect
 from penstock._engine.savepoints.leftovers import find_leftovers, remove_leftovers
 from penstock._engine.savepoints.survey import LeftoverKind, LeftoverPlaces, Survey
-from penstock._engine.state.keyed_store import KeyedStore
+from penstock._engine.state.keyed_state import KeyedState
+from penstock._engine.state.local.local_backend import LocalBackend
 from penstock._engine.storage.opening import open_storage
 from penstock._engine.storage.scratch import DirectoryLock, ScratchDirectory
 from penstock.common import Encoder, WatermarkStrategy
@@ -423,14 +424,15 @@ def test_savepoint_without_metadata_of_a_job_that_goes_on_is_not_known_to_be_giv
 HOLDER = """
 import sys, time
 from pathlib import Path
-from penstock._engine.state.keyed_store import KeyedStore
+from penstock._engine.state.keyed_state import KeyedState
+from penstock._engine.state.local.local_backend import LocalBackend
 from penstock._engine.storage.scratch import ScratchDirectory
 scratch = ScratchDirectory("penstock-checkpoints-")
 from penstock._engine.spark.shipping import process_folder
 process_folder()
-store = KeyedStore(Path(sys.argv[1]), range(4), 4, lambda handle: b"", 1 << 20)
+store = KeyedState(LocalBackend(Path(sys.argv[1]), range(4), 4, 1 << 20), lambda handle: b"")
 store.catch_up(())
-store._move_local()
+store._move()
 print("ready", flush=True)
 time.sleep(600)
 """
@@ -481,9 +483,9 @@ def test_local_directories_go_when_their_process_is_dead(temporary: Path, tmp_pa
 def test_directories_of_this_process_are_in_use(temporary: Path, tmp_path: Path) -> None:
     state = temporary / f"penstock-{os.geteuid()}" / "state" / ("b" * 32)
     state.parent.mkdir(parents=True, mode=0o700)
-    store = KeyedStore(state / "op-0", range(4), 4, lambda _: b"", 1 << 20)
+    store = KeyedState(LocalBackend(state / "op-0", range(4), 4, 1 << 20), lambda _: b"")
     store.catch_up(())
-    store._move_local()
+    store._move()
     with ScratchDirectory("penstock-savepoint-"):
         assert local_names(tmp_path) == set()
 

@@ -257,9 +257,9 @@ def test_rows_with_sub_keys_count_with_their_addresses_where_a_snapshot_is_read_
     written: list[int] = []
     move = LocalVersion.move
 
-    def watched(version: LocalVersion, passed: Any, panes: list[Pane], *more: Any) -> None:
+    def watched(version: LocalVersion, passed: Any, panes: list[Pane], *more: Any, **limits: Any) -> None:
         written.append(sum(len(pane.pending) for pane in panes))
-        move(version, passed, panes, *more)
+        move(version, passed, panes, *more, **limits)
 
     monkeypatch.setattr(LocalVersion, "move", watched)
     store.catch_up(checkpoints.lineage)

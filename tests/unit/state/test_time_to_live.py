@@ -320,7 +320,6 @@ def test_what_nobody_reads_leaves_memory_and_disk_while_others_are_written(tmp_p
         sizes.append(sum(1 for _ in table.pane().rows()))
     assert max(sizes) <= 400 * 10 * 2
     assert removed[0] == 400 * 30 - sizes[-1]
-    local = store._local
-    assert local is not None
-    stored = sum(record.entries for record in local.panes.values())
+    stored = sum(record.entries for record in store._backend.panes.values())
+    assert stored
     assert stored <= 400 * (10 * 2 + 9)  # nine deltas may wait for the local version

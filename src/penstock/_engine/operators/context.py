@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from penstock._engine.operators.accumulators import AccumulatorRegistry
     from penstock._engine.operators.base import OperatorContext
     from penstock._engine.state.key_context import KeyContext
+    from penstock._engine.state.keyed_state import KeyedState
     from penstock._engine.state.kinds.kind import AnyKind
-    from penstock._engine.state.memory_store import MemoryStore
     from penstock._engine.state.table import Table
     from penstock._engine.state.timers import Timers
     from penstock.common.accumulators import Accumulator
@@ -52,7 +52,7 @@ class EngineRuntimeContext(RuntimeContext):
     def __init__(
         self,
         context: OperatorContext,
-        store: MemoryStore | None = None,
+        store: KeyedState | None = None,
         key: KeyContext | None = None,
         *,
         counts: bool = True,
@@ -142,7 +142,7 @@ class EngineRuntimeContext(RuntimeContext):
         return kind.state(descriptor, self._scope(table, self._key))
 
     def _table(self, name: str, kind: str) -> Table:
-        return cast("MemoryStore", self._store).table(name, kind=kind, keep_keys=True)
+        return cast("KeyedState", self._store).table(name, kind=kind, keep_keys=True)
 
     def _scope(self, table: Table, key: KeyContext) -> StateScope:
         return StateScope(table, key, self._context.operator_name)

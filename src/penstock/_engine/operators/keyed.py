@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock._engine.operators.base import EpochContext, OperatorContext
-    from penstock._engine.state.memory_store import MemoryStore
+    from penstock._engine.state.keyed_state import KeyedState
 
 _log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class KeyedOperator(UserFunctionOperator):
         self.key_selectors = key_selectors
         #: By input.
         self.selects: list[Callable[[Any], Any]] = [getattr(select, "get_key", select) for select in key_selectors]
-        self.store: MemoryStore
+        self.store: KeyedState
         self._key_kinds: KeyKinds | None = None
 
     def open(self, context: OperatorContext) -> None:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from penstock._api.state.kinds import State
     from penstock._engine.operators.base import OperatorContext
     from penstock._engine.operators.windows.trigger_context import TriggerState
+    from penstock._engine.state.keyed_state import KeyedState
     from penstock._engine.state.kinds.kind import AnyKind
-    from penstock._engine.state.memory_store import MemoryStore
     from penstock._engine.state.table import Table
 
 
@@ -28,7 +28,7 @@ class AssignerContext(WindowAssigner.WindowAssignerContext):
         state: Has the clock.
     """
 
-    def __init__(self, context: OperatorContext, store: MemoryStore, state: TriggerState) -> None:
+    def __init__(self, context: OperatorContext, store: KeyedState, state: TriggerState) -> None:
         self._state = state
         #: The key of the current record.
         self.key = KeyContext()
@@ -44,7 +44,7 @@ class AssignerContext(WindowAssigner.WindowAssignerContext):
 class _AssignerState(EngineRuntimeContext):
     """The runtime context of an assigner, which accesses its state for each record."""
 
-    def __init__(self, context: OperatorContext, store: MemoryStore, key: KeyContext) -> None:
+    def __init__(self, context: OperatorContext, store: KeyedState, key: KeyContext) -> None:
         super().__init__(context, store, key)
         self._states: dict[str, State] = {}
 
