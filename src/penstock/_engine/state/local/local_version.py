@@ -275,7 +275,7 @@ class LocalVersion:
 
     def _timer_changes(self, record: PaneMeta, domain: Timers) -> Iterator[tuple[bytes, bytes | None]]:
         for row, is_set in domain.pending.items():
-            original = domain.original(row) if is_set else None
+            original = domain.in_memory.original(row) if is_set else None
             key, raw = timer_row(record.pane_id, row, original, self._max_parallelism)
             yield key, raw if is_set else None
 

@@ -115,7 +115,7 @@ class Overlay:
         self._write(
             (name, raw if is_set else None)
             for row, is_set in (timers.pending | timers.journal).items()
-            for original in (timers.original(row) if is_set else None,)
+            for original in (timers.in_memory.original(row) if is_set else None,)
             for name, raw in (timer_row(record.pane_id, row, original, self._max_parallelism),)
         )
         timers.stored = record.pane_id
