@@ -199,8 +199,9 @@ def test_a_block_of_the_same_shape_is_found_whatever_its_names_and_texts() -> No
 #: The only circles of modules that name each other, TYPE_CHECKING included: each module, with what holds it there.
 CIRCLES = (
     {
-        "_api.functions.basic": "a Function is opened with a RuntimeContext, which gives state by descriptors",
-        "_api.state.descriptors": "a ReducingStateDescriptor has a ReduceFunction, which is a Function",
+        "_api.functions.basic": "a Function is opened with a RuntimeContext",
+        "_api.runtime_context": "a RuntimeContext is a KeyedStateStore",
+        "_api.state.kinds": "a KeyedStateStore takes a ReducingStateDescriptor, which has a ReduceFunction",
     },
     {
         "_api.windows.triggers": "an EventTimeTrigger decides about TimeWindows",

@@ -9,13 +9,12 @@ from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.state.key_context import KeyContext
 
 if TYPE_CHECKING:
-    from penstock._api.functions.basic import RuntimeContext
+    from penstock._api.runtime_context import RuntimeContext
     from penstock._api.state.descriptors import StateDescriptor
     from penstock._api.state.kinds import State
     from penstock._engine.operators.base import OperatorContext
     from penstock._engine.operators.windows.trigger_context import TriggerState
     from penstock._engine.state.keyed_state import KeyedState
-    from penstock._engine.state.kinds.kind import AnyKind
     from penstock._engine.state.table import Table
 
 
@@ -48,11 +47,11 @@ class _AssignerState(EngineRuntimeContext):
         super().__init__(context, store, key)
         self._states: dict[str, State] = {}
 
-    def _state(self, operation: str, kind: AnyKind, descriptor: StateDescriptor) -> State:
+    def _keyed_state(self, call: str, kind: type[StateDescriptor], descriptor: StateDescriptor) -> State:
         name = descriptor.get_name()
         state = self._states.get(name)
         if state is None:
-            state = self._states[name] = super()._state(operation, kind, descriptor)
+            state = self._states[name] = super()._keyed_state(call, kind, descriptor)
         return state
 
     def _table(self, name: str, kind: str) -> Table:
