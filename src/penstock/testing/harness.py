@@ -359,7 +359,7 @@ class OperatorHarness(OneInputMakers):
                 task_clock=TaskClock.by_hand(self.clock.now_ms, self.clock.passed_ms),
                 metrics=self.metrics,
                 accumulators=self._accumulators,
-                keyed_store=self._keyed_store,
+                keyed_state=self._keyed_state,
                 save_keyed_state=saved_state,
                 save_operator_state=lambda data, parts, epoch: describe(
                     data, parts, epoch.checkpoint_id, epoch.token, None
@@ -372,8 +372,8 @@ class OperatorHarness(OneInputMakers):
         self._watermark = self._start.watermark
         self._begin(self._start, current=False)
 
-    def _keyed_store(self) -> KeyedState:
-        """Return the operator's keyed store."""
+    def _keyed_state(self) -> KeyedState:
+        """Return the operator's keyed state."""
         groups = self._key_groups, self._max_parallelism
         if self._state_memory_bytes is None:
             return KeyedState(MemoryBackend(*groups), inline_data)

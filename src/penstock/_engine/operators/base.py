@@ -91,8 +91,8 @@ class OperatorContext:
     task_clock: TaskClock
     metrics: MetricGroup
     accumulators: AccumulatorRegistry
-    #: Makes the operator's keyed store; only keyed operators call it.
-    keyed_store: Callable[[], KeyedState]
+    #: Makes the operator's keyed state; only keyed operators call it.
+    keyed_state: Callable[[], KeyedState]
     #: Writes keyed state into the checkpoint: (store, epoch) -> handles for the ack.
     save_keyed_state: Callable[[KeyedState, EpochContext], tuple[StateHandle, ...]]
     #: Writes a file of operator state into the checkpoint: (bytes, its parts, epoch) -> handle for the ack.

@@ -1,4 +1,4 @@
-"""The base of keyed operators: the keyed store, and the keys of a batch."""
+"""The base of keyed operators: the keyed state, and the keys of a batch."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def refuse_unstable_key(select: Callable[[Any], Any], record: Any, operator: str
 
 
 class KeyedOperator(UserFunctionOperator):
-    """An operator with a keyed store and the key selector of each of its inputs."""
+    """An operator with keyed state and the key selector of each of its inputs."""
 
     def __init__(self, *key_selectors: Any) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class KeyedOperator(UserFunctionOperator):
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
-        self.store = context.keyed_store()
+        self.store = context.keyed_state()
         for selector in {id(selector): selector for selector in self.key_selectors}.values():
             self.functions.open(selector, EngineRuntimeContext(context, counts=False))
 

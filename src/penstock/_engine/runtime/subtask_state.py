@@ -33,7 +33,7 @@ _INLINE_OUTPUT_BYTES: Final = 64 << 10
 
 
 class SubtaskState:
-    """Creates the stores of one subtask, and reads and writes its state files."""
+    """Creates the keyed state of one subtask, and reads and writes its state files."""
 
     def __init__(
         self,
@@ -53,8 +53,8 @@ class SubtaskState:
         self._memory_bytes = configuration.get(STATE_MEMORY)
         self._read_bytes = 0
 
-    def keyed_store(self, uid: str) -> KeyedState:
-        """Return a new keyed store of an operator, over its local directory."""
+    def keyed_state(self, uid: str) -> KeyedState:
+        """Return the new keyed state of an operator, over its local directory."""
         vertex = self._vertex
         name = Path(shared_path(self._job_id, uid, self._subtask, 0, 0)).name.rsplit("-", 2)[0]
         backend = LocalBackend(
@@ -134,8 +134,8 @@ class SubtaskState:
 class TransientState(SubtaskState):
     """The state of a batch job: it holds one key at a time, in memory, and is in no checkpoint."""
 
-    def keyed_store(self, uid: str) -> KeyedState:
-        """Return a new keyed store in memory."""
+    def keyed_state(self, uid: str) -> KeyedState:
+        """Return new keyed state in memory."""
         del uid
         most = self._vertex.max_parallelism
         return KeyedState(MemoryBackend(range(most), most), self.read)
