@@ -88,7 +88,7 @@ def update(pane: Pane, keys: list[int]) -> None:
 
 def update_state(state: StoredValueState, context: KeyContext, keys: list[int]) -> None:
     for key in keys:
-        context.normal = key
+        context.normal = context.key = key
         state.update((state.value() or 0) + 1)
 
 
