@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.state.checkpoints import ABSENT, Checkpoints, contents, read, write, write_all
+from tests.unit.state.checkpoints import ABSENT, MAX_PARALLELISM, Checkpoints, contents, read, write, write_all
 
 from penstock._engine.protocol.keys import normal_key
 from penstock._engine.state.local.local_version import LocalVersion
+from penstock._engine.state.local.versions import find_versions
 from penstock.errors import StaleAttemptError
 
 if TYPE_CHECKING:
@@ -40,6 +41,15 @@ def versions(directory: Path) -> list[Path]:
 def test_few_deltas_never_touch_the_disk(checkpoints: Checkpoints, directory: Path) -> None:
     run(checkpoints, checkpoints.keyed_store(directory), {1: "a"}, epochs=8)
     assert versions(directory) == []
+
+
+def test_deltas_are_stored_nine_at_a_time(checkpoints: Checkpoints, directory: Path) -> None:
+    store, stored = checkpoints.keyed_store(directory), []
+    for _ in range(30):
+        run(checkpoints, store, {1: "a"})
+        found = find_versions(directory, checkpoints.key_groups, MAX_PARALLELISM)
+        stored += [version.position[0] for version in found]
+    assert list(dict.fromkeys(stored)) == [9, 18, 27]
 
 
 def test_local_version_takes_over_what_deltas_brought(checkpoints: Checkpoints, directory: Path) -> None:

@@ -95,16 +95,12 @@ class Backend(Protocol):
         """
         ...
 
-    def spill(self, panes: Sequence[Pane], timers: Sequence[Timers], *, is_running: bool) -> None:
+    def spill(self, panes: Sequence[Pane], timers: Sequence[Timers]) -> None:
         """Put all changes aside, also those that are not committed: only this subtask reads them.
 
         Args:
             panes: All panes in memory.
             timers: All timers in memory.
-            is_running: Whether an epoch runs, and not a restore, while which another process may move the backend.
-
-        Raises:
-            StaleAttemptError: Another process has moved the backend elsewhere.
         """
         ...
 
@@ -150,7 +146,7 @@ class MemoryBackend:
         del panes, timers, later
         return False
 
-    def spill(self, panes: Sequence[Pane], timers: Sequence[Timers], *, is_running: bool) -> NoReturn:
+    def spill(self, panes: Sequence[Pane], timers: Sequence[Timers]) -> NoReturn:
         """Memory has no limit, so nothing leaves it."""
         raise InternalError(_NOTHING)
 

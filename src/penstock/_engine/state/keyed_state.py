@@ -193,7 +193,7 @@ class KeyedState:
         if not self._names and room.absorbed > room.limit_bytes // 4:
             self._move()  # a snapshot that is larger than memory is stored in parts
         elif room.absorbed > room.half:
-            self._spill()  # nothing is stored yet: part of a step leads to no position
+            self._spill()  # the backend stays where it is: part of a step leads to no position
 
     def _set_position(self, position: Position) -> None:
         self._names = [position]
@@ -217,7 +217,7 @@ class KeyedState:
     def _spill(self) -> None:
         """Put all changes that are not stored aside, and evict them."""
         self._hot.base.release()
-        self._backend.spill(list(self._hot.panes()), self.timer_domains, is_running=self._running)
+        self._backend.spill(list(self._hot.panes()), self.timer_domains)
         self._hot.end_epoch()
         self._hot.has_moved()
         self._room.evict()

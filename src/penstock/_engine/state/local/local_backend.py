@@ -126,14 +126,11 @@ class LocalBackend:
         self._drop_overlay()
         return True
 
-    def spill(self, panes: Sequence[Pane], timers: Sequence[Timers], *, is_running: bool) -> None:
+    def spill(self, panes: Sequence[Pane], timers: Sequence[Timers]) -> None:
         if self._overlay is None:
             self._version = self._version or self._furthest()
             self._overlay = Overlay(self._directory, self._version, self.max_parallelism)
-        # While files are read, another process may have moved the version to where they lead. What this subtask deletes
-        # too much then is set again by what it reads next.
-        with self._stale_where_moved():
-            self._overlay.take(panes, timers, self._passed if is_running else None)
+        self._overlay.take(panes, timers)
 
     def _is_at(self, positions: Collection[Position]) -> bool:
         """Return whether a process has moved the version to one of some positions."""

@@ -79,33 +79,29 @@ class Overlay:
 
     # ---------------------------------------------------------------------------------------------------- writing
 
-    def take(self, panes: Iterable[Pane], timers: Iterable[Timers], passed: Collection[Position] | None) -> None:
+    def take(self, panes: Iterable[Pane], timers: Iterable[Timers]) -> None:
         """Write all that memory has changed since the version; panes and timers then read it from here.
 
         Args:
             panes: All panes in memory.
             timers: All timers in memory.
-            passed: The positions at which the version may be; None for any.
-
-        Raises:
-            VersionMovedError: The version is elsewhere.
         """
         for pane in panes:
             if pane.masked or pane.pending or pane.dirty or (pane.subs is not None and pane.subs.cleared):
-                self._take_pane(pane, passed)
+                self._take_pane(pane)
         for domain in timers:
             if domain.pending or domain.journal:
                 self._take_timers(domain)
 
-    def _take_pane(self, pane: Pane, passed: Collection[Position] | None) -> None:
+    def _take_pane(self, pane: Pane) -> None:
         table = pane.table
         record = self._record((table.name, pane.namespace, False))
         record.kind, record.keep_keys = table.kind, table.keep_keys
         record.since = table.life.since
         if pane.masked:
-            self._delete(PANE_ID.pack(record.pane_id), passed)
+            self._delete(PANE_ID.pack(record.pane_id))
         for owner in pane.subs.cleared if pane.subs is not None else ():
-            self._delete(locate_owner(record.pane_id, owner, self._max_parallelism), passed)
+            self._delete(locate_owner(record.pane_id, owner, self._max_parallelism))
         rows = list(pane.pending | pane.dirty)
         self._write(changes(record.pane_id, pane, rows, self._max_parallelism))
         pane.stored = record.pane_id
@@ -128,11 +124,16 @@ class Overlay:
             record = self.panes[name] = PaneMeta(pane_id, name[0], name[1], kind, False, 0)
         return record
 
-    def _delete(self, prefix: bytes, passed: Collection[Position] | None) -> None:
-        """Delete all pairs with a prefix, here and below."""
+    def _delete(self, prefix: bytes) -> None:
+        """Delete all pairs with a prefix, here and below, wherever the version is.
+
+        Another process may have moved it. Then an epoch that runs here is outdated, and nothing of it will count; while
+        files are read, the version may be where they lead, and what is deleted too much is set again by those that
+        follow.
+        """
         start: bytes | None = prefix
         while start is not None:
-            with closing(self.read(passed)) as reading:
+            with closing(self.read(None)) as reading:
                 some = [key for key, _ in islice(reading.pairs(prefix, start), _BATCH)]
             self._write((key, None) for key in some)
             start = some[-1] + b"\0" if len(some) == _BATCH else None
