@@ -85,6 +85,16 @@ class Conversion:
             self._refuse(keys, TypeMismatchError(f"{shown(keys)} has two keys that are one in the type"))
         return converted
 
+    def check_key(self, key: Any) -> None:
+        """Check that the type holds a key that has its place already.
+
+        Raises:
+            DeclaredTypeError: It does not fit the type, or another key would become of it.
+        """
+        converted = self.value(key)
+        if converted is not key and converted != key:
+            self._refuse(key, TypeMismatchError(f"{shown(key)} would become another key, {shown(converted)}"))
+
     def _one_by_one(self, records: Iterable[Any]) -> list[Any]:
         convert = self._convert
         return [convert(record) for record in records]
