@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _OTHERS = (
     "%s has output of job %s, which has not finished: it has published there through a sink with the same uid, %r. Job "
-    "%s begins without a checkpoint, so what both read comes twice. To go on with that job, start from its newest "
+    "%s begins without a checkpoint, so what both read comes twice. To continue that job, restore it from its newest "
     "checkpoint or savepoint; if this is another job, give the sinks different uids or folders."
 )
 

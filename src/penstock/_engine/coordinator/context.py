@@ -11,7 +11,7 @@ from penstock._engine.coordinator.instructions import (
     PutChainEntry,
     ReportFailure,
     SetAlarm,
-    SweepOrphans,
+    SweepLeftovers,
 )
 from penstock._engine.coordinator.phases import MOVES, STATUS, STOPPING, Phase
 from penstock._engine.protocol.clocks import Moment
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock._engine.coordinator.checkpoints.chain import ChainWriter
-    from penstock._engine.coordinator.checkpoints.retention import CheckpointRetention, Garbage
+    from penstock._engine.coordinator.checkpoints.retention import CheckpointRetention, Leftovers
     from penstock._engine.protocol.control import TaskFailure
     from penstock._engine.protocol.metadata import ChainEntry
     from penstock.common.job_status import JobStatus
@@ -96,17 +96,17 @@ class CoordinatorContext:
         """Report a failure of the running epoch."""
         self.emit(ReportFailure(cause, self.chain.next_id, self.job_attempt, counted))
 
-    def delete(self, garbage: Garbage) -> None:
+    def delete(self, leftovers: Leftovers) -> None:
         """Delete files that are not needed any more."""
-        if garbage:
-            self.chain.claimed = tuple(path for path in self.chain.claimed if path not in garbage.claimed)
-            self.emit(DeleteFiles(self.chain.job_id, garbage, self.chain.begins))
+        if leftovers:
+            self.chain.claimed = tuple(path for path in self.chain.claimed if path not in leftovers.claimed)
+            self.emit(DeleteFiles(self.chain.job_id, leftovers, self.chain.begins))
 
     def sweep(self) -> None:
         """Delete files that earlier drivers and attempts left behind."""
         chain, retention = self.chain, self.retention
         before = chain.next_id - 1
-        self.emit(SweepOrphans(chain.job_id, before, retention.checkpoints, retention.files, chain.begins))
+        self.emit(SweepLeftovers(chain.job_id, before, retention.checkpoints, retention.files, chain.begins))
 
     def call(self, instruction: Instruction) -> None:
         """Give an instruction, and wait for its answer."""

@@ -19,7 +19,7 @@ from penstock._engine.coordinator.job_event_instructions import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock._engine.coordinator.checkpoints.retention import Garbage
+    from penstock._engine.coordinator.checkpoints.retention import Leftovers
     from penstock._engine.coordinator.epochs.sources import EnumeratorDelivery, EnumeratorStart
     from penstock._engine.gateway.progress import JobProgress
     from penstock._engine.gateway.recovery_view import RecoveryView
@@ -354,14 +354,14 @@ class DeleteFiles:
     """Delete files of this job in the background; a failure is logged."""
 
     job_id: str
-    garbage: Garbage
+    leftovers: Leftovers
     #: Checkpoints below this id are not the job's own: they stay, with their files.
     begins: int
 
 
 @dataclass(frozen=True, slots=True)
-class SweepOrphans:
-    """Delete orphans in the background: what no kept checkpoint and no running epoch can need.
+class SweepLeftovers:
+    """Delete leftovers in the background: what no kept checkpoint and no running epoch can need.
 
     These are checkpoints from `begins` up to `before` that are not in `checkpoints`, and shared files of such
     checkpoints that are older than a minute and not in `files`.
@@ -471,7 +471,7 @@ Instruction: TypeAlias = (
     | DeliverOutputs
     | SetAlarm
     | DeleteFiles
-    | SweepOrphans
+    | SweepLeftovers
     | ChangeStatus
     | PublishProgress
     | PublishGivenUp

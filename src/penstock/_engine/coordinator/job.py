@@ -268,7 +268,7 @@ class JobCoordinator:
             self._context.emit(*self._start.remarks)
             self._scheduler.recover()
             return
-        self._context.emit(do.LogMessage(f"Resuming from checkpoint {restored.entry.checkpoint_id} ({restored.path})"))
+        self._context.emit(do.LogMessage(f"Restored from checkpoint {restored.entry.checkpoint_id} ({restored.path})"))
         self._context.emit(*self._start.remarks)
         self._context.emit(do.AdoptGraph(restored.assignment.graph))
         self._stop.checkpoint = restored.entry if restored.stopping else None

@@ -49,7 +49,7 @@ from penstock._engine.coordinator.restore.commit_decisions import (
 from penstock._engine.coordinator.restore.origin import ownership
 from penstock._engine.coordinator.restore.reopening import ReopenedSources, reopen
 from penstock._engine.coordinator.restore.state_assignment import RestoredCheckpoint, StateAssignment, assign_state
-from penstock._engine.graph.job_graph import OperatorKind
+from penstock._engine.operators.operator_factory import OperatorRole
 from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind, ParentCheckpoint
 from penstock._engine.protocol.paths import checkpoint_path, job_id_of_name
 from penstock.common import option_table
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.metadata import StoredCommits
 
 #: What writes output that outlives the job.
-_WRITERS: Final = frozenset({OperatorKind.SINK_WRITER, OperatorKind.CACHE})
+_WRITERS: Final = frozenset({OperatorRole.SINK_WRITER, OperatorRole.CACHE})
 #: A takeover whose outcome is unknown is put again this often.
 _TAKEOVER_TRIES: Final = 5
 
@@ -233,7 +233,7 @@ class JobStart:
         if not event.are_there:
             return self._take_over()
         if self._settings.collects:
-            if not any(node.kind in _WRITERS for node in self._graph.operators.values()):
+            if not any(node.factory.role in _WRITERS for node in self._graph.operators.values()):
                 return self._take_over()
             raise UndeliveredResultsError(self._settings.job_name, self.job_id)
         self.already_ended = self._newest
@@ -280,7 +280,7 @@ class JobStart:
                 raise NoCheckpointError(event.path, self._job, reason)
 
     def _check_program(self, begun: ChainEntry) -> None:
-        """Refuse to go on with a batch job that another program has begun."""
+        """Refuse to recover a batch job that another program has begun."""
         recovery = self._settings.recovery
         if recovery is None or begun.program is None:
             return
@@ -293,7 +293,7 @@ class JobStart:
     def _follow(self, path: str, named_by: str) -> ReadChainEntry:
         """Read the entry that an entry names; a circle of entries raises CorruptCheckpointError."""
         if path in self._followed:
-            raise CorruptCheckpointError(named_by, f"it goes on from {path}, and that from it")
+            raise CorruptCheckpointError(named_by, f"it continues from {path}, and that from it")
         self._followed.add(path)
         return ReadChainEntry(path, is_followed=True)
 

@@ -71,10 +71,10 @@ class StageResults:
         if self._keeps:
             return
         read = self._are_read()
-        needless = [part for part in self._stored if part.vertex in read]
-        if needless:
+        leftovers = [part for part in self._stored if part.vertex in read]
+        if leftovers:
             self._stored = [part for part in self._stored if part.vertex not in read]
-            self._context.emit(do.DeleteResults(self._context.chain.job_id, self._paths(needless)))
+            self._context.emit(do.DeleteResults(self._context.chain.job_id, self._paths(leftovers)))
 
     def read_by(self, vertices: Collection[int]) -> tuple[ResultPartition, ...]:
         """Return the results that a stage reads, in the order of their senders."""
@@ -131,10 +131,6 @@ def idle_ack(place: Subtask, checkpoint_id: int) -> SubtaskAck:
         finished=True,
         input_watermark=MAX_WATERMARK,
         watermark=MAX_WATERMARK,
-        records_in=0,
-        records_out=0,
-        bytes_out=0,
-        busy_ms=0,
         started_ms=0,
         ended_ms=0,
     )
