@@ -41,7 +41,7 @@ def values_of(row: Any, names: Sequence[str]) -> list[Any]:
     values = list(cast("Iterable[Any]", row))
     if len(values) != len(names):
         raise ValueError(f"it has {len(values)} fields, and the type has {len(names)}")
-    own = field_names(row) if isinstance(row, Row) else _names_of_a_tuple(row, names)
+    own = None if row.__class__ in (tuple, list) else _own_names(row, names)
     if own is None or own == list(names) or are_of_a_type(own, names):
         return values
     by_name = dict(zip(own, values, strict=True))
@@ -50,10 +50,12 @@ def values_of(row: Any, names: Sequence[str]) -> list[Any]:
     return [by_name[name] for name in names]
 
 
-def _names_of_a_tuple(row: Any, names: Sequence[str]) -> list[str] | None:
-    """Return the names of a named tuple where a type has the same ones; None for what is read by position."""
-    own: Sequence[str] = () if row.__class__ in (tuple, list) else getattr(row, "_fields", ())
-    return list(own) if isinstance(row, tuple) and set(own) == set(names) else None
+def _own_names(row: Any, names: Sequence[str]) -> list[str] | None:
+    """Return the names of a row, or of a named tuple that has those of a type; None for what is read by position."""
+    if isinstance(row, Row):
+        return field_names(row)
+    own: Sequence[str] = getattr(row, "_fields", ())
+    return list(own) if own and isinstance(row, tuple) and set(own) == set(names) else None
 
 
 def are_of_a_type(own: list[str], names: Sequence[str]) -> bool:

@@ -138,6 +138,8 @@ def _row(type_info: RowTypeInfo) -> Converter:
 
 def _named(value: Any, names: list[str]) -> Any:
     """Return a dataclass, a mapping or an object with attributes as a dict; anything else unchanged."""
+    if value.__class__ in (dict, tuple, list):  # the most common ones
+        return value
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in fields(value)}
     if isinstance(value, (dict, type)) or callable(value):
