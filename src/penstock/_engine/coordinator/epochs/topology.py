@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock._engine.graph.job_graph import OperatorKind
+from penstock._engine.operators.operator_factory import OperatorRole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -31,13 +31,13 @@ class Topology:
     def collectors(self) -> list[str]:
         """The uids of the operators whose output goes to the program, in graph order."""
         nodes = (operator for vertex in self.graph.vertices for operator in vertex.operators)
-        return [operator.uid for operator in nodes if operator.kind is OperatorKind.COLLECT]
+        return [operator.uid for operator in nodes if operator.factory.role is OperatorRole.COLLECT]
 
     @property
     def sink_uids(self) -> dict[str, str]:
         """The uids of sinks with a pre-commit topology, by the uid of the topology's last operator."""
         nodes = self.graph.operators.values()
-        return {node.uid: node.sink_uid or node.uid for node in nodes if node.kind is OperatorKind.COMMITTABLES}
+        return {node.uid: node.sink_uid or node.uid for node in nodes if node.factory.role is OperatorRole.COMMITTABLES}
 
     @property
     def ends(self) -> list[int]:
