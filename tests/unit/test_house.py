@@ -43,9 +43,9 @@ TWICE = {
         "_engine/coordinator/epochs/epoch_scheduler.py",
     ): "both are given the parts of the job that they work with",
     (
-        "_engine/coordinator/epochs/epoch_scheduler.py",
+        "_engine/coordinator/scheduler.py",
         "_engine/coordinator/stages/stage_scheduler.py",
-    ): "both are given the parts of the job that they work with",
+    ): "a scheduler and its base class are given the same parts of the job",
     ("_engine/driver/client/job_client.py", "common/job_client.py"): "an interface and its implementation",
     ("_engine/rest/handlers/checkpoints.py",): "Flink's answers have the same fields in several places",
     ("common/_typeinfo/composite.py",): "rows and tuples, which are read in one way and written in another",

@@ -11,15 +11,15 @@ from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator.epochs.epoch_scheduler import EpochScheduler
 from penstock._engine.coordinator.epochs.reactions import EPOCHS
 from penstock._engine.coordinator.instructions import ANSWERED
-from penstock._engine.coordinator.job import LIFE
+from penstock._engine.coordinator.job import TABLES
+from penstock._engine.coordinator.life.reactions import LIFE
 from penstock._engine.coordinator.phases import RUNNING, STOPPING, Phase
 from penstock._engine.coordinator.reactions import Rule, table_of
-from penstock._engine.coordinator.schedulers import SCHEDULERS
 from penstock._engine.graph.job_graph import JobType
 from penstock.errors import InternalError
 
 EVENTS = typing.get_args(ev.Event)
-REACTIONS, BATCH = (table_of(LIFE, SCHEDULERS[kind].rules) for kind in (JobType.STREAMING, JobType.BATCH))
+REACTIONS, BATCH = TABLES[JobType.STREAMING], TABLES[JobType.BATCH]
 
 
 def test_each_event_has_a_reaction_in_some_phase_and_each_phase_but_the_last_one_some_event() -> None:
@@ -65,8 +65,8 @@ def test_life_and_progress_share_no_reaction() -> None:
 
 
 def test_two_rules_for_one_event_in_one_phase_are_refused() -> None:
-    rule = Rule(EpochScheduler.observed, (ev.AlarmFired,), frozenset({Phase.EPOCH}))
-    with pytest.raises(InternalError, match="AlarmFired has two reactions in phase EPOCH"):
+    rule = Rule(EpochScheduler.observed, (ev.CancelRequested,), frozenset({Phase.EPOCH}))
+    with pytest.raises(InternalError, match="CancelRequested has two reactions in phase EPOCH"):
         table_of(LIFE, [rule])
 
 

@@ -19,6 +19,7 @@ from penstock._engine.coordinator.job_event_instructions import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from penstock._engine.coordinator.alarms import Alarm
     from penstock._engine.coordinator.checkpoints.retention import Garbage
     from penstock._engine.coordinator.epochs.sources import EnumeratorDelivery, EnumeratorStart
     from penstock._engine.gateway.progress import JobProgress
@@ -343,10 +344,10 @@ class DeliverOutputs:
 
 @dataclass(frozen=True, slots=True)
 class SetAlarm:
-    """Set an alarm: AlarmFired after a delay in milliseconds."""
+    """Set an alarm: its event after a delay in milliseconds."""
 
-    alarm: int
     delay_ms: int
+    event: Alarm
 
 
 @dataclass(frozen=True, slots=True)

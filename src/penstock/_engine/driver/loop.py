@@ -9,6 +9,7 @@ import heapq
 import logging
 from collections import deque
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from penstock._engine.coordinator import events as ev
@@ -109,8 +110,9 @@ class JobLoop:
         self._watch = watch
         self._listeners = list(listeners)
         self._jumps = ClockJumpDetector(job_name, mailbox.clock.now())
-        #: Pairs of monotonic time in milliseconds and alarm, the next one first.
-        self._alarms: list[tuple[int, int]] = []
+        #: Monotonic time in milliseconds, number and event of each alarm, the next one first.
+        self._alarms: list[tuple[int, int, ev.Event]] = []
+        self._alarm_numbers = count()
         #: The answers to instructions, which come before all letters, so that nothing happens in between.
         self._answers: deque[ev.Event] = deque()
         self._ending: JobOutcome | None = None
@@ -206,7 +208,7 @@ class JobLoop:
         if self._answers:
             return self._answers.popleft()
         if self._alarms and self._alarms[0][0] <= self._now.passed_ms:
-            return ev.AlarmFired(heapq.heappop(self._alarms)[1])
+            return heapq.heappop(self._alarms)[2]
         letter = self._mailbox.receive(self._alarms[0][0] if self._alarms else None)
         return letter() if callable(letter) else letter
 
@@ -215,7 +217,8 @@ class JobLoop:
         return self._mailbox.clock.now()
 
     def _wake(self, instruction: do.SetAlarm) -> None:
-        heapq.heappush(self._alarms, (self._now.passed_ms + instruction.delay_ms, instruction.alarm))
+        due_ms = self._now.passed_ms + instruction.delay_ms
+        heapq.heappush(self._alarms, (due_ms, next(self._alarm_numbers), instruction.event))
 
     def _run_epoch(self, instruction: do.RunEpoch) -> None:
         self._performers.epochs.run(instruction, self._coordinator.chain)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock._engine.coordinator.checkpoints.retention import Garbage
 from penstock._engine.coordinator.instructions import DeliverOutputs
 
 if TYPE_CHECKING:
-    from penstock._engine.coordinator.checkpoints.retention import RetainedCheckpoint
-    from penstock._engine.coordinator.context import CoordinatorContext
+    from penstock._engine.coordinator.checkpoints.retention import CheckpointRetention, RetainedCheckpoint
     from penstock._engine.coordinator.instructions import OperatorOutput
 
 
@@ -17,13 +17,9 @@ class OutputDelivery:
 
     No epoch produces the output again once its checkpoint has completed. So its files stay until the program has it,
     and a restart first delivers what is still owed.
-
-    Args:
-        context: The coordinator's context.
     """
 
-    def __init__(self, context: CoordinatorContext) -> None:
-        self._context = context
+    def __init__(self) -> None:
         self._outputs: tuple[OperatorOutput, ...] = ()
         self._pinned: RetainedCheckpoint | None = None
 
@@ -32,21 +28,21 @@ class OutputDelivery:
         """Whether outputs are still to be delivered."""
         return bool(self._outputs)
 
-    def begin(self, checkpoint_id: int, outputs: tuple[OperatorOutput, ...]) -> None:
-        """Deliver the outputs of an epoch."""
-        if outputs:
-            files = frozenset(output.path for output in outputs if output.path is not None)
-            self._outputs, self._pinned = outputs, self._context.retention.pin(checkpoint_id, files)
-            self.again()
+    def begin(
+        self, checkpoint_id: int, outputs: tuple[OperatorOutput, ...], retention: CheckpointRetention
+    ) -> list[DeliverOutputs]:
+        """Deliver the outputs of an epoch, whose files stay until the program has them."""
+        if not outputs:
+            return []
+        files = frozenset(output.path for output in outputs if output.path is not None)
+        self._outputs, self._pinned = outputs, retention.pin(checkpoint_id, files)
+        return self.again()
 
-    def again(self) -> None:
+    def again(self) -> list[DeliverOutputs]:
         """Deliver again the outputs that the program has not taken."""
-        if self._outputs:
-            self._context.emit(DeliverOutputs(self._outputs))
+        return [DeliverOutputs(self._outputs)] if self._outputs else []
 
-    def done(self) -> None:
-        """Unpin the files of the outputs that the program has taken."""
-        self._outputs = ()
-        if self._pinned is not None:
-            self._context.delete(self._context.retention.unpin(self._pinned))
-            self._pinned = None
+    def done(self, retention: CheckpointRetention) -> Garbage:
+        """Note that the program has taken the outputs, and return their files."""
+        pinned, self._outputs, self._pinned = self._pinned, (), None
+        return retention.unpin(pinned) if pinned is not None else Garbage()

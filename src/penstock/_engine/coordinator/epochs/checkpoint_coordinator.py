@@ -124,10 +124,11 @@ class CheckpointCoordinator:
         self._context.go(Phase.RECORDING)
         document = self._state.document(self.pending)
         request = self._requests.stop if self.pending.stop is not StopMode.NO else None
-        entry = self._context.chain.make(ChainEntryKind.CHECKPOINT, self._context.now.now_ms, document)
+        chain = self._context.chain
+        entry = chain.make(ChainEntryKind.CHECKPOINT, self._context.now.now_ms, document)
         if request is not None:
             entry = replace(entry, savepoint=request.path, cancels=request.stop is StopMode.CANCEL)
-        self._context.put(entry)
+        self._context.emit(chain.put(entry))
 
     # --------------------------------------------------------------------------------------------------- behind it
 
@@ -137,7 +138,7 @@ class CheckpointCoordinator:
         assert pending is not None
         self.pending = None
         self._complete(entry, pending)
-        self._requests.answer_checkpoints(entry.checkpoint_id)
+        self._context.emit(*self._requests.answer_checkpoints(entry.checkpoint_id))
 
     def lost(self) -> None:
         """Abandon the pending checkpoint, whose chain entry may or may not be stored."""
@@ -145,7 +146,7 @@ class CheckpointCoordinator:
 
     def found(self, entry: ChainEntry) -> None:
         """Complete the abandoned checkpoint if this entry, which was found on the chain, is its own."""
-        lost, pending = self._context.lost, self._lost_pending
+        lost, pending = self._context.chain.lost, self._lost_pending
         self.pending = None
         if lost is not None and pending is not None and lost.same_write(entry):
             self._complete(lost, pending)
@@ -153,19 +154,19 @@ class CheckpointCoordinator:
     def _complete(self, entry: ChainEntry, pending: PendingCheckpoint) -> None:
         """Start commits, deliver output and delete old checkpoints."""
         assert entry.snapshot is not None
-        self._state.completed(pending, entry.snapshot, entry.checkpoint_id)
-        self._context.retention.keep(entry)
+        context, state, now = self._context, self._state, self._context.now
+        chain, retention = context.chain, context.retention
+        state.completed(pending, entry.snapshot, entry.checkpoint_id)
+        retention.keep(entry)
         if entry.savepoint is not None:
-            self._stop.completed(entry)
-        self._commits.start()
+            self._stop.checkpoint = entry
+        context.emit(*self._commits.start(context.phase, now.passed_ms))
         self._requests.completed()
-        if self._requests.wait_for_commits:
-            self._savepoints.copy()
-        self._output.begin(entry.checkpoint_id, self._state.outputs(pending.acks))
-        self._context.emit(do.PublishProgress(self._state.progress, pending.acks, entry.snapshot))
-        self._tidy()
-
-    def _tidy(self) -> None:
-        self._context.delete(self._context.retention.drop())
-        if self._context.retention.sweep_due(self._context.now.passed_ms):
-            self._context.sweep()
+        context.emit(
+            *self._savepoints.copy(chain, retention, now.now_ms),
+            *self._output.begin(entry.checkpoint_id, state.outputs(pending.acks), retention),
+            do.PublishProgress(state.progress, pending.acks, entry.snapshot),
+            *chain.deletion(retention.drop()),
+        )
+        if retention.sweep_due(now.passed_ms):
+            context.emit(chain.sweep(retention))

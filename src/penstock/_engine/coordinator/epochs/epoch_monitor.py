@@ -9,13 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import instructions as do
+from penstock._engine.coordinator.alarms import EpochLookDue
 from penstock.errors import CheckpointExpiredError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from penstock._engine.coordinator.context import CoordinatorContext
     from penstock._engine.coordinator.events import EpochObserved
+    from penstock._engine.coordinator.instructions import Instruction
     from penstock._engine.coordinator.settings import JobSettings
 
 #: The number of looks at an epoch within the timeout.
@@ -26,16 +25,12 @@ class EpochMonitor:
     """Polls the progress of the running epoch.
 
     Args:
-        context: The coordinator's context.
         settings: Hold the timeout, and how many epochs in a row may expire.
-        expire: Called when the epoch has expired.
     """
 
-    def __init__(self, context: CoordinatorContext, settings: JobSettings, expire: Callable[[], None]) -> None:
-        self._context = context
+    def __init__(self, settings: JobSettings) -> None:
         self._timeout_ms = settings.timeout_ms
         self._tolerable = settings.tolerable_failures
-        self._expire = expire
         #: Why the running epoch was given up; None if it was not.
         self.expired: CheckpointExpiredError | None = None
         self._in_a_row = 0
@@ -48,35 +43,32 @@ class EpochMonitor:
         """Whether the job continues although its last epochs expired."""
         return self._in_a_row <= self._tolerable
 
-    def begin(self) -> None:
-        """Start watching a new epoch."""
+    def begin(self, passed_ms: int) -> list[Instruction]:
+        """Start watching a new epoch, which begins at this monotonic time."""
         self.expired = None
-        self._tasks_done, self._progress_ms = 0, self._context.now.passed_ms
-        if not self._alarm_is_set:  # one alarm for all epochs: most are over long before it rings
-            self._set_alarm()
+        self._tasks_done, self._progress_ms = 0, passed_ms
+        return [] if self._alarm_is_set else self._set_alarm()  # one for all: most epochs are over before it rings
 
     def succeeded(self) -> None:
         """Note an accepted epoch."""
         self._in_a_row = 0
 
-    def observed(self, event: EpochObserved) -> None:
-        """Note how far the epoch has come."""
-        passed_ms = self._context.now.passed_ms
+    def observed(self, event: EpochObserved, checkpoint_id: int, passed_ms: int) -> bool:
+        """Note how far the epoch of a checkpoint has come; tell whether it has expired now."""
         if self.expired is not None:
-            return
+            return False
         if event.tasks_done != self._tasks_done:
             self._tasks_done, self._progress_ms = event.tasks_done, passed_ms
         elif passed_ms - self._progress_ms >= self._timeout_ms:
             self._in_a_row += 1
-            self.expired = CheckpointExpiredError(self._context.chain.next_id, self._timeout_ms, event.running)
-            self._expire()
+            self.expired = CheckpointExpiredError(checkpoint_id, self._timeout_ms, event.running)
+        return self.expired is not None
 
-    def _set_alarm(self) -> None:
-        self._alarm_is_set = True
-        self._context.alarm(max(1, self._timeout_ms // _LOOKS), self._look)
-
-    def _look(self) -> None:
+    def look(self, *, is_running: bool) -> list[Instruction]:
+        """Ask for the progress of an epoch if one is running; without one, the next epoch sets the alarm again."""
         self._alarm_is_set = False
-        if self._context.epoch_running:
-            self._context.emit(do.ObserveEpoch())
-            self._set_alarm()
+        return [do.ObserveEpoch(), *self._set_alarm()] if is_running else []
+
+    def _set_alarm(self) -> list[Instruction]:
+        self._alarm_is_set = True
+        return [do.SetAlarm(max(1, self._timeout_ms // _LOOKS), EpochLookDue())]

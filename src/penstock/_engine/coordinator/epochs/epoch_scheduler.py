@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.epochs.checkpoint_coordinator import CheckpointCoordinator
 from penstock._engine.coordinator.epochs.epoch_monitor import EpochMonitor
-from penstock._engine.coordinator.epochs.source_scheduler import SourceScheduler
 from penstock._engine.coordinator.phases import Phase
+from penstock._engine.coordinator.scheduler import Scheduler
 from penstock._engine.protocol.control import StopMode
 from penstock.errors import InternalError
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock._engine.coordinator import events as ev
+    from penstock._engine.coordinator.alarms import EpochLookDue
     from penstock._engine.coordinator.commits.commits import CommitScheduler
     from penstock._engine.coordinator.commits.output_delivery import OutputDelivery
     from penstock._engine.coordinator.context import CoordinatorContext
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.metadata import ChainEntry
 
 
-class EpochScheduler(SourceScheduler):
+class EpochScheduler(Scheduler):
     """Runs the epochs of one job.
 
     Args:
@@ -66,7 +67,7 @@ class EpochScheduler(SourceScheduler):
         self._checkpoints = CheckpointCoordinator(
             context, state, requests=requests, savepoints=savepoints, stop=stop, commits=commits, output=output
         )
-        self._watch = EpochMonitor(context, state.settings, self._expire)
+        self._watch = EpochMonitor(state.settings)
         self._rotation = 0
         #: Whether the job stops with the running epoch.
         self._stops = StopMode.NO
@@ -87,8 +88,7 @@ class EpochScheduler(SourceScheduler):
         """Continue from the last completed checkpoint: first its output and commits, then its sources."""
         self._context.go(Phase.RECOVERING)
         self._state.reset()
-        self._output.again()
-        self._commits.start()
+        self._redo()
         if self._stop.checkpoint is not None:
             self._stop.save()
             return
@@ -135,7 +135,7 @@ class EpochScheduler(SourceScheduler):
         context = self._context
         context.epoch_running = True
         self._rotation += 1
-        self._watch.begin()
+        context.emit(*self._watch.begin(context.now.passed_ms))
         attempt, rotation = self._attempt, self._rotation
         return do.RunEpoch(
             *(context.chain.next_id, attempt, context.job_attempt, rotation, stop, dispatches, inputs),
@@ -148,15 +148,18 @@ class EpochScheduler(SourceScheduler):
         return parent.checkpoint_id if parent else 0
 
     def observed(self, event: ev.EpochObserved) -> None:
-        """Note the progress of the epoch."""
-        if self._context.phase in {Phase.EPOCH, Phase.RELEASING}:
-            self._watch.observed(event)
-        self._requests.observed(event.running)
+        """Cancel the running epoch if it has expired; its end decides what follows. A stop may wait for it too long."""
+        context = self._context
+        is_running = context.phase in {Phase.EPOCH, Phase.RELEASING}
+        if is_running and self._watch.observed(event, context.chain.next_id, context.now.passed_ms):
+            self._state.expired()
+            context.emit(do.CancelEpoch())
+        if self._stop.give_up_late(event.running):
+            self._life.cancel()
 
-    def _expire(self) -> None:
-        """Cancel the running epoch; its end decides what follows."""
-        self._state.expired()
-        self._context.emit(do.CancelEpoch())
+    def look_due(self, _: EpochLookDue) -> None:
+        """Ask for the progress of the running epoch."""
+        self._context.emit(*self._watch.look(is_running=self._context.epoch_running))
 
     def epoch_ended(self, event: ev.EpochEnded) -> None:
         """Handle the end of an epoch: it is accepted, runs again, or fails the job."""
@@ -219,8 +222,8 @@ class EpochScheduler(SourceScheduler):
         """Continue after the commit point of an epoch."""
         self._checkpoints.completed(entry)
         if self._context.is_stopping:
-            self._life.check_stopped()
-        elif self._stop.checkpoint is not None:
+            return
+        if self._stop.checkpoint is not None:
             self._stop.save()
         else:
             self._settle(entry.checkpoint_id)
@@ -237,8 +240,7 @@ class EpochScheduler(SourceScheduler):
 
     def commits_moved(self) -> None:
         """Continue with what waited for a commit, such as the next chain entry."""
-        if self._requests.wait_for_commits:
-            self._savepoints.copy()
+        self._copy_savepoints()
         match self._context.phase:
             case Phase.WAITING_FOR_COMMITS:
                 self._checkpoints.put_entry()
@@ -261,12 +263,14 @@ class EpochScheduler(SourceScheduler):
         self._context.go(Phase.FINISHING)
         if self._stop.checkpoint is None:
             self._requests.finish()
-            if self._requests.wait_for_commits:
-                self._savepoints.copy()
-        self.check_finished()
+            self._copy_savepoints()
+
+    def _copy_savepoints(self) -> None:
+        context = self._context
+        context.emit(*self._savepoints.copy(context.chain, context.retention, context.now.now_ms))
 
     def check_finished(self) -> None:
-        """End the job once everything is committed and delivered."""
+        """End the job if it is about to, once everything is committed and delivered."""
         if self._context.phase is not Phase.FINISHING:
             return
         if not (self._state.ledger or self._savepoints.copying or self._output.is_due):

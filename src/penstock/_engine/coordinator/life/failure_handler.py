@@ -1,4 +1,4 @@
-"""Handles failures and cancels of a job: tears down what runs, then restarts or ends the job.
+"""Ends a job, or restarts it: after a failure or a cancel it first tears down what runs.
 
 A teardown waits for all answers that are due, so none of them can arrive late.
 """
@@ -10,9 +10,11 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from penstock._engine.coordinator import instructions as do
+from penstock._engine.coordinator.alarms import RestartDue
 from penstock._engine.coordinator.life.restarts import restart_strategy
 from penstock._engine.coordinator.life.termination import text_of
 from penstock._engine.coordinator.phases import RUNNING, STOPPING, Phase
+from penstock._engine.coordinator.scheduler import JobLife
 from penstock._engine.protocol.control import TaskFailure
 from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock._engine.protocol.non_recoverable import is_non_recoverable
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.settings import RestartStrategySettings
 
 
-class ExecutionFailureHandler:
+class ExecutionFailureHandler(JobLife):
     """Tears down what runs of one job, then restarts or ends the job.
 
     Args:
@@ -36,7 +38,6 @@ class ExecutionFailureHandler:
         state: The job's state.
         settings: Hold the restart strategy.
         run_id: The run, which seeds the jitter of restart delays.
-        scheduler: Drives the job while it runs.
         commits: The commits.
         stop: The stop of the job.
         ending: Ends the job if it does not restart.
@@ -49,14 +50,12 @@ class ExecutionFailureHandler:
         settings: RestartStrategySettings,
         run_id: str,
         *,
-        scheduler: Scheduler,
         commits: CommitScheduler,
         stop: StopWithSavepoint,
         ending: JobTermination,
     ) -> None:
         self._context = context
         self._state = state
-        self._scheduler = scheduler
         self._commits = commits
         self._stop = stop
         self._termination = ending
@@ -66,6 +65,10 @@ class ExecutionFailureHandler:
         self._backoff_ms = 0
         #: The savepoint of a job that was cancelled with one.
         self._stopped_into: str | None = None
+
+    def drive(self, scheduler: Scheduler) -> None:
+        """Take the scheduler, once: each of the two calls the other."""
+        self._scheduler = scheduler
 
     def fail(self, cause: Cause) -> None:
         """Tear the job down because of an error; the restart strategy decides whether it restarts."""
@@ -118,14 +121,22 @@ class ExecutionFailureHandler:
                 if self._context.phase not in STOPPING:
                     self._scheduler.interrupt()
                 self._context.go(Phase.CANCELLING)
-                self._commits.start()
+                self._context.emit(*self._commits.start(self._context.phase, self._context.now.passed_ms))
                 self.check()
 
-    def cancelled_into(self, savepoint: str | None) -> None:
-        """End a job as cancelled after its stop with a savepoint is complete."""
-        self._stopped_into = savepoint
-        self._context.go(Phase.CANCELLING)
-        self.check()
+    def terminate(self) -> None:
+        """End the job: everything is committed and delivered, and checkpoint listeners are notified."""
+        stop = self._stop
+        if stop.checkpoint is None:
+            self._termination.close(ChainEntryKind.FINISHED)
+        elif stop.checkpoint.cancels:
+            self._stopped_into = stop.path
+            self._context.go(Phase.CANCELLING)
+            self.check()
+        else:
+            drained = self._state.snapshot.finished
+            kind = ChainEntryKind.DRAINED if drained else ChainEntryKind.SUSPENDED
+            self._termination.close(kind, savepoint=stop.path)
 
     def check(self) -> None:
         """Continue the teardown once no answer is due any more."""
@@ -148,11 +159,7 @@ class ExecutionFailureHandler:
         self._scheduler.reset()
         self._context.job_attempt += 1
         self._state.ledger.retry_all()
-        self._context.alarm(self._backoff_ms, self._backoff_over)
-
-    def _backoff_over(self) -> None:
-        if self._context.phase is Phase.BACKING_OFF:  # else it was cancelled
-            self._scheduler.recover()
+        self._context.emit(do.SetAlarm(self._backoff_ms, RestartDue()))
 
 
 def _is_non_recoverable(cause: Cause) -> bool:

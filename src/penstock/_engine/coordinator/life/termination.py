@@ -94,7 +94,7 @@ class JobTermination:
         if self._kind in {ChainEntryKind.FINISHED, ChainEntryKind.DRAINED}:
             # A later start must not depend on its checkpoints, which may be deleted.
             entry = replace(entry, accumulators=self._state.snapshot.all_accumulators)
-        self._context.put(entry)
+        self._context.emit(self._context.chain.put(entry))
 
     def closed(self, *, is_stored: bool = True) -> None:
         """Continue after the terminal entry: delete checkpoints that are not retained.
@@ -108,10 +108,10 @@ class JobTermination:
         self.is_over = is_stored and (is_finished or is_given_up)
         self.is_complete = is_stored and self._kind is ChainEntryKind.FINISHED
         if is_stored and not self._keeps_checkpoints:
-            self._context.delete(self._context.retention.drop_all())
-            self._context.sweep()
+            chain, retention = self._context.chain, self._context.retention
+            self._context.emit(*chain.deletion(retention.drop_all()), chain.sweep(retention))
         if self._savepoint is not None:
-            self._requests.stopped()
+            self._context.emit(*self._requests.stopped())
         self.end(_ENDS[self._kind], self._error, checkpoint=self._keeps_checkpoints or not is_stored)
 
     @property
@@ -132,8 +132,8 @@ class JobTermination:
             checkpoint: Whether a checkpoint to continue from exists.
         """
         if isinstance(error, FencedError):
-            self._requests.leave_stop()
-        self._requests.give_up(f"the job is {status.name}")
+            self._context.emit(*self._requests.leave_stop())
+        self._context.emit(*self._requests.give_up(f"the job is {status.name}"))
         self._context.go(Phase.ENDED)
         self._context.show(status)
         parent = self._start.chain.parent if self._start.chain else None

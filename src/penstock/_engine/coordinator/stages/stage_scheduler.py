@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
+from penstock._engine.coordinator.alarms import PartitionsLookDue
 from penstock._engine.coordinator.checkpoints.snapshots import unfinished
 from penstock._engine.coordinator.commits.commits import commits_of
 from penstock._engine.coordinator.epochs.acceptance import void_reason
 from penstock._engine.coordinator.epochs.job_state import PendingCheckpoint
-from penstock._engine.coordinator.epochs.source_scheduler import MAX_ATTEMPTS, SourceScheduler
 from penstock._engine.coordinator.phases import Phase
+from penstock._engine.coordinator.scheduler import MAX_ATTEMPTS, Scheduler
 from penstock._engine.coordinator.stages.recovery import LOOK_EVERY_MS, JobRecovery
 from penstock._engine.coordinator.stages.results import InputBytes, StageResults, idle_ack
 from penstock._engine.plan.bounds import balanced_bounds, one_each, subtasks_of
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 _WITHOUT_LIMIT_MS: Final = 1 << 40
 
 
-class StageScheduler(SourceScheduler):
+class StageScheduler(Scheduler):
     """Runs the stages of one job.
 
     Args:
@@ -60,7 +61,6 @@ class StageScheduler(SourceScheduler):
         life: The life of the job.
         commits: The commits.
         output: Delivers printed and collected records to the program.
-        unused: The parts for requested checkpoints and savepoints, which batch jobs do not make.
     """
 
     def __init__(
@@ -68,12 +68,9 @@ class StageScheduler(SourceScheduler):
         context: CoordinatorContext,
         state: JobState,
         life: JobLife,
-        *,
         commits: CommitScheduler,
         output: OutputDelivery,
-        **unused: object,
     ) -> None:
-        del unused
         super().__init__(context, state, life, commits, output)
         self._auto_parallelism = state.settings.auto_parallelism
         graph = state.topology.graph
@@ -81,7 +78,7 @@ class StageScheduler(SourceScheduler):
         recovery = state.settings.recovery
         self._recovery = None if recovery is None else JobRecovery(context, graph, recovery)
         self._losses = 0
-        self._results = StageResults(context, graph, keeps=self._recovery is not None)
+        self._results = StageResults(graph, keeps=self._recovery is not None)
         #: The state at the last checkpoint, to which a restart returns; None before the first start.
         self._checkpoint: JobSnapshot | None = None
         #: By vertex whose input is known: what its subtasks read.
@@ -119,11 +116,11 @@ class StageScheduler(SourceScheduler):
             self._checkpoint = self._state.snapshot
         self._state.snapshot = self._checkpoint
         self._state.reset()
-        self._results.begin()
+        chain = self._context.chain
+        self._context.emit(*self._results.begin(chain.job_id, chain.runs[-1]))
         self._recorded, self._passed_on = 0, {}
         self._bounds.clear()
-        self._output.again()
-        self._commits.start()
+        self._redo()
         if _has_begun(self._checkpoint):
             reason = "batch jobs start from the beginning; run the job with execution.runtime-mode = STREAMING, or anew"
             self._life.fail(UnsupportedOperationError("A batch job that continues from a checkpoint", reason))
@@ -146,11 +143,12 @@ class StageScheduler(SourceScheduler):
         assert self._recovery is not None
         self._recovery.claimed(event)
         if self._recovery.has_events:
-            self._look_for_results()
+            self._context.call(do.ListPartitions(self._context.chain.job_id))
         else:
             self._take_up(self._recovery)
 
-    def _look_for_results(self) -> None:
+    def partitions_look_due(self, _: PartitionsLookDue) -> None:
+        """Look again for the results that the events of earlier drivers name."""
         if self._context.phase is Phase.RECONCILING:  # else the job was cancelled meanwhile
             self._context.call(do.ListPartitions(self._context.chain.job_id))
 
@@ -160,7 +158,7 @@ class StageScheduler(SourceScheduler):
         if self._recovery.partitions_listed(event):
             self._take_up(self._recovery)
         else:
-            self._context.alarm(LOOK_EVERY_MS, self._look_for_results)
+            self._context.emit(do.SetAlarm(LOOK_EVERY_MS, PartitionsLookDue()))
 
     def _take_up(self, recovery: JobRecovery) -> None:
         """Replay the events, and continue from the state that they lead to."""
@@ -176,7 +174,7 @@ class StageScheduler(SourceScheduler):
             return
         self._bounds.update({vertex: event.bounds for vertex, event in recovery.job.initialized.items()})
         for done in recovery.finished_after(checkpoint):
-            self._results.add(done.acks, done.run_id)
+            self._context.emit(*self._results.add(done.acks, self._context.chain.job_id, done.run_id))
         self._state.committed.begin(self._state.ledger.outstanding, checkpoint)
         self._passed_on = self._state.committed.ended(self._state.snapshot)
         if added := self._state.contributions(tuple(self._results.acks)):
@@ -376,8 +374,9 @@ class StageScheduler(SourceScheduler):
         """Take up the state after a stage."""
         self._accepted = None
         snapshot = self._state.advanced(accepted, {})
-        self._state.completed(accepted, snapshot, self._context.chain.next_id)
-        self._results.add(accepted.acks)
+        chain = self._context.chain
+        self._state.completed(accepted, snapshot, chain.next_id)
+        self._context.emit(*self._results.add(accepted.acks, chain.job_id, chain.runs[-1]))
         self._publish(accepted.acks)
         self._settle(0)
 
@@ -419,16 +418,14 @@ class StageScheduler(SourceScheduler):
             acks, 0, snapshot=self._state.snapshot, commits=commits, passed_on=self._passed_on
         )
         document = self._state.document(self._pending)
-        context.put(context.chain.make(ChainEntryKind.CHECKPOINT, context.now.now_ms, document))
+        context.emit(context.chain.put(context.chain.make(ChainEntryKind.CHECKPOINT, context.now.now_ms, document)))
 
     def entry_stored(self, entry: ChainEntry) -> None:
         """Start all commits, and deliver all output."""
         pending, self._pending = self._pending, None
         assert pending is not None
         self._complete(entry, pending)
-        if self._context.is_stopping:
-            self._life.check_stopped()
-        else:
+        if not self._context.is_stopping:
             self._finish()
 
     def _complete(self, entry: ChainEntry, pending: PendingCheckpoint) -> None:
@@ -437,9 +434,11 @@ class StageScheduler(SourceScheduler):
         self._state.ledger.add(pending.commits)
         self._state.committed.passed_on(pending.passed_on)
         self._recorded, self._passed_on = len(self._results.acks), {}
-        self._context.retention.keep(entry)
-        self._commits.start()
-        self._output.begin(entry.checkpoint_id, self._state.outputs(pending.acks))
+        retention = self._context.retention
+        retention.keep(entry)
+        self._start_commits()
+        outputs = self._state.outputs(pending.acks)
+        self._context.emit(*self._output.begin(entry.checkpoint_id, outputs, retention))
 
     def entry_lost(self) -> None:
         """Abandon the chain entry, which may turn out to be stored."""
@@ -447,7 +446,7 @@ class StageScheduler(SourceScheduler):
 
     def entry_found(self, entry: ChainEntry) -> None:
         """Complete the job if this entry, which was found on the chain, is its own."""
-        lost, pending = self._context.lost, self._lost_pending
+        lost, pending = self._context.chain.lost, self._lost_pending
         self._pending = None
         if lost is not None and pending is not None and lost.same_write(entry):
             self._complete(lost, pending)
@@ -456,7 +455,7 @@ class StageScheduler(SourceScheduler):
 
     def _finish(self) -> None:
         self._context.go(Phase.FINISHING)
-        self.check_finished()
+        self.check_finished()  # a stage of which all had been recorded runs on from here without an event
 
     def check_finished(self) -> None:
         """End the job, or run what is behind committers, once everything is committed and delivered."""
