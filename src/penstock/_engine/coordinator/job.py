@@ -8,22 +8,21 @@ of its scheduler handles an event in a phase.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections import deque
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.coordinator.checkpoints.splits import unread_splits
-from penstock._engine.coordinator.commits.commits import CommitScheduler
-from penstock._engine.coordinator.commits.output_delivery import OutputDelivery
+from penstock._engine.coordinator.checkpoints.subtask_state import unread_splits
+from penstock._engine.coordinator.commits.commits import CommitScheduler, OutputDelivery
 from penstock._engine.coordinator.context import CoordinatorContext
 from penstock._engine.coordinator.epochs.epoch_scheduler import EpochScheduler
 from penstock._engine.coordinator.epochs.job_state import JobState
 from penstock._engine.coordinator.epochs.reactions import EPOCHS
-from penstock._engine.coordinator.history import EventHistory
 from penstock._engine.coordinator.life.failure_handler import ExecutionFailureHandler
 from penstock._engine.coordinator.life.invariants import check
 from penstock._engine.coordinator.life.reactions import LIFE, JobParts
-from penstock._engine.coordinator.life.requests import PendingRequests
-from penstock._engine.coordinator.life.savepoint_copies import SavepointCopies
+from penstock._engine.coordinator.life.requests import PendingRequests, SavepointCopies
 from penstock._engine.coordinator.life.start import JobStart
 from penstock._engine.coordinator.life.stop import StopWithSavepoint
 from penstock._engine.coordinator.life.termination import JobTermination
@@ -40,12 +39,49 @@ if TYPE_CHECKING:
 
     from penstock._engine.coordinator import events as ev
     from penstock._engine.coordinator.checkpoints.chain import ChainWriter, DriverIdentity
-    from penstock._engine.coordinator.epochs.topology import Topology
     from penstock._engine.coordinator.restore.state_assignment import RestoredCheckpoint
-    from penstock._engine.coordinator.scheduler import Scheduler
     from penstock._engine.coordinator.settings import JobSettings
+    from penstock._engine.plan.levels import ExecutionPlan
     from penstock._engine.protocol.clocks import Moment
     from penstock._engine.protocol.metadata import GivenUp, StoredAccumulator
+
+
+#: The number of events that are kept.
+LENGTH: Final = 50
+#: The longest text of a value, in characters.
+_WIDTH: Final = 60
+
+
+class EventHistory:
+    """Keeps the last events: time, phase, and those fields that are short and no user data."""
+
+    def __init__(self) -> None:
+        self._entries: deque[tuple[int, str, str]] = deque(maxlen=LENGTH)
+
+    def add(self, event: object, phase: Phase, now: Moment) -> None:
+        """Keep an event."""
+        self._entries.append((now.passed_ms, phase.name, _told(event)))
+
+    def __str__(self) -> str:
+        """List the events, oldest first, each with the milliseconds between it and the last one."""
+        if not self._entries:
+            return ""
+        last_ms = self._entries[-1][0]
+        lines = (f"  {passed_ms - last_ms} ms, {phase}: {text}" for passed_ms, phase, text in self._entries)
+        return "\n".join(["The last events of the job:", *lines])
+
+
+def _told(event: Any) -> str:
+    """Return the text of an event: its type, its numbers and texts, and the types of errors."""
+    shown: list[str] = []
+    for field in fields(event):
+        value = getattr(event, field.name)
+        if isinstance(value, (int, str)):
+            shown.append(f"{field.name}={str(value)[:_WIDTH]}")
+        elif isinstance(value, Exception):
+            shown.append(f"{field.name}={type(value).__name__}")
+    return f"{type(event).__name__}({', '.join(shown)})"
+
 
 #: The reactions by type of job, phase and type of event: those of the job's life, and those of its scheduler.
 TABLES: Final = {JobType.STREAMING: table_of(LIFE, EPOCHS), JobType.BATCH: table_of(LIFE, STAGES)}
@@ -53,14 +89,10 @@ _OF_LIFE: Final = frozenset(rule.reaction for rule in LIFE)
 _REFUSAL: Final = "is not a streaming job: a batch job commits once, at its end, and has no savepoints"
 
 
-def _parts_of(topology: Topology, settings: JobSettings, identity: DriverIdentity) -> JobParts:
+def _parts_of(plan: ExecutionPlan, settings: JobSettings, identity: DriverIdentity) -> JobParts:
     """Make the parts of a job's coordinator: a stream runs epochs, a batch job runs stages."""
-    graph, context, state, requests = (
-        topology.graph,
-        CoordinatorContext(),
-        JobState(topology, settings),
-        PendingRequests(),
-    )
+    graph = plan.graph
+    context, state, requests = CoordinatorContext(), JobState(plan, settings), PendingRequests()
     start, output = JobStart(settings, identity, graph), OutputDelivery()
     savepoints, stop = SavepointCopies(state, requests), StopWithSavepoint(context, state, requests)
     commits = CommitScheduler(graph, state.ledger, state.committed, retries=settings.committer_retries)
@@ -68,36 +100,29 @@ def _parts_of(topology: Topology, settings: JobSettings, identity: DriverIdentit
     life = ExecutionFailureHandler(
         context, state, settings.restart, identity.run_id, commits=commits, stop=stop, ending=termination
     )
-    scheduler: Scheduler
-    if graph.job_type is JobType.BATCH:
-        scheduler, refusal = StageScheduler(context, state, life, commits, output), _REFUSAL
-    else:
-        refusal = ""
-        scheduler = EpochScheduler(
-            context,
-            state,
-            life,
-            requests=requests,
-            savepoints=savepoints,
-            stop=stop,
-            commits=commits,
-            output=output,
+    is_batch = graph.job_type is JobType.BATCH
+    scheduler = (
+        StageScheduler(context, state, life, commits, output)
+        if is_batch
+        else EpochScheduler(
+            *(context, state, life), requests=requests, savepoints=savepoints, stop=stop, commits=commits, output=output
         )
+    )
     life.drive(scheduler)
     return JobParts(
-        settings,
-        context,
-        start,
-        state,
-        requests,
-        savepoints,
-        stop,
-        commits,
-        output,
-        termination,
-        life,
-        scheduler,
-        refusal,
+        settings=settings,
+        context=context,
+        start=start,
+        state=state,
+        requests=requests,
+        savepoints=savepoints,
+        stop=stop,
+        commits=commits,
+        output=output,
+        termination=termination,
+        life=life,
+        scheduler=scheduler,
+        refusal=_REFUSAL if is_batch else "",
     )
 
 
@@ -105,17 +130,17 @@ class JobCoordinator:
     """Decides on one job.
 
     Args:
-        topology: The job.
+        plan: The job with its levels.
         settings: Its settings.
         identity: This driver.
     """
 
-    def __init__(self, topology: Topology, settings: JobSettings, identity: DriverIdentity) -> None:
-        self._parts = _parts_of(topology, settings, identity)
+    def __init__(self, plan: ExecutionPlan, settings: JobSettings, identity: DriverIdentity) -> None:
+        self._parts = _parts_of(plan, settings, identity)
         self._context = self._parts.context
         self._start = self._parts.start
         self._history = EventHistory()
-        self._table = TABLES[topology.graph.job_type]
+        self._table = TABLES[plan.graph.job_type]
 
     # ---------------------------------------------------------------------------------------------------- the outside
 

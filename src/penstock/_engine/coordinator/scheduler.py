@@ -17,8 +17,7 @@ from penstock._engine.protocol.control import TaskFailure
 
 if TYPE_CHECKING:
     from penstock._engine.coordinator import events as ev
-    from penstock._engine.coordinator.commits.commits import CommitScheduler
-    from penstock._engine.coordinator.commits.output_delivery import OutputDelivery
+    from penstock._engine.coordinator.commits.commits import CommitScheduler, OutputDelivery
     from penstock._engine.coordinator.context import CoordinatorContext
     from penstock._engine.coordinator.epochs.job_state import JobState
     from penstock._engine.protocol.metadata import ChainEntry

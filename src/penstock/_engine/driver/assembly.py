@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from penstock import __version__
 from penstock._engine.coordinator.checkpoints.chain import DriverIdentity
-from penstock._engine.coordinator.epochs.topology import topology_of
 from penstock._engine.coordinator.job import JobCoordinator
 from penstock._engine.coordinator.settings import LATEST, BatchRecoverySettings, JobSettings
 from penstock._engine.driver.background import BackgroundThreads
@@ -127,7 +126,7 @@ def assemble(
     plan = build_plan(graph)
     mailbox = Mailbox(environment.clock or SystemClock())
     background = environment.background or BackgroundThreads(f"penstock-{graph.name}")
-    coordinator = JobCoordinator(topology_of(plan), settings, identity)
+    coordinator = JobCoordinator(plan, settings, identity)
     stages = StageFiles(storage, configuration, mailbox, background, recovers=recovers)
     results = Results(program.collectors, storage)
     planner = _planner(

@@ -10,14 +10,17 @@ import secrets
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from penstock._engine.protocol.metadata_document import decode_chain_entry, encode_chain_entry
 from penstock._engine.protocol.signing import UNSIGNED, SigningKeys
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Mapping
+
+    from penstock._engine.protocol.metadata import ChainEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,10 @@ class StoredFile:
     size: int
     #: When it was written, in epoch milliseconds by the store's clock.
     modified_ms: int
+
+
+#: The maximum size of a chain entry; larger state is in files.
+_MOST_BYTES: Final = 1 << 30
 
 
 class FileStorage(ABC):
@@ -173,3 +180,29 @@ class FileStorage(ABC):
                 raise CheckpointStorageError(self.url, reason)
         finally:
             self.delete([path])
+
+
+def find_document(storage: FileStorage, path: str, seen: dict[str, os.stat_result] | None = None) -> bytes | None:
+    """Return the bytes of an entry, None when there is none."""
+    return storage.find(path, at_most=_MOST_BYTES, seen=seen)
+
+
+def find_entry(storage: FileStorage, path: str, seen: dict[str, os.stat_result] | None = None) -> ChainEntry | None:
+    """Return an entry, None when there is none.
+
+    Raises:
+        CorruptCheckpointError: It is damaged.
+        SignatureError: The storage has keys, and none of them has signed the entry.
+    """
+    data = find_document(storage, path, seen)
+    return None if data is None else entry_of(storage, path, data)
+
+
+def entry_of(storage: FileStorage, path: str, data: bytes) -> ChainEntry:
+    """Return the entry that a file of a storage holds; raises as `find_entry` does."""
+    return decode_chain_entry(data, storage.full_path(path), storage.keys)
+
+
+def document_of(storage: FileStorage, entry: ChainEntry) -> bytes:
+    """Return the document of an entry that is to be put into a storage."""
+    return encode_chain_entry(entry, storage.keys)

@@ -1,7 +1,8 @@
-"""Keeps the outstanding commits of sinks, and decides which may start and how each outcome is handled.
+"""What follows from a completed checkpoint: sinks commit, and the program gets its output.
 
-A sink's checkpoints are committed in their order and one at a time. A commit may overlap the next epoch, but not the
-one after: the chain entry of checkpoint N + 2 waits until N is committed.
+The ledger keeps the outstanding commits; the scheduler decides which may start and how each outcome is handled. A
+sink's checkpoints are committed in their order and one at a time. A commit may overlap the next epoch, but not the one
+after: the chain entry of checkpoint N + 2 waits until N is committed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator.alarms import CommitRetryDue, CommitsLookDue
-from penstock._engine.coordinator.instructions import Commit, LogMessage, SetAlarm
+from penstock._engine.coordinator.checkpoints.retention import Garbage
+from penstock._engine.coordinator.instructions import Commit, DeliverOutputs, LogMessage, SetAlarm
 from penstock._engine.coordinator.phases import RUNNING, Phase
 from penstock._engine.protocol.committables import committable_ids
 from penstock._engine.protocol.metadata import Committable, OutstandingCommit
@@ -21,11 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from penstock._engine.coordinator import events as ev
+    from penstock._engine.coordinator.checkpoints.retention import CheckpointRetention, RetainedCheckpoint
     from penstock._engine.coordinator.commits.committed import CommittedCommittables
-    from penstock._engine.coordinator.instructions import Instruction
+    from penstock._engine.coordinator.instructions import Instruction, OperatorOutput
     from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.protocol.control import SubtaskAck
     from penstock._engine.protocol.metadata import GivenUp
+
 
 #: Entries about lost committables of a sink; beyond this number the oldest are merged, because every checkpoint has
 #: them.
@@ -314,3 +318,39 @@ def _with(known: tuple[GivenUp, ...], new: GivenUp) -> tuple[GivenUp, ...]:
         last = second.last_checkpoint_id
         own[close : close + 2] = [replace(first, last_checkpoint_id=last, count=first.count + second.count)]
     return tuple(sorted([*others, *own], key=lambda entry: entry.last_checkpoint_id))
+
+
+class OutputDelivery:
+    """Delivers the output of each checkpoint to the program exactly once, with retries.
+
+    No epoch produces the output again once its checkpoint has completed. So its files stay until the program has it,
+    and a restart first delivers what is still owed.
+    """
+
+    def __init__(self) -> None:
+        self._outputs: tuple[OperatorOutput, ...] = ()
+        self._pinned: RetainedCheckpoint | None = None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether outputs are still to be delivered."""
+        return bool(self._outputs)
+
+    def begin(
+        self, checkpoint_id: int, outputs: tuple[OperatorOutput, ...], retention: CheckpointRetention
+    ) -> list[DeliverOutputs]:
+        """Deliver the outputs of an epoch, whose files stay until the program has them."""
+        if not outputs:
+            return []
+        files = frozenset(output.path for output in outputs if output.path is not None)
+        self._outputs, self._pinned = outputs, retention.pin(checkpoint_id, files)
+        return self.again()
+
+    def again(self) -> list[DeliverOutputs]:
+        """Deliver again the outputs that the program has not taken."""
+        return [DeliverOutputs(self._outputs)] if self._outputs else []
+
+    def done(self, retention: CheckpointRetention) -> Garbage:
+        """Note that the program has taken the outputs, and return their files."""
+        pinned, self._outputs, self._pinned = self._pinned, (), None
+        return retention.unpin(pinned) if pinned is not None else Garbage()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Sequence
 
     from penstock._engine.protocol.control import SubtaskAck
 
@@ -79,7 +79,7 @@ class EpochCost:
         return max(0.0, self.wall_ms - self.work_ms)
 
 
-def epoch_cost(acks: Iterable[SubtaskAck], wall_ms: int, levels: Mapping[int, int], slots: int) -> EpochCost:
+def epoch_cost(acks: Iterable[SubtaskAck], wall_ms: int, levels: Sequence[int], slots: int) -> EpochCost:
     """Measure an epoch.
 
     Args:

@@ -16,12 +16,10 @@ from penstock._engine.protocol.metadata import ChainEntryKind
 
 if TYPE_CHECKING:
     from penstock._engine.coordinator import events as ev
-    from penstock._engine.coordinator.commits.commits import CommitScheduler
-    from penstock._engine.coordinator.commits.output_delivery import OutputDelivery
+    from penstock._engine.coordinator.commits.commits import CommitScheduler, OutputDelivery
     from penstock._engine.coordinator.context import CoordinatorContext
     from penstock._engine.coordinator.epochs.job_state import JobState, PendingCheckpoint
-    from penstock._engine.coordinator.life.requests import PendingRequests
-    from penstock._engine.coordinator.life.savepoint_copies import SavepointCopies
+    from penstock._engine.coordinator.life.requests import PendingRequests, SavepointCopies
     from penstock._engine.coordinator.life.stop import StopWithSavepoint
     from penstock._engine.protocol.metadata import ChainEntry
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from penstock._engine.coordinator.checkpoints.inline_state import room, spill
 from penstock._engine.coordinator.checkpoints.snapshots import (
     advance,
     dispatch,
@@ -16,18 +15,21 @@ from penstock._engine.coordinator.checkpoints.snapshots import (
     fresh_snapshot,
     notification,
     resumable,
+    room,
+    spill,
     unfinished,
     visible_states,
 )
 from penstock._engine.coordinator.commits.commits import CommitLedger, commits_of
 from penstock._engine.coordinator.commits.committed import CommittedCommittables
-from penstock._engine.coordinator.epochs.acceptance import Subtask, void_reason
-from penstock._engine.coordinator.epochs.alignment import (
+from penstock._engine.coordinator.epochs.acks import (
     Reports,
+    Subtask,
     group_watermarks,
     may_read_on,
     reports_of,
     restored_reports,
+    void_reason,
 )
 from penstock._engine.coordinator.epochs.budget import BudgetPlanner, epoch_cost
 from penstock._engine.coordinator.epochs.sources import EnumeratorSnapshot, SourceCoordinator
@@ -42,8 +44,8 @@ from penstock._engine.protocol.rows import MAX_WATERMARK
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from penstock._engine.coordinator.epochs.topology import Topology
     from penstock._engine.coordinator.settings import JobSettings
+    from penstock._engine.plan.levels import ExecutionPlan
     from penstock._engine.protocol.clocks import Moment
     from penstock._engine.protocol.control import EdgeStatus, SubtaskAck, SubtaskDispatch
     from penstock._engine.protocol.metadata import GivenUp, JobSnapshot, OutstandingCommit, StoredAccumulator
@@ -71,26 +73,27 @@ class JobState:
     """The state of one job in one driver.
 
     Args:
-        topology: The job.
+        plan: The job with its levels.
         settings: Its settings.
     """
 
-    def __init__(self, topology: Topology, settings: JobSettings) -> None:
-        self.topology = topology
-        self._sources_by_uid = topology.sources
-        self._collectors = topology.collectors
-        self._ends = topology.ends
+    def __init__(self, plan: ExecutionPlan, settings: JobSettings) -> None:
+        self.plan = plan
+        graph = plan.graph
+        self._sources_by_uid = graph.sources
+        self._collectors = graph.collectors
+        self._ends = graph.ends
         self._source_vertices = frozenset(self._sources_by_uid.values())
         self.settings = settings
         #: The operators that keep their state after they have finished.
-        self._kept = at_and_behind(topology.graph, settings.reopened_sources)
-        operators = topology.graph.operators.items()
+        self._kept = at_and_behind(graph, settings.reopened_sources)
+        operators = graph.operators.items()
         self._writers = frozenset(uid for uid, node in operators if node.kind in KINDS_WITH_ITEMS)
         self._planner = BudgetPlanner(settings.epoch_ms, self._source_vertices)
         #: The state at the last completed checkpoint.
-        self.snapshot = fresh_snapshot(topology.graph)
+        self.snapshot = fresh_snapshot(graph)
         self.ledger = CommitLedger()
-        self.committed = CommittedCommittables(topology)
+        self.committed = CommittedCommittables(graph)
         self.progress = JobProgress(subtasks=len(unfinished(self.snapshot)))
         self._sources: dict[str, SourceCoordinator] = {}
         self._write_all = False
@@ -195,14 +198,14 @@ class JobState:
         told = {
             (vertex, index)
             for uid, vertex in self._sources_by_uid.items()
-            for index in range(self.topology.graph.vertices[vertex].parallelism)
+            for index in range(self.plan.graph.vertices[vertex].parallelism)
             if self._sources[uid].ends(index)
         }
         return told | {(ack.vertex, ack.subtask) for ack in self._last if ack.awaits_end}
 
     def inputs(self) -> dict[int, EdgeStatus]:
         """Return the channel status of each edge at the start of the next epoch."""
-        return edge_statuses(self.snapshot, self.topology.graph, self._last)
+        return edge_statuses(self.snapshot, self.plan.graph, self._last)
 
     @property
     def inline_bytes(self) -> int:
@@ -236,11 +239,11 @@ class JobState:
     def void_reason(self, checkpoint_id: int, acks: tuple[SubtaskAck, ...]) -> str | None:
         """Say why an epoch is void; return None if it counts."""
         expected = dict.fromkeys(unfinished(self.snapshot))
-        return void_reason(checkpoint_id, acks, expected, self.topology.graph.edges)
+        return void_reason(checkpoint_id, acks, expected, self.plan.graph.edges)
 
     def accept(self, acks: tuple[SubtaskAck, ...], wall_ms: int, slots: int, stop: StopMode) -> PendingCheckpoint:
         """Note an accepted epoch."""
-        self._planner.accepted(acks, epoch_cost(acks, wall_ms, self.topology.levels, slots))
+        self._planner.accepted(acks, epoch_cost(acks, wall_ms, self.plan.level_of, slots))
         for uid, source in self._sources.items():
             vertex = self._sources_by_uid[uid]
             own = [ack for ack in acks if ack.vertex == vertex]
@@ -261,7 +264,7 @@ class JobState:
             The pending checkpoint with its state, and the files to write because the metadata has no room for them.
         """
         state, files = spill(self.advanced(pending, enumerators), job_id, checkpoint_id)
-        commits = commits_of(checkpoint_id, pending.acks, self.topology.sink_uids)
+        commits = commits_of(checkpoint_id, pending.acks, self.plan.graph.sink_uids)
         return replace(pending, snapshot=state, commits=commits), files
 
     def advanced(self, pending: PendingCheckpoint, enumerators: Mapping[str, EnumeratorSnapshot]) -> JobSnapshot:

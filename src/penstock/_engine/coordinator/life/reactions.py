@@ -24,13 +24,11 @@ from penstock.common.job_status import JobStatus
 from penstock.errors import FencedError, InternalError
 
 if TYPE_CHECKING:
-    from penstock._engine.coordinator.commits.commits import CommitScheduler
-    from penstock._engine.coordinator.commits.output_delivery import OutputDelivery
+    from penstock._engine.coordinator.commits.commits import CommitScheduler, OutputDelivery
     from penstock._engine.coordinator.context import CoordinatorContext
     from penstock._engine.coordinator.epochs.job_state import JobState
     from penstock._engine.coordinator.life.failure_handler import ExecutionFailureHandler
-    from penstock._engine.coordinator.life.requests import PendingRequests
-    from penstock._engine.coordinator.life.savepoint_copies import SavepointCopies
+    from penstock._engine.coordinator.life.requests import PendingRequests, SavepointCopies
     from penstock._engine.coordinator.life.start import JobStart
     from penstock._engine.coordinator.life.stop import StopWithSavepoint
     from penstock._engine.coordinator.life.termination import JobTermination

@@ -16,7 +16,7 @@ from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.alarms import SavepointRetryDue
 from penstock._engine.coordinator.checkpoints.chain import RECORD_PAUSE_MS
-from penstock._engine.coordinator.life.savepoint_copies import copies, with_own_names
+from penstock._engine.coordinator.life.requests import copies, with_own_names
 from penstock._engine.coordinator.life.start import DRAINED
 from penstock._engine.coordinator.life.termination import text_of
 from penstock._engine.coordinator.phases import STOPPING, Phase

@@ -12,7 +12,7 @@ import msgspec
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.checkpoints.snapshots import advance, unfinished
-from penstock._engine.coordinator.checkpoints.splits import on_the_way
+from penstock._engine.coordinator.checkpoints.subtask_state import on_the_way
 from penstock._engine.coordinator.stages.replay import RecoveredJob, replay
 from penstock._engine.coordinator.stages.results import idle_ack
 from penstock._engine.coordinator.stages.tracker import PartitionTracker
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.coordinator import events as ev
     from penstock._engine.coordinator.context import CoordinatorContext
-    from penstock._engine.coordinator.epochs.acceptance import Subtask
+    from penstock._engine.coordinator.epochs.acks import Subtask
     from penstock._engine.coordinator.epochs.sources import EnumeratorSnapshot, SourceCoordinator
     from penstock._engine.coordinator.settings import BatchRecoverySettings
     from penstock._engine.graph.job_graph import JobGraph

@@ -14,7 +14,7 @@ from penstock._engine.protocol.rows import MAX_WATERMARK
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from penstock._engine.coordinator.epochs.acceptance import Subtask
+    from penstock._engine.coordinator.epochs.acks import Subtask
     from penstock._engine.graph.job_graph import JobGraph
 
 

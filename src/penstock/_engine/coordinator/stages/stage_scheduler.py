@@ -20,7 +20,7 @@ from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.alarms import PartitionsLookDue
 from penstock._engine.coordinator.checkpoints.snapshots import unfinished
 from penstock._engine.coordinator.commits.commits import commits_of
-from penstock._engine.coordinator.epochs.acceptance import void_reason
+from penstock._engine.coordinator.epochs.acks import void_reason
 from penstock._engine.coordinator.epochs.job_state import PendingCheckpoint
 from penstock._engine.coordinator.phases import Phase
 from penstock._engine.coordinator.scheduler import MAX_ATTEMPTS, Scheduler
@@ -37,10 +37,9 @@ from penstock.errors import InternalError, PenstockError, UnsupportedOperationEr
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock._engine.coordinator.commits.commits import CommitScheduler
-    from penstock._engine.coordinator.commits.output_delivery import OutputDelivery
+    from penstock._engine.coordinator.commits.commits import CommitScheduler, OutputDelivery
     from penstock._engine.coordinator.context import CoordinatorContext
-    from penstock._engine.coordinator.epochs.acceptance import Subtask
+    from penstock._engine.coordinator.epochs.acks import Subtask
     from penstock._engine.coordinator.epochs.job_state import JobState
     from penstock._engine.coordinator.scheduler import JobLife
     from penstock._engine.graph.job_graph import JobVertex
@@ -73,7 +72,7 @@ class StageScheduler(Scheduler):
     ) -> None:
         super().__init__(context, state, life, commits, output)
         self._auto_parallelism = state.settings.auto_parallelism
-        graph = state.topology.graph
+        graph = state.plan.graph
         #: None for a job that begins anew after a failure.
         recovery = state.settings.recovery
         self._recovery = None if recovery is None else JobRecovery(context, graph, recovery)
@@ -244,10 +243,10 @@ class StageScheduler(Scheduler):
 
     def _vertices(self) -> set[int]:
         """Return the vertices of the next stage; none before a checkpoint."""
-        state, topology = self._state, self._state.topology
+        state, plan = self._state, self._state.plan
         assert self._checkpoint is not None
         waiting = state.committed.waiting(state.ledger.outstanding, self._checkpoint)  # what it has is to be committed
-        levels, left = topology.levels, {vertex for vertex, _ in unfinished(state.snapshot)} - topology.behind(waiting)
+        levels, left = plan.level_of, {vertex for vertex, _ in unfinished(state.snapshot)} - plan.graph.behind(waiting)
         if not left:
             return set()
         level = min(map(levels.__getitem__, left))
@@ -258,14 +257,14 @@ class StageScheduler(Scheduler):
         context, state = self._context, self._state
         context.go(Phase.EPOCH)
         vertices = self._vertices()
-        time_ms = _WITHOUT_LIMIT_MS if any(not state.topology.levels[vertex] for vertex in vertices) else 0
+        time_ms = _WITHOUT_LIMIT_MS if any(not state.plan.level_of[vertex] for vertex in vertices) else 0
         dispatches = state.dispatches(0, context.now.passed_ms, for_savepoint=False, only=vertices)
         stage = {
             place: replace(part, max_records=0, max_bytes=0, max_time_ms=time_ms)
             for place, part in dispatches.items()
             if place[0] in vertices and not part.is_notification
         }
-        bounds = {vertex: self._decided(state.topology.graph.vertices[vertex]) for vertex in vertices}
+        bounds = {vertex: self._decided(state.plan.graph.vertices[vertex]) for vertex in vertices}
         self._stage = {place: place[1] < subtasks_of(bounds[place[0]]) for place in stage}
         self._runs += 1
         results = self._results.read_by(vertices)
@@ -294,7 +293,7 @@ class StageScheduler(Scheduler):
 
     def _fewer(self, bounds: Mapping[int, Bounds]) -> dict[int, Bounds]:
         """Return the bounds of the vertices that run fewer subtasks than the job graph says."""
-        vertices = self._state.topology.graph.vertices
+        vertices = self._state.plan.graph.vertices
         return {vertex: own for vertex, own in bounds.items() if subtasks_of(own) < vertices[vertex].parallelism}
 
     def _decided(self, vertex: JobVertex) -> Bounds:
@@ -309,7 +308,7 @@ class StageScheduler(Scheduler):
         return bounds
 
     def _decide(self, vertex: JobVertex, sizes: InputBytes) -> Bounds:
-        graph = self._state.topology.graph
+        graph = self._state.plan.graph
         if not self._auto_parallelism.enabled or vertex.is_source or vertex.is_fed or vertex.parallelism_is_set:
             return one_each(vertex.parallelism)
         if graph.follows_its_sender(vertex.id):
@@ -341,7 +340,7 @@ class StageScheduler(Scheduler):
         checkpoint_id = self._context.chain.next_id
         acks = answers if self._recovery is None else self._recovery.counting(answers)
         vertices = {vertex for vertex, _ in self._stage}
-        edges = [edge for edge in self._state.topology.graph.edges if edge.target in vertices]
+        edges = [edge for edge in self._state.plan.graph.edges if edge.target in vertices]
         running = [place for place, runs in self._stage.items() if runs]
         reason = void_reason(checkpoint_id, acks, running, edges, self._results.acks)
         if reason:
@@ -413,7 +412,7 @@ class StageScheduler(Scheduler):
         """Put the chain entry of the whole job, or of all that runs before a committer: the commit point."""
         context, acks = self._context, tuple(self._results.acks[self._recorded :])
         context.go(Phase.RECORDING)
-        commits = commits_of(context.chain.next_id, acks, self._state.topology.sink_uids)
+        commits = commits_of(context.chain.next_id, acks, self._state.plan.graph.sink_uids)
         self._pending = PendingCheckpoint(
             acks, 0, snapshot=self._state.snapshot, commits=commits, passed_on=self._passed_on
         )

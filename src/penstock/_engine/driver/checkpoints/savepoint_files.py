@@ -14,8 +14,8 @@ from penstock._engine.protocol.metadata import handles_of
 from penstock._engine.protocol.paths import METADATA, STAGED_METADATA
 from penstock._engine.savepoints.waiting import StoppedJob, note_waiting
 from penstock._engine.state.files.integrity import check_intact
+from penstock._engine.storage.checkpoint_storage import document_of, entry_of, find_entry
 from penstock._engine.storage.copying import copy_files
-from penstock._engine.storage.entries import document_of, entry_of, find_entry
 from penstock._engine.storage.new_directory import check_no_links, first_missing, remove_empty
 from penstock._engine.storage.opening import above, open_storage
 from penstock._engine.storage.temporary import TemporaryStorage
