@@ -19,13 +19,12 @@ from penstock._engine.coordinator.context import CoordinatorContext
 from penstock._engine.coordinator.epochs.epoch_scheduler import EpochScheduler
 from penstock._engine.coordinator.epochs.job_state import JobState
 from penstock._engine.coordinator.epochs.reactions import EPOCHS
-from penstock._engine.coordinator.life.failure_handler import ExecutionFailureHandler
 from penstock._engine.coordinator.life.invariants import check
 from penstock._engine.coordinator.life.reactions import LIFE, JobParts
 from penstock._engine.coordinator.life.requests import PendingRequests, SavepointCopies
 from penstock._engine.coordinator.life.start import JobStart
 from penstock._engine.coordinator.life.stop import StopWithSavepoint
-from penstock._engine.coordinator.life.termination import JobTermination
+from penstock._engine.coordinator.life.termination import ExecutionFailureHandler, JobTermination
 from penstock._engine.coordinator.phases import Phase
 from penstock._engine.coordinator.reactions import CALL_ANSWERS, table_of
 from penstock._engine.coordinator.stages.reactions import STAGES

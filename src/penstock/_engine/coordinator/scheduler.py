@@ -14,6 +14,7 @@ from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.alarms import PauseOver
 from penstock._engine.coordinator.phases import RUNNING, Phase
 from penstock._engine.protocol.control import TaskFailure
+from penstock.common.user_values import told
 
 if TYPE_CHECKING:
     from penstock._engine.coordinator import events as ev
@@ -27,6 +28,11 @@ Cause: TypeAlias = TaskFailure | Exception
 
 #: A void or lost epoch or stage runs again at once, this often in a row; after that it is a failure of the job.
 MAX_ATTEMPTS: Final = 10
+
+
+def text_of(cause: Cause | str) -> str:
+    """Return the text of a failure for a chain entry or for the answer to a request."""
+    return cause.error if isinstance(cause, TaskFailure) else told(str(cause))
 
 
 class JobLife(Protocol):

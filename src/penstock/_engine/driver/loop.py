@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.job import JobCoordinator
     from penstock._engine.driver.background import BackgroundExecutor
     from penstock._engine.driver.checkpoints.checkpoint_store import CheckpointStore
-    from penstock._engine.driver.checkpoints.requests import ClientRequests
-    from penstock._engine.driver.checkpoints.savepoint_files import SavepointFiles
+    from penstock._engine.driver.checkpoints.savepoints import ClientRequests, SavepointFiles
     from penstock._engine.driver.client.results import Results
     from penstock._engine.driver.epochs.accumulators import AccumulatorMerger
     from penstock._engine.driver.epochs.committers import Committers

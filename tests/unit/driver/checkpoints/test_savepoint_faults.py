@@ -94,7 +94,7 @@ def test_savepoint_on_a_full_disk_fails_the_call_and_leaves_nothing_there(
         disks[-1].refuse("put", "put_if_absent", paths=full_for, times=None, reason="the disk is full")
         return disks[-1]
 
-    monkeypatch.setattr("penstock._engine.driver.checkpoints.savepoint_files.open_storage", full)
+    monkeypatch.setattr("penstock._engine.driver.checkpoints.savepoints.open_storage", full)
     monkeypatch.setattr("penstock._engine.coordinator.checkpoints.snapshots.MAX_INLINE", 0)
     story = Story(tmp_path)
     chapter = story.run(two_pipelines(long=2), asks={4: stop})

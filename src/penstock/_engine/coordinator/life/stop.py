@@ -18,8 +18,8 @@ from penstock._engine.coordinator.alarms import SavepointRetryDue
 from penstock._engine.coordinator.checkpoints.chain import RECORD_PAUSE_MS
 from penstock._engine.coordinator.life.requests import copies, with_own_names
 from penstock._engine.coordinator.life.start import DRAINED
-from penstock._engine.coordinator.life.termination import text_of
 from penstock._engine.coordinator.phases import STOPPING, Phase
+from penstock._engine.coordinator.scheduler import text_of
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock.errors import SavepointError

@@ -44,8 +44,7 @@ from penstock._engine.savepoints.chains import (
 )
 from penstock._engine.savepoints.located import rebased
 from penstock._engine.savepoints.waiting import waiting_job
-from penstock._engine.storage.checkpoint_storage import document_of, entry_of, find_entry
-from penstock._engine.storage.copying import copy_files
+from penstock._engine.storage.checkpoint_storage import copy_files, document_of, entry_of, find_entry
 from penstock._engine.storage.opening import above, open_storage, without_links
 from penstock._engine.storage.ownership import first_not_trusted, foreign_link, why_exchangeable
 from penstock.errors import (

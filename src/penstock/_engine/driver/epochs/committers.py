@@ -16,7 +16,6 @@ from penstock._engine.protocol.committables import committable_ids
 from penstock._engine.protocol.metadata import GivenUp
 from penstock._engine.protocol.paths import checkpoint_of_staged, staged_directory, staged_prefix
 from penstock._engine.protocol.versioned import pack, unpack
-from penstock._engine.runtime.epoch_context import figures
 from penstock._engine.savepoints.located import absolute
 from penstock._engine.storage.opening import open_storage
 from penstock.common import option_table
@@ -233,7 +232,7 @@ class _Publishers:
             self._metrics.counter("totalCommittables").inc(len(requests))
         for name, number in Counter(request.outcome for request in requests).items():
             self._metrics.counter(name).inc(number)
-        return figures(self._metrics)
+        return self._metrics.figures()
 
     def close(self) -> None:
         try:
