@@ -110,6 +110,7 @@ def typed_part(field: Any, declared: TypeInformation) -> Any:
     if isinstance(declared, RowTypeInfo):
         names, types = declared.get_field_names(), declared.get_field_types()
         given = field.as_dict() if isinstance(field, Row) and field_names(field) else field
+        given = asdict(given) if is_dataclass(given) and not isinstance(given, type) else given
         parts = [given.get(name) for name in names] if isinstance(given, dict) else given
         return Row(**{name: typed_part(one, kind) for name, kind, one in zip(names, types, parts, strict=True)})
     if isinstance(declared, (ListTypeInfo, ObjectArrayTypeInfo)):

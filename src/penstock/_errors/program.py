@@ -149,8 +149,10 @@ class DeclaredTypeError(JobGraphError, ValueError, TypeError):
 
     def __str__(self) -> str:
         where = f" at {self.path.lstrip()}" if self.path else ""
+        says_value = not self.path and self.reason.startswith(self.value)
+        misfit = self.reason if says_value else f"{self.value} does not fit{where}: {self.reason}"
         return (
-            f"{self.declared_by} is declared as {self.type_info}, and {self.value} does not fit{where}: {self.reason}. "
+            f"{self.declared_by} is declared as {self.type_info}, and {misfit}. "
             "Change the value, declare another type, or leave the type out."
         )
 

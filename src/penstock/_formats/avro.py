@@ -16,7 +16,7 @@ from penstock.common._codecs.avro_codec import AvroCodec, reading_library
 from penstock.common._codecs.avro_reading import readers_schema
 from penstock.common._codecs.avro_resolution import mismatch
 from penstock.common._codecs.avro_schema import AvroSchema, GenericRecordAvroTypeInfo
-from penstock.common._conversion.values import TypeMismatchError
+from penstock.common._conversion.checked import TypeMismatchError
 from penstock.common.arguments import instance
 from penstock.common.serialization import BulkWriter, BulkWriterFactory
 from penstock.common.types import Row

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
-from penstock.common._codecs.row_values import is_array
+from penstock.common._conversion.row_values import is_array
 from penstock.common.types import Row, RowKind, field_names
 from penstock.common.user_values import begin_of
 from penstock.errors import RecordFieldError, RecordValueError

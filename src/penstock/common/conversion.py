@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from penstock.common._conversion.checked import TypeMismatchError
 from penstock.common._conversion.exact import quick_check, row_names
-from penstock.common._conversion.values import Converter, TypeMismatchError, converter
+from penstock.common._conversion.values import Converter, converter
 from penstock.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo
 from penstock.common.user_values import short_repr
 from penstock.errors import DeclaredTypeError

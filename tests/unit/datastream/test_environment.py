@@ -172,16 +172,16 @@ def test_a_typed_collection_is_brought_into_shape(env: StreamExecutionEnvironmen
 @pytest.mark.parametrize(
     ("record", "type_info", "message"),
     [
-        (5, Types.ROW([Types.INT()]), "is declared as RowTypeInfo(Integer), and 5 does not fit: it is of int"),
+        (5, Types.ROW([Types.INT()]), "is declared as RowTypeInfo(Integer), and 5 is no row"),
         (
             Row(1, 2),
             Types.ROW([Types.INT()]),
-            "and <Row(1, 2)> does not fit: it has 2 fields in place of 1",
+            "and <Row(1, 2)> does not fit: it has 2 fields, and the type has 1",
         ),
         (
             "x",
             Types.TUPLE([Types.INT(), Types.INT()]),
-            "TupleTypeInfo(Integer, Integer), and 'x' does not fit",
+            "TupleTypeInfo(Integer, Integer), and 'x' is no array",
         ),
     ],
 )

@@ -4,6 +4,7 @@ from collections import namedtuple
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from tests.unit.state.checkpoints import Checkpoints
 
@@ -205,7 +206,7 @@ def test_large_map_is_read_and_gone_through_bit_by_bit(tmp_path: Path) -> None:
 
 def test_declared_types_of_keys_and_values_are_held(tmp_path: Path) -> None:
     maps = Maps(tmp_path, 1, MapStateDescriptor("carts", Types.INT(), Types.STRING()))
-    maps.of("a").put(True, "x")
+    maps.of("a").put(np.int64(1), "x")
     assert list(maps.of("a").items()) == [(1, "x")]
     with pytest.raises(DeclaredTypeError, match="A value of state 'carts' of 'op'"):
         maps.of("a").put(1, 2)

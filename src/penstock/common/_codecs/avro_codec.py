@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from penstock.common._codecs.avro_reading import reader
 from penstock.common._codecs.avro_writing import writer
-from penstock.common._codecs.checked import reason_of
-from penstock.common._conversion.values import TypeMismatchError
+from penstock.common._conversion.checked import TypeMismatchError, reason_of
 from penstock.common.user_values import short_repr
 from penstock.errors import MessageFormatError
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import UUID
 
 from penstock.common._codecs.avro_schema import kind_of, logical_of, without_null
-from penstock.common._codecs.row_values import row_maker
+from penstock.common._conversion.row_values import row_maker
 from penstock.common.typeinfo import Types
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from uuid import UUID
 
-from penstock.common._codecs import checked
 from penstock.common._codecs.avro_schema import branch_name, kind_of, logical_of
-from penstock.common._codecs.row_values import are_of_a_type, elements_of, values_of
-from penstock.common._conversion.values import TypeMismatchError
+from penstock.common._conversion import checked
+from penstock.common._conversion.checked import TypeMismatchError
+from penstock.common._conversion.row_values import are_of_a_type, elements_of, values_of
 from penstock.common.types import Row, field_names
 
 if TYPE_CHECKING:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.common._codecs.checked import reason_of
 from penstock.common._codecs.csv_decoding import CsvDecoder
 from penstock.common._codecs.csv_encoding import CsvComposer, UnfitFieldError
 from penstock.common._codecs.csv_values import UNFIT, CsvColumn
-from penstock.common._codecs.row_values import values_of
+from penstock.common._conversion.checked import reason_of
+from penstock.common._conversion.row_values import values_of
 from penstock.common.user_values import short_repr
 from penstock.errors import MessageFormatError
 

@@ -11,10 +11,9 @@ import re
 from codecs import BOM_UTF8
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from penstock.common._codecs.checked import reason_of
 from penstock.common._codecs.csv_dialect import CsvDialect, CsvRecords, blanks_behind_quotes
 from penstock.common._codecs.csv_values import TEXTS, UNFIT, CsvColumn, reader
-from penstock.common._conversion.values import RANGES
+from penstock.common._conversion.checked import RANGES, reason_of
 from penstock.common.typeinfo import BasicType, BasicTypeInfo, Types
 from penstock.common.types import RowKind, make_row, make_rows
 

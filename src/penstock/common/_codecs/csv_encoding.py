@@ -11,9 +11,9 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from penstock.common._codecs.checked import reason_of
 from penstock.common._codecs.csv_dialect import blanks_before_comments
 from penstock.common._codecs.csv_values import RAW, UNFIT, CsvColumn, texts_at_once, writer
+from penstock.common._conversion.checked import reason_of
 from penstock.common.typeinfo import Types
 
 if TYPE_CHECKING:

@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.common._codecs.checked import CHECKS
-from penstock.common._codecs.row_values import elements_of, values_of
 from penstock.common._codecs.times import in_utc, time_of_day, without_zeros
-from penstock.common._conversion.values import RANGES, TypeMismatchError
+from penstock.common._conversion.checked import CHECKS, RANGES, TypeMismatchError
+from penstock.common._conversion.row_values import elements_of, values_of
 from penstock.common.record_text import float32_text, float_text
 from penstock.common.typeinfo import (
     BasicArrayTypeInfo,

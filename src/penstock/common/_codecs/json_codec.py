@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from penstock.common._codecs import json_reading, json_writing
-from penstock.common._codecs.checked import reason_of
 from penstock.common._codecs.json_reading import UNREADABLE, converter, parsed, plain, quick_reader
 from penstock.common._codecs.json_writing import UNWRITABLE, anything, encoded, writer
+from penstock.common._conversion.checked import reason_of
 from penstock.common.user_values import short_repr
 from penstock.errors import MessageFormatError
 

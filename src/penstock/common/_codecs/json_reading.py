@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, NoReturn, O
 
 import msgspec
 
-from penstock.common._codecs import checked
 from penstock.common._codecs.json_writing import encoded, mapped
-from penstock.common._codecs.row_values import row_maker
 from penstock.common._codecs.times import of_rfc_date, of_rfc_instant, of_rfc_time, of_rfc_timestamp
-from penstock.common._conversion.values import RANGES, TypeMismatchError
+from penstock.common._conversion import checked
+from penstock.common._conversion.checked import RANGES, TypeMismatchError
+from penstock.common._conversion.row_values import row_maker
 from penstock.common.typeinfo import (
     BasicArrayTypeInfo,
     BasicType,

@@ -17,10 +17,10 @@ from uuid import UUID
 
 import msgspec
 
-from penstock.common._codecs import checked
-from penstock.common._codecs.row_values import elements_of, values_of
 from penstock.common._codecs.times import to_rfc_instant, to_rfc_time, to_rfc_timestamp
-from penstock.common._conversion.values import TypeMismatchError
+from penstock.common._conversion import checked
+from penstock.common._conversion.checked import TypeMismatchError
+from penstock.common._conversion.row_values import elements_of, values_of
 from penstock.common.record_text import float32_text
 from penstock.common.time import Instant
 from penstock.common.typeinfo import (

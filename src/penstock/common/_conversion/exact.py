@@ -13,11 +13,11 @@ from array import array
 from collections.abc import Callable, Iterable
 from decimal import Decimal
 from math import inf
-from typing import Annotated, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import msgspec
 
-from penstock.common._conversion.values import RANGES, Converter
+from penstock.common._conversion.checked import RANGES
 from penstock.common.time import Instant
 from penstock.common.typeinfo import (
     BasicArrayTypeInfo,
@@ -37,10 +37,13 @@ from penstock.common.typeinfo import (
 )
 from penstock.common.types import Row, RowKind, bare_row, make_row
 
+if TYPE_CHECKING:
+    from penstock.common._conversion.values import Converter
+
 Quick: TypeAlias = Callable[[list[Any]], "list[Any] | None"]
 """Takes records and returns them in their type; None where one by one has to be looked at."""
 
-#: The checks of `msgspec`: exactly this type or None, and an int for a float.
+#: The checks of `msgspec`: exactly this type or None, and an int for a float, which rounds it.
 _CHECKED: Final[dict[BasicType, Any]] = {
     kind: list[Annotated[int, msgspec.Meta(ge=low, le=high)] | None] for kind, (low, high) in RANGES.items()
 } | {BasicType.BIG_INT: list[int | None], BasicType.DOUBLE: list[float | None], BasicType.BOOLEAN: list[bool | None]}
@@ -64,7 +67,7 @@ _CLASSES: Final[dict[TypeInformation, tuple[type, str]]] = {
     BasicTypeInfo(BasicType.BOOLEAN): (bool, ""),
     BasicTypeInfo(BasicType.STRING): (str, ""),
     BasicTypeInfo(BasicType.CHAR): (str, "len({v}) == 1"),
-    BasicTypeInfo(BasicType.BIG_DEC): (Decimal, ""),
+    BasicTypeInfo(BasicType.BIG_DEC): (Decimal, "{v}.is_finite()"),
     BasicTypeInfo(BasicType.INSTANT): (Instant, ""),
     BasicTypeInfo.INSTANT_TYPE_INFO(): (Instant, ""),
     DateTypeInfo(): (datetime.date, ""),
@@ -99,19 +102,19 @@ def _checked(wanted: Any) -> Quick:
 
     def check(records: list[Any]) -> list[Any] | None:
         try:
-            return convert(records, wanted)
+            found = convert(records, wanted)
         except msgspec.ValidationError:
             return None
+        return found if found == records else None
 
     return check
 
 
 def _singles(records: list[Any]) -> list[Any] | None:
-    """Return floats rounded to 32 bits; infinite ones, also after rounding, are left to the converter."""
-    try:
-        rounded = array("f", msgspec.convert(records, list[float])).tolist()
-    except msgspec.ValidationError:
+    """Return floats rounded to 32 bits; what is no float, or infinite once rounded, is left to the converter."""
+    if set(map(type, records)) != {float}:
         return None
+    rounded = array("f", records).tolist()
     return None if inf in rounded or -inf in rounded else rounded
 
 

@@ -1,8 +1,8 @@
-"""Checks that a single value is one of its declared type, for formats that write it.
+"""Checks that a single value is one of its declared type, for streams with types and for formats alike.
 
-A value that has another kind, is out of range or would lose digits is refused: a format never cuts or rounds it.
-Scalars of NumPy count as the numbers that they are. Two values change, as in Flink: a float of a type of 32 bits is
-rounded to them, and a time with a zone becomes the same time in UTC.
+A value that has another kind, is out of range or would lose digits is refused: nothing is cut or rounded. Scalars of
+NumPy count as the numbers that they are. Two values change, as in Flink: a float of a type of 32 bits is rounded to
+them, and a timestamp with a zone becomes the same one in UTC.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ import struct
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
-from penstock.common._conversion.values import RANGES, TypeMismatchError
 from penstock.common.time import Instant
-from penstock.common.typeinfo import BasicType, BasicTypeInfo, Types
+from penstock.common.typeinfo import BasicType, BasicTypeInfo, LocalTimeTypeInfo, Types
 from penstock.common.user_values import short_repr
 
 if TYPE_CHECKING:
@@ -24,7 +23,32 @@ if TYPE_CHECKING:
 
     Check = Callable[[Any], Any]
 
+#: The least and the greatest value of the types that have some.
+RANGES: Final = {
+    BasicType.BYTE: (-(1 << 7), (1 << 7) - 1),
+    BasicType.SHORT: (-(1 << 15), (1 << 15) - 1),
+    BasicType.INT: (-(1 << 31), (1 << 31) - 1),
+    BasicType.LONG: (-(1 << 63), (1 << 63) - 1),
+}
+
 _SHOWN: Final = 80
+
+
+class TypeMismatchError(Exception):
+    """A value that does not fit its type.
+
+    Args:
+        reason: What is wrong with it, a clause without a full stop.
+        path: Its path in the record, such as ``.scores[2]``; empty for the record itself.
+    """
+
+    def __init__(self, reason: str, path: str = "") -> None:
+        super().__init__(reason, path)
+        self.reason, self.path = reason, path
+
+    def within(self, step: str) -> TypeMismatchError:
+        """Return the error for the value that contains this one."""
+        return TypeMismatchError(self.reason, step + self.path)
 
 
 def refuse(value: Any, reason: str) -> NoReturn:
@@ -234,5 +258,8 @@ CHECKS: Final[dict[TypeInformation, Check]] = {
     Types.SQL_DATE(): date,
     Types.SQL_TIME(): time,
     Types.SQL_TIMESTAMP(): timestamp,
+    LocalTimeTypeInfo(LocalTimeTypeInfo.TimeType.LOCAL_DATE): date,
+    LocalTimeTypeInfo(LocalTimeTypeInfo.TimeType.LOCAL_TIME): time,
+    LocalTimeTypeInfo(LocalTimeTypeInfo.TimeType.LOCAL_DATE_TIME): local_timestamp,
     Types.PRIMITIVE_ARRAY(Types.BYTE()): octets,
 }
