@@ -22,7 +22,7 @@ from penstock._engine.driver.epochs.committers import Committers
 from penstock._engine.driver.epochs.driver_operators import DriverOperators
 from penstock._engine.driver.epochs.enumerators import Enumerators
 from penstock._engine.driver.epochs.execution import EpochPlanner, Epochs
-from penstock._engine.driver.loop import JobLoop, Performers
+from penstock._engine.driver.loop import JobLoop, JobReports, Performers
 from penstock._engine.driver.mailbox import Mailbox, SystemClock
 from penstock._engine.driver.monitor.job_monitor import JobMonitor, none_lost
 from penstock._engine.driver.monitor.notebook_progress import NotebookProgress
@@ -114,7 +114,9 @@ def assemble(
     performers = _performers(run)
     job_plan = plan_view(graph, (source for _, source in run.program.sources.values()), configuration)
     watch = _monitor(run, job_plan)
-    clean_up = RunCleanUp(run.coordinator, run.storage, performers.epochs, run.stages, run.local_state)
+    clean_up = RunCleanUp(
+        run.run_id, environment.runner, run.coordinator, run.storage, performers.epochs, run.stages, run.local_state
+    )
     driver = JobDriver(
         graph.name,
         run.mailbox,
@@ -123,8 +125,8 @@ def assemble(
         watch=watch,
         storage=run.storage,
         clean_up=clean_up,
-        close_functions=partial(environment.runner.release, run.run_id),
     )
+    listeners = [watch, *_shown_progress(run, performers.enumerators, is_bounded=job_plan.bounded)]
     loop = JobLoop(
         run.coordinator,
         graph.name,
@@ -132,7 +134,7 @@ def assemble(
         performers,
         watch=watch,
         background=run.background,
-        listeners=[watch, *_shown_progress(run, performers.enumerators, is_bounded=job_plan.bounded)],
+        reports=JobReports(run.coordinator, graph.name, run.mailbox.clock, listeners),
     )
     return driver, loop
 

@@ -29,8 +29,6 @@ from penstock.common.redaction import hiding
 from penstock.errors import CheckpointStorageError, JobCancelledError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock._engine.coordinator.job import JobCoordinator
     from penstock._engine.driver.checkpoints.savepoints import ClientRequests
     from penstock._engine.driver.client.results import Results
@@ -41,6 +39,7 @@ if TYPE_CHECKING:
     from penstock._engine.driver.stages.files import StageFiles
     from penstock._engine.gateway.job_view import JobView
     from penstock._engine.gateway.progress import JobFailure, JobProgress
+    from penstock._engine.plan.epoch_plan import EpochRunner
     from penstock._engine.protocol.metadata import GivenUp
     from penstock._engine.storage.checkpoint_storage import FileStorage
     from penstock._engine.storage.local_state import LocalStateDirectory
@@ -55,16 +54,18 @@ _UNREAD: Final = (
 
 @dataclass(frozen=True, slots=True)
 class RunCleanUp:
-    """Deletes what only one run of a job needed."""
+    """Ends what only one run of a job needed: deletes files, and closes functions."""
 
+    run_id: str
+    runner: EpochRunner
     coordinator: JobCoordinator
     storage: FileStorage
     epochs: Epochs
     stages: StageFiles
     local_state: LocalStateDirectory
 
-    def run(self) -> None:
-        """Delete it, once the job has ended in this driver."""
+    def delete_files(self) -> None:
+        """Delete files, once the job has ended in this driver."""
         coordinator, storage = self.coordinator, self.storage
         is_batch = coordinator.state.plan.graph.job_type is JobType.BATCH
         self.local_state.remove()
@@ -79,6 +80,10 @@ class RunCleanUp:
         if isinstance(storage, TemporaryStorage):
             storage.remove()
 
+    def close_functions(self) -> None:
+        """Close all functions; it takes as long as their close()."""
+        self.runner.release(self.run_id)
+
 
 class JobDriver:
     """Runs a job's loop on a thread of its own, and is its `JobControl`.
@@ -90,9 +95,8 @@ class JobDriver:
         requests: Takes requests for checkpoints, savepoints and a stop.
         watch: The monitor that keeps the job's view up to date.
         storage: The checkpoint storage; enumerators and committers reach object stores by its options.
-        clean_up: Runs after the job has ended and before its result is set.
-        close_functions: Runs before the job's result is set and after stops are answered; it takes as long as the
-            functions' close().
+        clean_up: Runs after the job has ended and before its result is set; functions are closed after stops are
+            answered.
     """
 
     def __init__(
@@ -105,7 +109,6 @@ class JobDriver:
         watch: JobMonitor,
         storage: FileStorage,
         clean_up: RunCleanUp,
-        close_functions: Callable[[], None],
     ) -> None:
         self.job_name = job_name
         self.results = results
@@ -120,7 +123,6 @@ class JobDriver:
         self.interruption = Interruption(job_name, self)
         self._storage = storage
         self._clean_up = clean_up
-        self._close_functions = close_functions
         self._started = mailbox.clock.now()
 
     # ------------------------------------------------------------------------------------------- JobControl, any thread
@@ -207,7 +209,7 @@ class JobDriver:
             _log.exception("Job %r failed with an internal error", self.job_name)
             ending = JobOutcome(JobStatus.FAILED, job_error(error, self.view.job_id, self.job_name), None)
         try:
-            self._clean_up.run()
+            self._clean_up.delete_files()
         except (OSError, CheckpointStorageError) as error:
             _log.warning("Cleaning up after job %r failed: %s", self.job_name, error)
         try:
@@ -225,7 +227,7 @@ class JobDriver:
             error = JobCancelledError(self.view.job_id, self.job_name, self.checkpoint)
         self.watch.ended(ending.status, error)
         self._requests.end(ending.status.name)
-        self._close_functions()
+        self._clean_up.close_functions()
         self.results.end(error)
         _log.info("Job %r (%s) ended: %s", self.job_name, self.view.job_id, ending.status.name)
         if error is not None:
