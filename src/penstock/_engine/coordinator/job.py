@@ -246,7 +246,7 @@ class JobCoordinator:
     def given_up(self) -> tuple[GivenUp, ...]:
         """The committables that the sinks' committers gave up, oldest first."""
         ended = self._start.already_ended
-        return self._parts.state.given_up if ended is None or ended.commits is None else ended.commits.given_up
+        return self._parts.state.ledger.given_up if ended is None or ended.commits is None else ended.commits.given_up
 
     @property
     def unread_splits(self) -> Mapping[str, int]:

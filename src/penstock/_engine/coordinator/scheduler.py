@@ -8,6 +8,7 @@ input. Source: Flink's ``SchedulerNG``, which a ``JobMaster`` drives without kno
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from penstock._engine.coordinator import instructions as do
@@ -15,6 +16,7 @@ from penstock._engine.coordinator.alarms import PauseOver
 from penstock._engine.coordinator.phases import RUNNING, Phase
 from penstock._engine.protocol.control import TaskFailure
 from penstock.common.user_values import told
+from penstock.errors import InternalError
 
 if TYPE_CHECKING:
     from penstock._engine.coordinator import events as ev
@@ -33,6 +35,21 @@ MAX_ATTEMPTS: Final = 10
 def text_of(cause: Cause | str) -> str:
     """Return the text of a failure for a chain entry or for the answer to a request."""
     return cause.error if isinstance(cause, TaskFailure) else told(str(cause))
+
+
+class StopStep(Enum):
+    """What an answer about the savepoint of a stop leads to."""
+
+    #: Nothing follows yet, or the answer is about another savepoint.
+    NONE = auto()
+    #: The savepoint is written, but not named: its checkpoint may complete.
+    EXPORTED = auto()
+    #: The savepoint could not be written: the checkpoint completes as a normal one, and the job continues.
+    GIVEN_UP = auto()
+    #: The savepoint of a drain could not be written: timers have fired and functions have finished, which is undone.
+    UNDONE = auto()
+    #: The savepoint exists.
+    SAVED = auto()
 
 
 class JobLife(Protocol):
@@ -156,18 +173,14 @@ class Scheduler(ABC):
         else:
             self._run()
 
-    def pause_over(self, _: PauseOver) -> None:
-        """Run the next Spark job, if it still waits."""
-        self.trigger_now()
-
-    def trigger_now(self) -> None:
+    def trigger_now(self, _: PauseOver | None = None) -> None:
         """End a pause, unless splits have arrived meanwhile or the job has failed."""
         if self._context.phase is Phase.PAUSED:
             self._run()
 
     @abstractmethod
     def _run(self) -> None:
-        """Run the next Spark job now."""
+        """Run the next Spark job now, or once more."""
 
     def _run_again(self, what: str, error: Exception) -> None:
         """Run a lost or void epoch or stage again; this does not count as a restart."""
@@ -178,10 +191,6 @@ class Scheduler(ABC):
             return
         self._context.report_failure(error, counted=False)
         self._context.emit(do.LogMessage(f"{what} runs again, attempt {self._attempt}", error))
-        self._repeat()
-
-    def _repeat(self) -> None:
-        """Run the same Spark job once more."""
         self._run()
 
     def epoch_failed(self, event: ev.EpochFailed) -> None:
@@ -214,17 +223,9 @@ class Scheduler(ABC):
 
     # ------------------------------------------------------------------------------------------------ a stop, the end
 
-    @abstractmethod
-    def exported(self) -> None:
-        """Put the chain entry of the checkpoint that the job stops with: its savepoint is written, but not named."""
-
-    @abstractmethod
-    def go_on(self) -> None:
-        """Complete the checkpoint of the stop as a normal one, because the stop was given up."""
-
-    @abstractmethod
-    def saved(self) -> None:
-        """Continue to the end: the savepoint that the job stops with exists."""
+    def on_stop(self, step: StopStep) -> None:
+        """Continue with a stop: EXPORTED, GIVEN_UP or SAVED. A batch job has none."""
+        raise InternalError(f"A batch job was stopped with a savepoint: {step.name}.")
 
     @abstractmethod
     def check_finished(self) -> None:

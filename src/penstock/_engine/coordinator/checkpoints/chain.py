@@ -60,6 +60,11 @@ class ChainWriter:
     _tries: int = 0
     _writes: Iterator[int] = field(default_factory=lambda: count(1))
 
+    @property
+    def completed(self) -> int:
+        """The id of the last checkpoint; 0 for none."""
+        return self.parent.checkpoint_id if self.parent else 0
+
     def make(
         self,
         kind: ChainEntryKind,

@@ -34,7 +34,7 @@ from penstock._engine.protocol.metadata import (
 from penstock._engine.protocol.paths import shared_path
 
 if TYPE_CHECKING:
-    from penstock._engine.coordinator.epochs.acks import Subtask
+    from penstock._engine.coordinator.checkpoints.subtask_state import Subtask
     from penstock._engine.graph.job_graph import JobEdge, JobGraph
     from penstock._engine.protocol.control import SubtaskAck
     from penstock._engine.protocol.state_handle import Lineage, StateHandle

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from penstock._engine.protocol.control import decode
 from penstock._engine.protocol.events import AddSplitsEvent, ReaderState, decode_event
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
     from penstock._engine.protocol.metadata import JobSnapshot, OperatorMetadata, OperatorSubtaskState
     from penstock._engine.protocol.state_handle import Lineage, StateHandle
+
+
+#: A subtask: position of its vertex, and its index.
+Subtask: TypeAlias = tuple[int, int]
 
 
 class VisibleState:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import UNSET
 
+from penstock._engine.coordinator.instructions import AccumulatorUpdate, OperatorOutput
 from penstock._engine.protocol.control import AlignmentReport, decode
 from penstock._engine.protocol.events import ReaderState
 from penstock._engine.protocol.row_sums import are_read
@@ -24,13 +25,10 @@ from penstock._engine.protocol.rows import MAX_WATERMARK
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+    from penstock._engine.coordinator.checkpoints.subtask_state import Subtask
     from penstock._engine.graph.job_graph import JobEdge
     from penstock._engine.protocol.control import SubtaskAck
     from penstock._engine.protocol.metadata import JobSnapshot
-
-
-#: A subtask: position of its vertex, and its index.
-Subtask: TypeAlias = tuple[int, int]
 
 
 def void_reason(
@@ -81,6 +79,32 @@ def _name(subtask: Subtask) -> str:
 
 #: What each source subtask in a group has reported at the end of the last epoch; those that have ended are left out.
 Reports: TypeAlias = "dict[Subtask, AlignmentReport]"
+
+
+def contributions(acks: Iterable[SubtaskAck]) -> tuple[AccumulatorUpdate, ...]:
+    """Return the accumulator updates of an epoch."""
+    return tuple(
+        AccumulatorUpdate(uid, ack.subtask, part.all_accumulators)
+        for ack in sorted(acks, key=lambda ack: (ack.vertex, ack.subtask))
+        for uid, part in ack.operators.items()
+        if part.all_accumulators
+    )
+
+
+def outputs(acks: Iterable[SubtaskAck], collectors: Iterable[str]) -> tuple[OperatorOutput, ...]:
+    """Return the printed and collected output of an epoch, by operator and subtask.
+
+    Args:
+        acks: Those of the epoch.
+        collectors: The uids of the operators whose output goes to the program.
+    """
+    in_order = sorted(acks, key=lambda ack: ack.subtask)
+    found = ((uid, ack.subtask, ack.operators[uid]) for uid in collectors for ack in in_order if uid in ack.operators)
+    return tuple(
+        OperatorOutput(uid, subtask, part.outputs, part.outputs_path, part.outputs_digest)
+        for uid, subtask, part in found
+        if part.outputs or part.outputs_path
+    )
 
 
 def reports_of(acks: Iterable[SubtaskAck]) -> Reports:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock._engine.coordinator import instructions as do
+from penstock._engine.coordinator.epochs.acks import contributions, outputs
 from penstock._engine.coordinator.phases import Phase
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.metadata import ChainEntryKind
@@ -55,6 +56,7 @@ class CheckpointCoordinator:
         self._stop = stop
         self._commits = commits
         self._output = output
+        self._collectors = state.plan.graph.collectors
         #: The epoch between its end and its commit point.
         self.pending: PendingCheckpoint | None = None
         #: The pending checkpoint whose chain entry has no known outcome; the entry may turn out to be stored.
@@ -71,7 +73,7 @@ class CheckpointCoordinator:
         acks = event.outcome.acks
         self.pending = self._state.accept(acks, event.wall_ms, event.slots, stop)
         self._context.go(Phase.SNAPSHOTTING)
-        if added := self._state.contributions(acks):
+        if added := contributions(acks):
             self._context.call(do.MergeAccumulators(self._state.snapshot.all_accumulators, added))
         else:
             self._context.call(do.SnapshotEnumerators(self._context.chain.next_id))
@@ -162,7 +164,7 @@ class CheckpointCoordinator:
         self._requests.completed()
         context.emit(
             *self._savepoints.copy(chain, retention, now.now_ms),
-            *self._output.begin(entry.checkpoint_id, state.outputs(pending.acks), retention),
+            *self._output.begin(entry.checkpoint_id, outputs(pending.acks, self._collectors), retention),
             do.PublishProgress(state.progress, pending.acks, entry.snapshot),
             *chain.deletion(retention.drop()),
         )

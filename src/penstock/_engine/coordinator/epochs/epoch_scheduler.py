@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.alarms import EpochLookDue
+from penstock._engine.coordinator.checkpoints.snapshots import room
 from penstock._engine.coordinator.epochs.checkpoint_coordinator import CheckpointCoordinator
 from penstock._engine.coordinator.phases import Phase
-from penstock._engine.coordinator.scheduler import Scheduler
+from penstock._engine.coordinator.scheduler import Scheduler, StopStep
 from penstock._engine.protocol.control import StopMode
 from penstock.errors import CheckpointExpiredError, InternalError
 
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock._engine.coordinator import events as ev
+    from penstock._engine.coordinator.checkpoints.subtask_state import Subtask
     from penstock._engine.coordinator.commits.commits import CommitScheduler, OutputDelivery
     from penstock._engine.coordinator.context import CoordinatorContext
-    from penstock._engine.coordinator.epochs.acks import Subtask
     from penstock._engine.coordinator.epochs.job_state import JobState
     from penstock._engine.coordinator.events import EpochObserved
     from penstock._engine.coordinator.instructions import Instruction
@@ -182,11 +183,16 @@ class EpochScheduler(Scheduler):
     # -------------------------------------------------------------------------------------------------------- an epoch
 
     def _run(self) -> None:
+        if self._context.phase is Phase.RELEASING:
+            self._release()
+            return
         self._context.go(Phase.EPOCH)
         request = self._requests.stop
         self._stops = request.stop if request else StopMode.NO
         for_savepoint = self._requests.begun()
-        dispatches = self._state.dispatches(self._completed, self._context.now.passed_ms, for_savepoint=for_savepoint)
+        dispatches = self._state.dispatches(
+            self._context.chain.completed, self._context.now.passed_ms, for_savepoint=for_savepoint
+        )
         self._context.emit(self._begun(dispatches, self._state.inputs(), self._stops))
 
     def _begun(
@@ -199,13 +205,8 @@ class EpochScheduler(Scheduler):
         attempt, rotation = self._attempt, self._rotation
         return do.RunEpoch(
             *(context.chain.next_id, attempt, context.job_attempt, rotation, stop, dispatches, inputs),
-            inline_bytes=self._state.inline_bytes,
+            inline_bytes=room(self._state.snapshot),
         )
-
-    @property
-    def _completed(self) -> int:
-        parent = self._context.chain.parent
-        return parent.checkpoint_id if parent else 0
 
     def observed(self, event: ev.EpochObserved) -> None:
         """Cancel the running epoch if it has expired; its end decides what follows. A stop may wait for it too long."""
@@ -249,12 +250,6 @@ class EpochScheduler(Scheduler):
     def _name(self) -> str:
         return f"Epoch {self._context.chain.next_id}"
 
-    def _repeat(self) -> None:
-        if self._context.phase is Phase.RELEASING:
-            self._release()
-        else:
-            self._run()
-
     # -------------------------------------------------------------------------------------------------- its checkpoint
 
     def accumulators_merged(self, event: ev.AccumulatorsMerged) -> None:
@@ -269,14 +264,6 @@ class EpochScheduler(Scheduler):
     def state_stored(self, _: ev.StateStored) -> None:
         """Continue once all state of the epoch is stored in files or prepared for the metadata."""
         self._checkpoints.stored()
-
-    def exported(self) -> None:
-        """Put the chain entry of the checkpoint that the job stops with."""
-        self._checkpoints.put_entry()
-
-    def go_on(self) -> None:
-        """Complete the epoch as a normal checkpoint, because the stop was given up."""
-        self._checkpoints.go_on()
 
     def entry_stored(self, entry: ChainEntry) -> None:
         """Continue after the commit point of an epoch."""
@@ -311,11 +298,15 @@ class EpochScheduler(Scheduler):
 
     # --------------------------------------------------------------------------------------------------------- the end
 
-    def saved(self) -> None:
-        """Notify the enumerators of the checkpoint that the job stops with, unless they are closed."""
-        if self._state.has_advanced:
+    def on_stop(self, step: StopStep) -> None:
+        """Complete the checkpoint that the job stops with; in the end notify the enumerators that run."""
+        if step is StopStep.EXPORTED:
+            self._checkpoints.put_entry()
+        elif step is StopStep.GIVEN_UP:
+            self._checkpoints.go_on()
+        elif self._state.has_advanced:
             self._context.go(Phase.NOTIFYING)
-            self._context.call(do.CallEnumerators(self._completed, {}))
+            self._context.call(do.CallEnumerators(self._context.chain.completed, {}))
         else:
             self._finish()
 
@@ -338,7 +329,7 @@ class EpochScheduler(Scheduler):
 
     def _release(self) -> None:
         """Notify the checkpoint listeners of the last checkpoint; the same Spark job closes all functions."""
-        notifications = self._state.notifications(self._completed, going_on=False)
+        notifications = self._state.notifications(self._context.chain.completed, going_on=False)
         if notifications:
             self._context.go(Phase.RELEASING)
             self._context.emit(do.NotifyListeners(self._begun(notifications, {}, StopMode.NO)))

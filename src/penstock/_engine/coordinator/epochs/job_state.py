@@ -15,7 +15,6 @@ from penstock._engine.coordinator.checkpoints.snapshots import (
     fresh_snapshot,
     notification,
     resumable,
-    room,
     spill,
     unfinished,
     visible_states,
@@ -24,7 +23,6 @@ from penstock._engine.coordinator.commits.commits import CommitLedger, commits_o
 from penstock._engine.coordinator.commits.committed import CommittedCommittables
 from penstock._engine.coordinator.epochs.acks import (
     Reports,
-    Subtask,
     group_watermarks,
     may_read_on,
     reports_of,
@@ -33,7 +31,6 @@ from penstock._engine.coordinator.epochs.acks import (
 )
 from penstock._engine.coordinator.epochs.budget import BudgetPlanner, epoch_cost
 from penstock._engine.coordinator.epochs.sources import EnumeratorSnapshot, SourceCoordinator
-from penstock._engine.coordinator.instructions import AccumulatorUpdate, OperatorOutput
 from penstock._engine.coordinator.restore.reopening import at_and_behind
 from penstock._engine.gateway.progress import JobProgress
 from penstock._engine.graph.job_graph import KINDS_WITH_ITEMS
@@ -44,6 +41,7 @@ from penstock._engine.protocol.rows import MAX_WATERMARK
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from penstock._engine.coordinator.checkpoints.subtask_state import Subtask
     from penstock._engine.coordinator.settings import JobSettings
     from penstock._engine.plan.levels import ExecutionPlan
     from penstock._engine.protocol.clocks import Moment
@@ -81,7 +79,6 @@ class JobState:
         self.plan = plan
         graph = plan.graph
         self._sources_by_uid = graph.sources
-        self._collectors = graph.collectors
         self._ends = graph.ends
         self._source_vertices = frozenset(self._sources_by_uid.values())
         self.settings = settings
@@ -95,7 +92,8 @@ class JobState:
         self.ledger = CommitLedger()
         self.committed = CommittedCommittables(graph)
         self.progress = JobProgress(subtasks=len(unfinished(self.snapshot)))
-        self._sources: dict[str, SourceCoordinator] = {}
+        #: The coordinator of each source, by uid.
+        self.sources: dict[str, SourceCoordinator] = {}
         self._write_all = False
         self._history: dict[Subtask, tuple[tuple[int, int], ...]] = {}
         self._started_ms = 0
@@ -123,7 +121,7 @@ class JobState:
         self._history.clear()
         self._last = ()
         self._alignment = restored_reports(self.snapshot, self._sources_by_uid)
-        self._sources = {uid: self._source(uid) for uid in self._sources_by_uid}
+        self.sources = {uid: self._source(uid) for uid in self._sources_by_uid}
 
     def resume(self) -> bool:
         """Continue from a checkpoint that was to be the last before a stop; tell whether that stop was a drain."""
@@ -136,11 +134,6 @@ class JobState:
         operator = self.snapshot.operators[uid]
         finished = [index for index, subtask in enumerate(operator.subtasks) if subtask.finished]
         return SourceCoordinator(operator.parallelism, operator.enumerator, finished)
-
-    @property
-    def sources(self) -> Mapping[str, SourceCoordinator]:
-        """The coordinator of each source, by uid."""
-        return self._sources
 
     # ------------------------------------------------------------------------------------------------------ an epoch
 
@@ -159,7 +152,7 @@ class JobState:
         self.committed.begin(self.ledger.outstanding, self.snapshot)
 
         def events(uid: str, index: int) -> tuple[bytes, ...]:
-            source = self._sources.get(uid)
+            source = self.sources.get(uid)
             return source.dispatch(index) if source else self.committed.dispatch(uid, index)
 
         result = self.notifications(completed_checkpoint, going_on=True)
@@ -199,18 +192,13 @@ class JobState:
             (vertex, index)
             for uid, vertex in self._sources_by_uid.items()
             for index in range(self.plan.graph.vertices[vertex].parallelism)
-            if self._sources[uid].ends(index)
+            if self.sources[uid].ends(index)
         }
         return told | {(ack.vertex, ack.subtask) for ack in self._last if ack.awaits_end}
 
     def inputs(self) -> dict[int, EdgeStatus]:
         """Return the channel status of each edge at the start of the next epoch."""
         return edge_statuses(self.snapshot, self.plan.graph, self._last)
-
-    @property
-    def inline_bytes(self) -> int:
-        """The most bytes of state that an operator of a subtask may return in the next epoch's ack."""
-        return room(self.snapshot)
 
     def notifications(self, completed_checkpoint: int, *, going_on: bool) -> dict[Subtask, SubtaskDispatch]:
         """Return the notifications of the last checkpoint for subtasks that run no epoch after it.
@@ -244,14 +232,14 @@ class JobState:
     def accept(self, acks: tuple[SubtaskAck, ...], wall_ms: int, slots: int, stop: StopMode) -> PendingCheckpoint:
         """Note an accepted epoch."""
         self._planner.accepted(acks, epoch_cost(acks, wall_ms, self.plan.level_of, slots))
-        for uid, source in self._sources.items():
+        for uid, source in self.sources.items():
             vertex = self._sources_by_uid[uid]
             own = [ack for ack in acks if ack.vertex == vertex]
             finished = [ack.subtask for ack in own if ack.finished or ack.awaits_end]
             hosts = {ack.subtask: ack.host for ack in own}
             source.accepted({ack.subtask: ack.operators[uid] for ack in own}, finished, hosts)
         if any(part.ends_input for ack in acks for part in ack.operators.values()):
-            for source in self._sources.values():
+            for source in self.sources.values():
                 source.end_input()
         return PendingCheckpoint(acks, wall_ms, stop, passed_on=self.committed.begun)
 
@@ -269,7 +257,7 @@ class JobState:
 
     def advanced(self, pending: PendingCheckpoint, enumerators: Mapping[str, EnumeratorSnapshot]) -> JobSnapshot:
         """Return the state after an accepted epoch, without outstanding commits."""
-        states = {uid: source.state(enumerators.get(uid)) for uid, source in self._sources.items()}
+        states = {uid: source.state(enumerators.get(uid)) for uid, source in self.sources.items()}
         return advance(
             self.snapshot,
             pending.acks,
@@ -304,11 +292,6 @@ class JobState:
         """What is known of the commits now."""
         return StoredCommits(self.ledger.outstanding, self.ledger.given_up, self.committed.left({}))
 
-    @property
-    def given_up(self) -> tuple[GivenUp, ...]:
-        """The committables that committers gave up, in all runs of the job."""
-        return self.ledger.given_up
-
     def completed(self, pending: PendingCheckpoint, document: JobSnapshot, checkpoint_id: int) -> None:
         """Note that an epoch's checkpoint has completed."""
         self.snapshot = document
@@ -321,31 +304,7 @@ class JobState:
             self._history[subtask] = (*self._history.get(subtask, ())[1 - HISTORY :], (checkpoint_id, ack.token))
         self.progress = self._progress(pending, checkpoint_id)
 
-    def contributions(self, acks: tuple[SubtaskAck, ...]) -> tuple[AccumulatorUpdate, ...]:
-        """Return the accumulator updates of an epoch."""
-        return tuple(
-            AccumulatorUpdate(uid, ack.subtask, part.all_accumulators)
-            for ack in sorted(acks, key=lambda ack: (ack.vertex, ack.subtask))
-            for uid, part in ack.operators.items()
-            if part.all_accumulators
-        )
-
-    def outputs(self, acks: tuple[SubtaskAck, ...]) -> tuple[OperatorOutput, ...]:
-        """Return the printed and collected output of an epoch, by operator and subtask."""
-        found: list[OperatorOutput] = []
-        for uid in self._collectors:
-            for ack in sorted(acks, key=lambda ack: ack.subtask):
-                part = ack.operators.get(uid)
-                if part is not None and (part.outputs or part.outputs_path):
-                    found.append(OperatorOutput(uid, ack.subtask, part.outputs, part.outputs_path, part.outputs_digest))
-        return tuple(found)
-
     # ------------------------------------------------------------------------------------------------------- the pace
-
-    @property
-    def epoch_ms(self) -> int | None:
-        """The intended length of epochs in milliseconds; None if it follows from their cost."""
-        return self._planner.interval_ms
 
     def pace(self, *, backlog: bool) -> None:
         """Set the intended length of the next epochs."""
@@ -396,7 +355,7 @@ class JobState:
     def _work_at_hand(self, reading: list[SubtaskAck]) -> bool:
         more = any(part.more_available for ack in reading for part in ack.operators.values())
         more = more or any(ack.awaits_end for ack in reading) or may_read_on(self._alignment)
-        events = any(source.has_pending for source in self._sources.values())
+        events = any(source.has_pending for source in self.sources.values())
         return not self._last or more or events or all(ack.finished for ack in reading)
 
     def _progress(self, pending: PendingCheckpoint, checkpoint_id: int) -> JobProgress:

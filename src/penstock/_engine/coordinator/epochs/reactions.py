@@ -23,7 +23,7 @@ EPOCHS: Final = (
     Rule(EpochScheduler.splits_assigned, (ev.SplitsAssigned,), TAKEN_OVER),
     Rule(EpochScheduler.observed, (ev.EpochObserved,), TAKEN_OVER),
     Rule(EpochScheduler.look_due, (alarms.EpochLookDue,), TAKEN_OVER),
-    Rule(EpochScheduler.pause_over, (alarms.PauseOver,), TAKEN_OVER),
+    Rule(EpochScheduler.trigger_now, (alarms.PauseOver,), TAKEN_OVER),
     Rule(EpochScheduler.epoch_ended, (ev.EpochEnded,), _RUNS),
     Rule(EpochScheduler.epoch_lost, (ev.EpochLost,), _RUNS),
     Rule(EpochScheduler.epoch_failed, (ev.EpochFailed,), _RUNS),

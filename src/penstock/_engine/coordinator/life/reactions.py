@@ -14,11 +14,11 @@ from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.checkpoints.retention import CheckpointRetention
 from penstock._engine.coordinator.life.start_reactions import START, react
-from penstock._engine.coordinator.life.stop import StopStep
 from penstock._engine.coordinator.phases import RUNNING, STOPPING, Phase, StartPhase
 from penstock._engine.coordinator.reactions import CALL_ANSWERS, ENTRY_ANSWERS, LIVE, TAKEN_OVER, Rule
 from penstock._engine.coordinator.restore.commit_decisions import published
 from penstock._engine.coordinator.restore.origin import adopt_checkpoint
+from penstock._engine.coordinator.scheduler import StopStep
 from penstock._engine.protocol.metadata import ChainEntryKind, handles_of
 from penstock.common.job_status import JobStatus
 from penstock.errors import FencedError, InternalError
@@ -146,7 +146,7 @@ def committed(job: JobParts, event: ev.Committed) -> None:
     started = job.commits.on_committed(event, context.phase, context.now.passed_ms)
     if event.given_up:
         progress = state.lost(event.given_up)
-        context.emit(do.PublishGivenUp(state.given_up, progress))
+        context.emit(do.PublishGivenUp(state.ledger.given_up, progress))
     context.emit(*started)
     job.scheduler.commits_moved()
 
@@ -199,17 +199,13 @@ def savepoint_answered(job: JobParts, event: ev.SavepointWritten | ev.SavepointF
     """Continue after a savepoint was written or has failed."""
     context = job.context
     match job.stop.on_answer(event):
-        case StopStep.EXPORTED:
-            job.scheduler.exported()
-        case StopStep.GIVEN_UP:
-            job.scheduler.go_on()
-        case StopStep.UNDONE:
-            job.life.restart()
-        case StopStep.SAVED:
-            job.scheduler.saved()
         case StopStep.NONE:
             error = event.error if isinstance(event, ev.SavepointFailed) else None
             context.emit(*job.savepoints.copied(event.path, error, context.chain, context.retention))
+        case StopStep.UNDONE:
+            job.life.restart()
+        case step:
+            job.scheduler.on_stop(step)
 
 
 def savepoint_retry_due(job: JobParts, event: alarms.SavepointRetryDue) -> None:

@@ -9,7 +9,6 @@ entries, because until then the savepoint may still come to exist.
 
 from __future__ import annotations
 
-from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import events as ev
@@ -19,7 +18,7 @@ from penstock._engine.coordinator.checkpoints.chain import RECORD_PAUSE_MS
 from penstock._engine.coordinator.life.requests import copies, with_own_names
 from penstock._engine.coordinator.life.start import DRAINED
 from penstock._engine.coordinator.phases import STOPPING, Phase
-from penstock._engine.coordinator.scheduler import text_of
+from penstock._engine.coordinator.scheduler import StopStep, text_of
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock.errors import SavepointError
@@ -34,21 +33,6 @@ if TYPE_CHECKING:
 _SAVED: Final = frozenset({Phase.NOTIFYING, Phase.FINISHING, Phase.RELEASING})
 #: The naming of a savepoint is tried this often, each time after twice the pause.
 _MAX_TRIES: Final = 5
-
-
-class StopStep(Enum):
-    """What an answer about the savepoint of a stop leads to."""
-
-    #: Nothing follows yet, or the answer is about another savepoint.
-    NONE = auto()
-    #: The savepoint is written, but not named: its checkpoint may complete.
-    EXPORTED = auto()
-    #: The savepoint could not be written: the checkpoint completes as a normal one, and the job continues.
-    GIVEN_UP = auto()
-    #: The savepoint of a drain could not be written: timers have fired and functions have finished, which is undone.
-    UNDONE = auto()
-    #: The savepoint exists.
-    SAVED = auto()
 
 
 class StopWithSavepoint:

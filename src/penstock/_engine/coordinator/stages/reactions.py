@@ -19,7 +19,7 @@ STAGES: Final = (
         StageScheduler.enumerators_called, (ev.EnumeratorsCalled,), frozenset({Phase.OPENING, Phase.NOTIFYING_SOURCES})
     ),
     Rule(StageScheduler.splits_assigned, (ev.SplitsAssigned,), TAKEN_OVER),
-    Rule(StageScheduler.pause_over, (alarms.PauseOver,), TAKEN_OVER),
+    Rule(StageScheduler.trigger_now, (alarms.PauseOver,), TAKEN_OVER),
     Rule(StageScheduler.partitions_look_due, (alarms.PartitionsLookDue,), TAKEN_OVER),
     Rule(StageScheduler.stage_ended, (ev.EpochEnded,), _RUNS),
     Rule(StageScheduler.events_claimed, (ev.JobEventsClaimed,), _RECONCILES),

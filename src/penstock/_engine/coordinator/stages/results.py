@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.graph.job_graph import PartitionerKind
+from penstock._engine.plan.bounds import balanced_bounds, one_each, subtasks_of
 from penstock._engine.protocol.control import ResultPartition, SubtaskAck
 from penstock._engine.protocol.paths import result_path
 from penstock._engine.protocol.rows import MAX_WATERMARK
@@ -14,8 +15,10 @@ from penstock._engine.protocol.rows import MAX_WATERMARK
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from penstock._engine.coordinator.epochs.acks import Subtask
-    from penstock._engine.graph.job_graph import JobGraph
+    from penstock._engine.coordinator.checkpoints.subtask_state import Subtask
+    from penstock._engine.coordinator.settings import AutoParallelism
+    from penstock._engine.graph.job_graph import JobGraph, JobVertex
+    from penstock._engine.plan.bounds import Bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,39 @@ class StageResults:
         for edge in self._graph.edges:
             readers.setdefault(edge.source, set()).add(edge.target)
         return {vertex for vertex, targets in readers.items() if targets <= ran}
+
+
+class VertexBounds:
+    """How many subtasks run of each vertex whose input is known, and what each of them reads.
+
+    Args:
+        graph: The job.
+        auto_parallelism: Says how many subtasks some input is for.
+    """
+
+    def __init__(self, graph: JobGraph, auto_parallelism: AutoParallelism) -> None:
+        self._graph = graph
+        self._auto_parallelism = auto_parallelism
+        self.of_vertex: dict[int, Bounds] = {}
+
+    def decide(self, vertex: JobVertex, sizes: InputBytes) -> Bounds:
+        """Decide about a vertex, by what its senders have sent to it."""
+        graph, settings = self._graph, self._auto_parallelism
+        if not settings.enabled or vertex.is_source or vertex.is_fed or vertex.parallelism_is_set:
+            bounds = one_each(vertex.parallelism)
+        elif graph.follows_its_sender(vertex.id):
+            bounds = one_each(max(subtasks_of(self.of_vertex[edge.source]) for edge in graph.inputs(vertex.id)))
+        else:
+            runs = settings.decide(sum(sizes.by_sender.values()), vertex.parallelism)
+            bounds = balanced_bounds(sizes.by_receiver, runs)
+        self.of_vertex[vertex.id] = bounds
+        return bounds
+
+    def fewer(self, vertices: Iterable[int]) -> dict[int, Bounds]:
+        """Return the bounds of those vertices that run fewer subtasks than the job graph says."""
+        bounds = {vertex: self.of_vertex[vertex] for vertex in vertices}
+        parallelism = {vertex.id: vertex.parallelism for vertex in self._graph.vertices}
+        return {vertex: own for vertex, own in bounds.items() if subtasks_of(own) < parallelism[vertex]}
 
 
 def _paths(parts: Iterable[ResultPartition], job_id: str) -> tuple[str, ...]:

@@ -20,13 +20,13 @@ from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.alarms import PartitionsLookDue
 from penstock._engine.coordinator.checkpoints.snapshots import unfinished
 from penstock._engine.coordinator.commits.commits import commits_of
-from penstock._engine.coordinator.epochs.acks import void_reason
+from penstock._engine.coordinator.epochs.acks import contributions, outputs, void_reason
 from penstock._engine.coordinator.epochs.job_state import PendingCheckpoint
 from penstock._engine.coordinator.phases import Phase
 from penstock._engine.coordinator.scheduler import MAX_ATTEMPTS, Scheduler
 from penstock._engine.coordinator.stages.recovery import LOOK_EVERY_MS, JobRecovery
-from penstock._engine.coordinator.stages.results import InputBytes, StageResults, idle_ack
-from penstock._engine.plan.bounds import balanced_bounds, one_each, subtasks_of
+from penstock._engine.coordinator.stages.results import StageResults, VertexBounds, idle_ack
+from penstock._engine.plan.bounds import subtasks_of
 from penstock._engine.plan.epoch_plan import EpochOutcome
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.job_events import NO_CHECKPOINT
@@ -37,9 +37,9 @@ from penstock.errors import InternalError, PenstockError, UnsupportedOperationEr
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from penstock._engine.coordinator.checkpoints.subtask_state import Subtask
     from penstock._engine.coordinator.commits.commits import CommitScheduler, OutputDelivery
     from penstock._engine.coordinator.context import CoordinatorContext
-    from penstock._engine.coordinator.epochs.acks import Subtask
     from penstock._engine.coordinator.epochs.job_state import JobState
     from penstock._engine.coordinator.scheduler import JobLife
     from penstock._engine.graph.job_graph import JobVertex
@@ -71,17 +71,16 @@ class StageScheduler(Scheduler):
         output: OutputDelivery,
     ) -> None:
         super().__init__(context, state, life, commits, output)
-        self._auto_parallelism = state.settings.auto_parallelism
         graph = state.plan.graph
         #: None for a job that begins anew after a failure.
         recovery = state.settings.recovery
-        self._recovery = None if recovery is None else JobRecovery(context, graph, recovery)
+        self._recovery = None if recovery is None else JobRecovery(state.plan, recovery)
         self._losses = 0
         self._results = StageResults(graph, keeps=self._recovery is not None)
         #: The state at the last checkpoint, to which a restart returns; None before the first start.
         self._checkpoint: JobSnapshot | None = None
         #: By vertex whose input is known: what its subtasks read.
-        self._bounds: dict[int, Bounds] = {}
+        self._bounds = VertexBounds(graph, state.settings.auto_parallelism)
         #: By subtask of the running stage: whether it runs. A subtask that does not run finishes with the stage.
         self._stage: dict[Subtask, bool] = {}
         #: The accepted run of a stage whose accumulators are being merged.
@@ -118,7 +117,7 @@ class StageScheduler(Scheduler):
         chain = self._context.chain
         self._context.emit(*self._results.begin(chain.job_id, chain.runs[-1]))
         self._recorded, self._passed_on = 0, {}
-        self._bounds.clear()
+        self._bounds.of_vertex.clear()
         self._redo()
         if _has_begun(self._checkpoint):
             reason = "batch jobs start from the beginning; run the job with execution.runtime-mode = STREAMING, or anew"
@@ -135,12 +134,12 @@ class StageScheduler(Scheduler):
         if self._recovery.is_claimed:
             self._take_up(self._recovery)
         else:
-            self._recovery.claim()
+            self._context.call(self._recovery.claim(self._context.chain))
 
     def events_claimed(self, event: ev.JobEventsClaimed) -> None:
         """Look for the results that the events of earlier drivers name."""
         assert self._recovery is not None
-        self._recovery.claimed(event)
+        self._context.emit(*self._recovery.claimed(event, self._context.now.passed_ms))
         if self._recovery.has_events:
             self._context.call(do.ListPartitions(self._context.chain.job_id))
         else:
@@ -154,7 +153,7 @@ class StageScheduler(Scheduler):
     def partitions_listed(self, event: ev.PartitionsListed) -> None:
         """Take up the job once what it needs is there, or the wait for it is over."""
         assert self._recovery is not None
-        if self._recovery.partitions_listed(event):
+        if self._recovery.partitions_listed(event, self._context.now.passed_ms):
             self._take_up(self._recovery)
         else:
             self._context.emit(do.SetAlarm(LOOK_EVERY_MS, PartitionsLookDue()))
@@ -162,7 +161,7 @@ class StageScheduler(Scheduler):
     def _take_up(self, recovery: JobRecovery) -> None:
         """Replay the events, and continue from the state that they lead to."""
         try:
-            recovery.replay()
+            self._context.emit(*recovery.replay())
             checkpoint = self._state.snapshot
             self._state.snapshot = recovery.state(checkpoint)
             self._state.reset()
@@ -171,19 +170,19 @@ class StageScheduler(Scheduler):
         except Exception as error:  # noqa: BLE001 - whatever is wrong with the events, the job can do without them
             self._begin_anew(recovery, error)
             return
-        self._bounds.update({vertex: event.bounds for vertex, event in recovery.job.initialized.items()})
+        self._bounds.of_vertex.update({vertex: event.bounds for vertex, event in recovery.job.initialized.items()})
         for done in recovery.finished_after(checkpoint):
             self._context.emit(*self._results.add(done.acks, self._context.chain.job_id, done.run_id))
         self._state.committed.begin(self._state.ledger.outstanding, checkpoint)
         self._passed_on = self._state.committed.ended(self._state.snapshot)
-        if added := self._state.contributions(tuple(self._results.acks)):
+        if added := contributions(self._results.acks):
             self._context.call(do.MergeAccumulators({}, added))
         else:
             self._taken_up({})
 
     def _begin_anew(self, recovery: JobRecovery, error: Exception) -> None:
         cause = InternalError(f"The recovery of the job failed, and it begins anew: {error_line(error)}")
-        recovery.clear(str(cause))
+        self._context.emit(recovery.clear(str(cause)))
         self._context.report_failure(cause, counted=False)
         self._context.emit(do.LogMessage("The job begins anew", cause))
         self._life.restart()
@@ -209,7 +208,7 @@ class StageScheduler(Scheduler):
     def assigned(self, assigned: ev.Assigned) -> None:
         """Note what enumerators assigned."""
         if self._recovery is not None:
-            self._recovery.assigned(assigned)
+            self._recovery.enumerators.assigned(assigned)
         super().assigned(assigned)
 
     def enumerators_called(self, event: ev.EnumeratorsCalled) -> None:
@@ -223,7 +222,9 @@ class StageScheduler(Scheduler):
     def _next(self) -> None:
         """Run the next stage, now or when its sources have splits; after the last stage, make the checkpoint."""
         if vertices := self._vertices():
-            if self._recovery is not None and self._recovery.wants_snapshot(min(vertices)):
+            if self._recovery is not None and self._recovery.enumerators.are_wanted(
+                min(vertices), self._context.now.passed_ms
+            ):
                 self._context.call(do.SnapshotEnumerators(NO_CHECKPOINT))
             else:
                 self._run_after(self._state.wait_for_splits_ms())
@@ -236,7 +237,7 @@ class StageScheduler(Scheduler):
         """Run the next stage, with the state of its enumerators at hand."""
         assert self._recovery is not None
         self.assigned(event.assigned)
-        self._recovery.snapshotted(event.snapshots, self._state.sources)
+        self._recovery.enumerators.take(event.snapshots, self._state.sources, self._context.now.passed_ms)
         self._run_after(self._state.wait_for_splits_ms())
 
     # --------------------------------------------------------------------------------------------------------- a stage
@@ -270,7 +271,7 @@ class StageScheduler(Scheduler):
         results = self._results.read_by(vertices)
         running = {place: part for place, part in stage.items() if self._stage[place]}
         if self._recovery is not None:
-            self._recovery.dispatched(running)
+            self._recovery.enumerators.dispatched(running)
             running = {place: part for place, part in running.items() if not self._recovery.is_registered(place)}
             if not running:
                 self._accept(ev.EpochEnded(EpochOutcome((), ()), wall_ms=0, slots=1))
@@ -287,48 +288,33 @@ class StageScheduler(Scheduler):
                 running,
                 {},
                 results=results,
-                bounds=self._fewer(bounds),
+                bounds=self._bounds.fewer(vertices),
             )
         )
 
-    def _fewer(self, bounds: Mapping[int, Bounds]) -> dict[int, Bounds]:
-        """Return the bounds of the vertices that run fewer subtasks than the job graph says."""
-        vertices = self._state.plan.graph.vertices
-        return {vertex: own for vertex, own in bounds.items() if subtasks_of(own) < vertices[vertex].parallelism}
-
     def _decided(self, vertex: JobVertex) -> Bounds:
         """Return what the subtasks of a vertex read, which is decided once: when its inputs are known."""
-        known = self._bounds.get(vertex.id)
+        known = self._bounds.of_vertex.get(vertex.id)
         if known is not None:
             return known
         sizes = self._results.bytes_read_by(vertex.id)
-        bounds = self._bounds[vertex.id] = self._decide(vertex, sizes)
+        bounds = self._bounds.decide(vertex, sizes)
         if self._recovery is not None:
-            self._recovery.initialized(vertex.id, bounds, sizes.by_sender)
+            self._context.emit(self._recovery.initialized(vertex.id, bounds, sizes.by_sender))
         return bounds
-
-    def _decide(self, vertex: JobVertex, sizes: InputBytes) -> Bounds:
-        graph = self._state.plan.graph
-        if not self._auto_parallelism.enabled or vertex.is_source or vertex.is_fed or vertex.parallelism_is_set:
-            return one_each(vertex.parallelism)
-        if graph.follows_its_sender(vertex.id):
-            return one_each(max(subtasks_of(self._bounds[edge.source]) for edge in graph.inputs(vertex.id)))
-        runs = self._auto_parallelism.decide(sum(sizes.by_sender.values()), vertex.parallelism)
-        return balanced_bounds(sizes.by_receiver, runs)
 
     def subtasks_finished(self, event: ev.SubtasksFinished) -> None:
         """Record subtasks that have finished while others of their stage run on."""
         is_current = event.job_attempt == self._context.job_attempt and self._context.phase is Phase.EPOCH
         if is_current and self._recovery is not None:
-            self._recovery.register(event.acks, self._stage)
             # They may have finished an interval ago, so they are stored without another one.
-            self._context.emit(do.RecordJobEvents((), cut=True))
+            self._context.emit(*self._recovery.register(event.acks, self._stage), do.RecordJobEvents((), cut=True))
 
     def stage_ended(self, event: ev.EpochEnded) -> None:
         """Handle the end of a stage: it is accepted, runs again, or fails the job."""
         self._context.epoch_running = False
         if self._recovery is not None:
-            self._recovery.register(event.outcome.acks, self._stage)
+            self._context.emit(*self._recovery.register(event.outcome.acks, self._stage))
         if event.outcome.failures:
             self._life.fail(event.outcome.failures[0])
         else:
@@ -345,18 +331,18 @@ class StageScheduler(Scheduler):
         reason = void_reason(checkpoint_id, acks, running, edges, self._results.acks)
         if reason:
             if self._recovery is not None:
-                self._recovery.void()
+                self._context.emit(*self._recovery.void())
             self._run_again("A stage", InternalError(f"A stage does not count: {reason}."))
             return
         self._attempt = 1
         self._context.go(Phase.SNAPSHOTTING)
         if self._recovery is not None:
-            self._recovery.accepted(acks)
+            self._context.emit(self._recovery.accepted(acks))
         idle = (idle_ack(place, checkpoint_id) for place, runs in self._stage.items() if not runs)
         accepted = self._state.accept((*acks, *idle), event.wall_ms, event.slots, StopMode.NO)
         self._passed_on |= accepted.passed_on
         self._accepted = replace(accepted, passed_on={})  # only a chain entry makes it count
-        if added := self._state.contributions(acks):
+        if added := contributions(acks):
             self._context.call(do.MergeAccumulators(self._state.snapshot.all_accumulators, added))
         else:
             self._advance(self._accepted)
@@ -392,7 +378,7 @@ class StageScheduler(Scheduler):
         """Let the subtasks of lost results run again, which is no failure of the job unless it happens too often."""
         assert self._recovery is not None
         self._context.epoch_running = False
-        self._recovery.register(event.outcome.acks, self._stage)
+        self._context.emit(*self._recovery.register(event.outcome.acks, self._stage))
         self._recovery.lost(event.subtasks)
         self._losses += 1
         if self._losses > MAX_ATTEMPTS:
@@ -436,8 +422,8 @@ class StageScheduler(Scheduler):
         retention = self._context.retention
         retention.keep(entry)
         self._start_commits()
-        outputs = self._state.outputs(pending.acks)
-        self._context.emit(*self._output.begin(entry.checkpoint_id, outputs, retention))
+        found = outputs(pending.acks, self._state.plan.graph.collectors)
+        self._context.emit(*self._output.begin(entry.checkpoint_id, found, retention))
 
     def entry_lost(self) -> None:
         """Abandon the chain entry, which may turn out to be stored."""
@@ -464,15 +450,6 @@ class StageScheduler(Scheduler):
             self._life.terminate()
         else:
             self._run()
-
-    # ----------------------------------------------------------------------- a stop with a savepoint, which is refused
-
-    def exported(self) -> None:
-        """Raise: a batch job has no savepoints."""
-        raise InternalError("A batch job was stopped with a savepoint.")
-
-    go_on = exported
-    saved = exported
 
 
 def _has_begun(snapshot: JobSnapshot) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from penstock._engine.coordinator.epochs.acks import Subtask
+from penstock._engine.coordinator.checkpoints.subtask_state import Subtask
 from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.plan.bounds import receivers_of, subtasks_of
 
