@@ -38,10 +38,7 @@ TWICE = {
     ("_builders/stream.py",): "a keyed stream has the signatures of a stream",
     ("_builders/pipeline.py",): "the arguments of an operator, declared and handed on",
     ("_engine/coordinator/checkpoints/snapshots.py",): "a record's fields, while a job runs and when it ends",
-    (
-        "_engine/coordinator/epochs/checkpoint_coordinator.py",
-        "_engine/coordinator/epochs/epoch_scheduler.py",
-    ): "both are given the parts of the job that they work with",
+    ("_engine/coordinator/epochs/epoch_scheduler.py",): "its checkpoints are given the same parts of the job",
     (
         "_engine/coordinator/scheduler.py",
         "_engine/coordinator/stages/stage_scheduler.py",

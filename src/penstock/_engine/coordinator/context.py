@@ -10,8 +10,7 @@ from penstock._engine.protocol.clocks import Moment
 from penstock.errors import InternalError
 
 if TYPE_CHECKING:
-    from penstock._engine.coordinator.checkpoints.chain import ChainWriter
-    from penstock._engine.coordinator.checkpoints.retention import CheckpointRetention
+    from penstock._engine.coordinator.checkpoints.chain import ChainWriter, CheckpointRetention
     from penstock._engine.coordinator.instructions import Instruction
     from penstock._engine.protocol.control import TaskFailure
     from penstock.common.job_status import JobStatus

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from penstock._engine.coordinator import events as ev
-from penstock._engine.coordinator.epochs.epoch_scheduler import EpochMonitor
+from penstock._engine.coordinator.epochs.budget import EpochMonitor
 
 
 class Watched:

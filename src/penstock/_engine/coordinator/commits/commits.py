@@ -12,8 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator.alarms import CommitRetryDue, CommitsLookDue
-from penstock._engine.coordinator.checkpoints.retention import Garbage
-from penstock._engine.coordinator.instructions import Commit, DeliverOutputs, LogMessage, SetAlarm
+from penstock._engine.coordinator.instructions import Commit, DeliverOutputs, Garbage, LogMessage, SetAlarm
 from penstock._engine.coordinator.phases import RUNNING, Phase
 from penstock._engine.protocol.committables import committable_ids
 from penstock._engine.protocol.metadata import Committable, OutstandingCommit
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from penstock._engine.coordinator import events as ev
-    from penstock._engine.coordinator.checkpoints.retention import CheckpointRetention, RetainedCheckpoint
+    from penstock._engine.coordinator.checkpoints.chain import CheckpointRetention, RetainedCheckpoint
     from penstock._engine.coordinator.commits.committed import CommittedCommittables
     from penstock._engine.coordinator.instructions import Instruction, OperatorOutput
     from penstock._engine.graph.job_graph import JobGraph

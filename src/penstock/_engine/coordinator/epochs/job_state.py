@@ -306,6 +306,11 @@ class JobState:
 
     # ------------------------------------------------------------------------------------------------------- the pace
 
+    @property
+    def epoch_ms(self) -> int | None:
+        """The intended length of epochs in milliseconds; None if it follows from their cost."""
+        return self._planner.interval_ms
+
     def pace(self, *, backlog: bool) -> None:
         """Set the intended length of the next epochs."""
         self._planner.interval_ms = self.settings.backlog_epoch_ms if backlog else self.settings.epoch_ms

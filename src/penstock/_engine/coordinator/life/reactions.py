@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from penstock._engine.coordinator import alarms
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.coordinator.checkpoints.retention import CheckpointRetention
+from penstock._engine.coordinator.checkpoints.chain import CheckpointRetention
 from penstock._engine.coordinator.life.start_reactions import START, react
 from penstock._engine.coordinator.phases import RUNNING, STOPPING, Phase, StartPhase
 from penstock._engine.coordinator.reactions import CALL_ANSWERS, ENTRY_ANSWERS, LIVE, TAKEN_OVER, Rule

@@ -20,8 +20,7 @@ from penstock.common.user_values import error_line
 from penstock.errors import CheckpointRequestError, SavepointError, StopIncompleteError, StopTimeoutError
 
 if TYPE_CHECKING:
-    from penstock._engine.coordinator.checkpoints.chain import ChainWriter
-    from penstock._engine.coordinator.checkpoints.retention import CheckpointRetention, RetainedCheckpoint
+    from penstock._engine.coordinator.checkpoints.chain import ChainWriter, CheckpointRetention, RetainedCheckpoint
     from penstock._engine.coordinator.epochs.job_state import JobState
     from penstock._engine.coordinator.instructions import Instruction, SavepointRequest
     from penstock._engine.protocol.metadata import JobSnapshot

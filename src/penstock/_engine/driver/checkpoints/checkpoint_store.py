@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import events as ev
-from penstock._engine.coordinator.checkpoints.retention import ORPHAN_AGE_MS
+from penstock._engine.coordinator.checkpoints.chain import ORPHAN_AGE_MS
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
 from penstock._engine.driver.checkpoints.claimants import Claimant, check_claim, claim, claimant_of, has_ended, release
 from penstock._engine.driver.checkpoints.claimed_checkpoints import delete_claimed
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from penstock._engine.coordinator import instructions as do
-    from penstock._engine.coordinator.checkpoints.retention import Garbage
+    from penstock._engine.coordinator.instructions import Garbage
     from penstock._engine.driver.background import BackgroundExecutor
     from penstock._engine.driver.mailbox import Clock
     from penstock._engine.storage.checkpoint_storage import FileStorage
