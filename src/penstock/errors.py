@@ -73,7 +73,7 @@
     │   │   └── ElasticsearchDocumentError      a record that is no document, or that its index refuses
     │   ├── EpochCancelledError             an epoch was interrupted on purpose
     │   ├── EpochInfrastructureError        Spark lost an epoch; it is run again
-    │   ├── ExecutorLostError               Spark lost an executor; the job goes on
+    │   ├── ExecutorLostError               Spark lost an executor; the job runs on
     │   ├── FencedError                     another driver has taken the job over
     │   ├── FieldError                      a record without a field that the program names
     │   ├── FunctionResultError             a function, a trigger or the like returned what it cannot return
@@ -89,7 +89,7 @@
     │   ├── LakeTableError                  a table of Delta Lake or Iceberg cannot be read or written
     │   │   ├── ExpiredSnapshotError            snapshots that were to be read have expired
     │   │   └── UnsupportedTableError           it has something that its connector does not support
-    │   ├── LostCommittableError            staged data of a sink is missing at its first commit
+    │   ├── LostCommittableError            staged data of a sink is gone before it was published
     │   ├── LostResultError                 a stored result of a batch job is missing or damaged
     │   ├── MessageFormatError              a message that is not what its schema describes
     │   ├── MissingTimestampError           a record without a timestamp in an operator of event time
@@ -113,7 +113,7 @@
     │   ├── SplitFetchError                 a source's reader could not fetch
     │   ├── StaleAttemptError               a task that outlived its attempt stopped itself
     │   ├── TableError                      a table that cannot be read or written as the program asks
-    │   ├── TaskRetriedError                Spark ran a task again; the job goes on
+    │   ├── TaskRetriedError                Spark ran a task again; the job runs on
     │   ├── TimestampError                  a timestamp, a watermark or a timer is no integer of 64 bits
     │   ├── UnpicklableAccumulatorError     an accumulator that cannot be written to a checkpoint
     │   ├── UnpicklableStateError           a value in keyed state that cannot be written to a checkpoint

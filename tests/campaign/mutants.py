@@ -39,7 +39,7 @@ TARGETS = (
 #: Tests that run in this process, where coverage.py can see what they do; but for those of things far from the targets.
 NEAR = (
     *("-m", "not (spark or fault or browser or endurance or flink or s3 or kafka or postgres)"),
-    *(f"--ignore=tests/{far}" for far in ("compat", "docs", "unit/cli", "unit/common", "unit/rest")),
+    *(f"--ignore=tests/{far}" for far in ("compat", "docs", "unit/cli", "unit/common", "unit/processes", "unit/rest")),
     *(f"--ignore=tests/{far}" for far in ("unit/test_imports.py", "property/test_rest_document.py")),
 )
 #: The bar: so many of 60.

@@ -83,7 +83,7 @@ def test_row_sink_contract(policy: RollingPolicy) -> None:
     SinkContract(make, [str(number) for number in range(2500)]).check_all()
 
 
-def test_orphans_are_listed() -> None:
+def test_leftovers_are_listed() -> None:
     folder = new_folder()
     SinkRun(FileSink.for_row_format(folder, Encoder.simple_string_encoder()).build()).epoch(["a"])
     assert [segment.checkpoint_id for segment in list_segments(folder)] == [1]

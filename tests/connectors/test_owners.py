@@ -85,7 +85,7 @@ def kind_of(place: Path, path: Path) -> str | None:
         case ("savepoints", *_):
             found = "savepoints"
         case (folder, *_, name) if folder.startswith("out"):
-            kinds = {".staged": "staged files", ".runs": "a file sink's note on a disk"}
+            kinds = {".staged": "staged files", ".runs": "a file sink's note"}
             found = kinds.get(Path(name).suffix, "published files")
         case ("tmp", _, "state", *_):
             found = "local state"
@@ -274,7 +274,7 @@ class Experiment:
         self.cancelled = Job(place, "cancelled", at=cancel_at(6, savepoint_at=3)).run()
         assert self.cancelled.driver.checkpoint is not None
         [self.savepoint] = (place / "savepoints").glob(f"savepoint-{self.cancelled.driver.job_id[:6]}-*")
-        self.orphans = self._leave(self.cancelled) | self._leave(self.original.job)
+        self.leftovers = self._leave(self.cancelled) | self._leave(self.original.job)
         #: What a program keeps that lives, and what one that is dead has left.
         self.kept = cache_directory(str(place / "checkpoints"), {})
         self.kept.storage.put("writing/0", b"kept")
@@ -299,7 +299,7 @@ class Experiment:
         )
         files.append(self.place / "out" / name)
         for file in files:
-            file.write_text("orphan")
+            file.write_text("left over")
             os.utime(file, (0, 0))
         return set(files)
 
@@ -332,7 +332,7 @@ def retention(it: Experiment) -> None:
 
 def sweep(it: Experiment) -> None:
     def crash(instruction: do.Instruction, job: Job) -> None:
-        if isinstance(instruction, do.DeleteFiles) and instruction.garbage.checkpoints:
+        if isinstance(instruction, do.DeleteFiles) and instruction.leftovers.checkpoints:
             raise CrashError
 
     killed = Job(it.place, "actor", watch=it.watch, at=crash, recover="latest").run()
@@ -341,7 +341,7 @@ def sweep(it: Experiment) -> None:
     settings = {"recover": "latest"}
     again = Job(it.place, "actor", watch=it.watch, at=cancel_at(4), **settings).run()
     assert again.driver.job_id == killed.driver.job_id
-    it.steps = frozenset({"SweepOrphans", "Commit"})
+    it.steps = frozenset({"SweepLeftovers", "Commit"})
 
 
 def copy(it: Experiment) -> None:

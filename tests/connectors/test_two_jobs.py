@@ -163,7 +163,7 @@ def test_job_that_runs_while_another_waits_touches_nothing_of_it(
 
 @pytest.mark.parametrize(
     ("spelling", "moment"),
-    [("{}", (do.Commit, 2)), ("file://{}", (do.RunEpoch, 2)), ("link", (do.SweepOrphans, 1))],
+    [("{}", (do.Commit, 2)), ("file://{}", (do.RunEpoch, 2)), ("link", (do.SweepLeftovers, 1))],
 )
 def test_driver_that_was_replaced_ends_without_touching_what_its_successor_needs(
     tmp_path: Path, spelling: str, moment: tuple[type[Any], int]

@@ -60,8 +60,8 @@ def answer(control: FakeControl) -> Future[Any]:
 @pytest.mark.parametrize(
     ("button", "happens", "after"),
     [
-        ("Savepoint", "The job goes on", "start this job, or a changed version of it"),
-        ("Stop", "stay in a savepoint, and the job ends as FINISHED", "goes on exactly where it stopped"),
+        ("Savepoint", "The job runs on", "start this job, or a changed version of it"),
+        ("Stop", "stay in a savepoint, and the job ends as FINISHED", "it continues exactly where it stopped"),
         ("Drain", "timers fire, windows close", "This is for good"),
         ("Cancel", "ends as CANCELED, without a savepoint", "Its checkpoint #4 is kept"),
     ],

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from penstock._engine.cli.exit_codes import MEANINGS
 from penstock._engine.cli.main import cli
+from penstock._engine.processes.exit_codes import MEANINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
 from pathlib import Path
@@ -43,3 +44,25 @@ def test_words_of_the_glossary_are_words_of_the_code() -> None:
     code = "\n".join(file.read_text(encoding="utf-8") for file in SRC.rglob("*.py"))
     text = re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", code).lower()
     assert [word for word in _words() if not all(part in text for part in word.split())] == []
+
+
+#: A job is restored from a checkpoint, restarts or continues, as in Flink: these words would be a second name for it.
+_OTHER_WORDS = re.compile(r"\b(go|goes|went|gone|going) on\b|\b(take|takes|taken|took) up\b", re.IGNORECASE)
+
+
+def _texts(file: Path) -> Iterator[str]:
+    """Go through the texts of a module but for its docstrings; of the dashboard, through all lines."""
+    text = file.read_text(encoding="utf-8")
+    if file.suffix != ".py":
+        yield from text.splitlines()
+        return
+    nodes = list(ast.walk(ast.parse(text)))
+    docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            yield node.value
+
+
+def test_errors_log_and_dashboard_say_restored_or_restarts() -> None:
+    files = [file for suffix in ("py", "js", "html") for file in sorted(SRC.rglob(f"*.{suffix}"))]
+    assert [(file.name, text) for file in files for text in _texts(file) if _OTHER_WORDS.search(text)] == []

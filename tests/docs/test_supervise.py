@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.docs.supervised import Unit, blocks, container_environment, manifests, pod
 
-from penstock._engine.cli.exit_codes import MEANINGS, SIGNALLED, ExitCode
 from penstock._engine.cli.main import cli
-from penstock._engine.cli.supervisor import is_final
+from penstock._engine.processes.exit_codes import MEANINGS, SIGNALLED, ExitCode
+from penstock._engine.processes.supervisor import is_final
 from penstock.common import option_table
 from penstock.common.config_check import checked
 from penstock.common.config_loading import environment_settings

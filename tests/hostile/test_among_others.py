@@ -22,11 +22,11 @@ from rich.progress import Progress
 from tests.compat.flink_cli.live_job import Cluster, numbers
 from tests.unit.rest.fakes import JOB, OTHER, Api, FakeControl, job
 
-from penstock._engine.cli.log_limit import limit_log
 from penstock._engine.driver.client.signals import Interruption, ending_on_signals
-from penstock._engine.gateway.registry import JobRegistry, RegistryEntry
 from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.operators.accumulators import AccumulatorRegistry
+from penstock._engine.processes.log_limit import limit_log
+from penstock._engine.processes.registry import JobRegistry, RegistryEntry
 from penstock._engine.rest.archive import archive
 from penstock._errors.text import clean_name, printable
 from penstock.common import Configuration
@@ -44,7 +44,7 @@ SERVING = """
     import os, sys, time
     from penstock._engine.rest.server import RestServer
     from penstock._engine.rest.settings import RestSettings
-    from penstock._engine.gateway.registry import JobRegistry, RegistryEntry
+    from penstock._engine.processes.registry import JobRegistry, RegistryEntry
     from penstock.common import Configuration
     from penstock.common.process import at_exit
     from pathlib import Path

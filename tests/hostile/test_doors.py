@@ -19,7 +19,7 @@ import httpx
 import pytest
 from tests.compat.flink_cli.live_job import Cluster
 
-from penstock._engine.gateway.registry import JobRegistry, RegistryEntry
+from penstock._engine.processes.registry import JobRegistry, RegistryEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.hostile.fuzzing import fuzzed, inside, odd_text, odd_values
 from tests.unit.savepoints.jobs import savepoint_of
 
-from penstock._engine.gateway.registry import JobRegistry
+from penstock._engine.processes.registry import JobRegistry
 from penstock._engine.protocol.metadata_document import DOCUMENT, decode_chain_entry, encode_chain_entry
 from penstock._engine.savepoints.disposal import dispose
 from penstock._engine.savepoints.inspection import inspect

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.unit.savepoints.jobs import environment, run, savepoint_of, totals
 
-from penstock._engine.gateway.user_directories import user_state_directory
+from penstock._engine.processes.user_directories import user_state_directory
 from penstock._engine.protocol.clocks import now_ms
 from penstock._engine.savepoints.leftovers import find_leftovers, remove_leftovers
 from penstock._engine.savepoints.survey import Leftover, LeftoverKind, LeftoverPlaces

@@ -18,8 +18,8 @@ from tests.hostile.planted import Planted
 from tests.spark.programs import java_environment
 
 from penstock._engine.cli.main import main
-from penstock._engine.gateway.registry import JobRegistry
 from penstock._engine.plan.dispatches import _BETWEEN
+from penstock._engine.processes.registry import JobRegistry
 from penstock._engine.rest.app import ROUTES
 
 if TYPE_CHECKING:

@@ -45,7 +45,7 @@ def test_end_of_input_suspend_and_drain_take_the_same_steps(tmp_path: Path, monk
     path = without(ends, OF_RECORDS)
     assert path == [
         *("RunEpoch", "SnapshotEnumerators", "PutChainEntry", "PublishProgress", "DeleteFiles", "CallEnumerators"),
-        *("CloseEnumerators", "PutChainEntry", "DeleteFiles", "SweepOrphans", "ChangeStatus", "EndDriver"),
+        *("CloseEnumerators", "PutChainEntry", "DeleteFiles", "SweepLeftovers", "ChangeStatus", "EndDriver"),
     ]
     assert without(drain, OF_STOPS + OF_RECORDS) == path
     assert without(suspend, OF_STOPS) == path

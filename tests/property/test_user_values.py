@@ -14,7 +14,7 @@ import msgspec.inspect as ms
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock._engine import gateway, protocol, rest
+from penstock._engine import processes, protocol, rest
 from penstock._engine.protocol.control import LogLine, SubtaskAck, TaskFailure, decode, encode
 from penstock._engine.protocol.decoders import json_decoder
 from penstock._engine.rest.routing import json_of
@@ -95,7 +95,7 @@ def escaped(value: Any) -> Any:
 
 
 CROSSING = message_types(protocol)
-ANSWERS = [kind for kind in message_types(rest, gateway) if issubclass(kind, msgspec.Struct)]
+ANSWERS = [kind for kind in message_types(rest, processes) if issubclass(kind, msgspec.Struct)]
 
 
 def test_the_walk_finds_what_user_code_fills() -> None:

@@ -18,7 +18,7 @@ READERS = {
     "_connectors/lake/delta_sink.py": (1, "when a file was added, in the log of the table"),
     "_connectors/datagen.py": (1, "the due time of a split's next record, which is in snapshots"),
     "_connectors/files/writer.py": (1, "processing time: buckets, and the ages of parts that live on in snapshots"),
-    "_engine/cli/detached.py": (1, "the name of a log"),
+    "_engine/processes/detached.py": (1, "the name of a log"),
     "_engine/protocol/clocks.py": (1, "processing time, records, what people are shown, ages of files"),
     "_engine/spark/archive_maker.py": (2, "the ages of files"),
     "_engine/storage/local_state.py": (2, "when this machine began, beside the ages of files"),

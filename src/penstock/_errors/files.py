@@ -113,9 +113,10 @@ class KeptStreamError(JobRunError):
 
 @declared
 class LostCommittableError(JobRunError):
-    """Staged data of a sink is missing at its first commit, so it cannot be published.
+    """Staged data of a sink is missing and was not published before, so it cannot be published.
 
-    Committers raise it. The job ends with it, because a second try could not distinguish lost data from published data.
+    Committers raise it. The job ends with it, because another try would not find the data either, and some committers
+    could not distinguish it from published data then.
     """
 
     what: str  #: what was to be published

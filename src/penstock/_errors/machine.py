@@ -86,7 +86,7 @@ class UnsuitableHostError(UnsuitableClusterError):
         return (
             f"An epoch does not count: it ran on a host of {self.master or 'the cluster'} that nobody had looked at "
             f"when the job began: {'; '.join(self.problems)}. Correct this, or take the host out of the cluster; the "
-            "job goes on from its last checkpoint."
+            "job restarts from its last checkpoint."
         )
 
 

@@ -387,7 +387,7 @@ class EpochInfrastructureError(JobRunError):
 
 @declared
 class ExecutorLostError(JobRunError):
-    """Spark lost an executor; the job goes on, and this stands in its failure history."""
+    """Spark lost an executor; the job runs on, and this stands in its failure history."""
 
     executor: str  #: its id in Spark
     host: str  #: where it was

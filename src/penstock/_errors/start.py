@@ -25,7 +25,7 @@ class CheckpointStorageError(RestoreError):
 
 @declared
 class ChangedProgramError(RestoreError):
-    """A batch job cannot go on from what an earlier run of it has done, because its program has changed."""
+    """A batch job cannot be recovered from what an earlier run of it has done, because its program has changed."""
 
     job_name: str  #: the job
     job_id: str  #: its id
@@ -52,7 +52,7 @@ class OtherOperatorError(RestoreError):
     def __str__(self) -> str:
         return (
             f"{self.savepoint} holds state of operator {self.before!r} (uid {self.uid!r}), and {self.now} has that "
-            f"uid now: {self.reason}. Give the uid to the operator that goes on with the state; or set "
+            f"uid now: {self.reason}. Give the uid to the operator that the state is for; or set "
             "execution.state-recovery.ignore-unclaimed-state to drop the state."
         )
 

@@ -31,7 +31,7 @@ AVERAGE_DATA_VOLUME = option(
 
 _JOB_RECOVERY: Final = "execution.batch.job-recovery"
 JOB_RECOVERY = option(
-    f"{_JOB_RECOVERY}.enabled", BOOL, False, "a batch job whose driver is lost goes on with what had finished"
+    f"{_JOB_RECOVERY}.enabled", BOOL, False, "a batch job whose driver is lost restarts with what had finished"
 )
 SNAPSHOT_MIN_PAUSE = option(
     f"{_JOB_RECOVERY}.snapshot.min-pause",
@@ -65,7 +65,7 @@ ACCEPT_CHANGED_FUNCTIONS = option(
     "penstock.batch.accept-changed-functions",
     BOOL,
     False,
-    "a batch job with recovery goes on although functions have changed since it began",
+    "a batch job with recovery restarts although functions have changed since it began",
 )
 
 BATCH_OPTIONS: Final[tuple[ConfigOption[Any], ...]] = (

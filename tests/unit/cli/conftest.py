@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import pytest
 
 from penstock._engine.cli.main import main
-from penstock._engine.gateway.given_up import take_given_up
+from penstock._engine.processes.given_up import take_given_up
 
 if TYPE_CHECKING:
     from pathlib import Path

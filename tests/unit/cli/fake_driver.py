@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
-from penstock._engine.gateway.registry import JobRegistry, RegistryEntry, default_directory
+from penstock._engine.processes.registry import JobRegistry, RegistryEntry, default_directory
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock._engine.cli.exit_codes import ExitCode
+from penstock._engine.processes.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from tests.unit.cli.conftest import Command

@@ -12,9 +12,9 @@ import click
 import pytest
 
 from penstock import __version__
-from penstock._engine.cli.exit_codes import MEANINGS, ExitCode
 from penstock._engine.cli.main import cli
-from penstock._engine.gateway.registry import JobRegistry, RegistryEntry, default_directory
+from penstock._engine.processes.exit_codes import MEANINGS, ExitCode
+from penstock._engine.processes.registry import JobRegistry, RegistryEntry, default_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

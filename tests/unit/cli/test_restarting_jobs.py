@@ -16,11 +16,11 @@ import pytest
 from tests.unit.cli.fake_driver import FakeDriver, completed, serving
 
 from penstock._engine.cli import rest_client
-from penstock._engine.cli.exit_codes import ExitCode
-from penstock._engine.cli.supervisor import RestartLimit, Supervisor
-from penstock._engine.gateway import supervision
-from penstock._engine.gateway.registry import JobRegistry, default_directory
-from penstock._engine.gateway.supervision import NotedJob, Supervision
+from penstock._engine.processes import supervision_note
+from penstock._engine.processes.exit_codes import ExitCode
+from penstock._engine.processes.registry import JobRegistry, default_directory
+from penstock._engine.processes.supervision_note import NotedJob, Supervision
+from penstock._engine.processes.supervisor import RestartLimit, Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -144,7 +144,7 @@ def test_stop_ends_when_the_supervisor_gives_up(penstock: Command, monkeypatch: 
         def gives_up(supervisor: int) -> bool:
             assert supervisor == os.getpid()
             found.note.path.unlink()
-            return supervision.is_supervising(supervisor)
+            return supervision_note.is_supervising(supervisor)
 
         monkeypatch.setattr("penstock._engine.cli.jobs.is_supervising", gives_up)
         done = penstock("stop", "prices")
@@ -156,7 +156,7 @@ def test_stop_ends_when_the_supervisor_gives_up(penstock: Command, monkeypatch: 
 CRASHES = """
 import os
 from pathlib import Path
-from penstock._engine.gateway.supervision import NotedJob, SupervisionNote
+from penstock._engine.processes.supervision_note import NotedJob, SupervisionNote
 note = SupervisionNote(Path(os.environ["PENSTOCK_RESUME_FILE"]))
 note.write({1: NotedJob("prices", "ab" * 16, os.getpid())})
 os.kill(os.getpid(), 9)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.unit.cli.conftest import Done
 
-from penstock._engine.cli.exit_codes import ExitCode, exit_code_of
+from penstock._engine.processes.exit_codes import ExitCode, exit_code_of
 from penstock.errors import (
     CheckpointStorageError,
     EpochInfrastructureError,
@@ -191,7 +191,7 @@ def test_interrupted_program_ends_as_under_python() -> None:
 
 REGISTERS = """
 import signal, sys
-from penstock._engine.gateway.registry import RegistryEntry, JobRegistry, default_directory
+from penstock._engine.processes.registry import RegistryEntry, JobRegistry, default_directory
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
 registry = JobRegistry(default_directory())
 registry.add(RegistryEntry.of_this_process("ab" * 16, "prices", "http://127.0.0.1:9", 1))

@@ -26,7 +26,7 @@ from tests.unit.cli.fake_driver import FakeDriver, serving
 from penstock._engine import launch
 from penstock._engine.cli import jobs
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.gateway.registry import JobRegistry, RegistryEntry, default_directory, is_stopped
+from penstock._engine.processes.registry import JobRegistry, RegistryEntry, default_directory, is_stopped
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.paths import METADATA, WAITING, checkpoint_ids, is_job_directory
 from penstock._engine.storage.scratch import ScratchDirectory
@@ -316,7 +316,7 @@ def test_commands_on_a_job_whose_process_stands_still_say_so_at_once(
     with serving(driver):
         done = penstock("list")
         assert (done.code, "UNREACHABLE" in done.out) == (0, True)
-        assert re.search(r"Job 'prices' .*was stopped by a signal.* kill -CONT \d+ lets it go on\.\n", done.err)
+        assert re.search(r"Job 'prices' .*was stopped by a signal.* kill -CONT \d+ lets it continue\.\n", done.err)
         for words in (
             ("info",),
             ("stop",),

@@ -49,7 +49,7 @@ def test_an_epoch_that_counts_becomes_a_checkpoint_and_the_next_one_follows() ->
     assert (put.entry.kind, put.entry.checkpoint_id) == (ChainEntryKind.CHECKPOINT, 2)
     publish, sweep, hear = job.tell(ev.ChainEntryStored())
     assert isinstance(publish, do.PublishProgress)
-    assert isinstance(sweep, do.SweepOrphans)
+    assert isinstance(sweep, do.SweepLeftovers)
     assert hear == do.CallEnumerators(2, {})
     [run] = job.tell(ev.EnumeratorsCalled({}))
     assert isinstance(run, do.RunEpoch)

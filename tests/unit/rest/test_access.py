@@ -21,7 +21,7 @@ from tests.unit.rest.test_server import make, settings
 
 from penstock._engine import launch
 from penstock._engine.cli.rest_client import Credentials, RestClient
-from penstock._engine.gateway.registry import JobRegistry
+from penstock._engine.processes.registry import JobRegistry
 from penstock._engine.rest import handshakes
 from penstock.common.configuration import Configuration
 from penstock.common.job_status import JobStatus

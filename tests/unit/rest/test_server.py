@@ -16,7 +16,7 @@ import httpx
 import pytest
 from tests.unit.rest.fakes import JOB, FakeControl
 
-from penstock._engine.gateway.registry import JobRegistry, RegistryEntry
+from penstock._engine.processes.registry import JobRegistry, RegistryEntry
 from penstock._engine.rest import http
 from penstock._engine.rest.server import RestServer
 from penstock._engine.rest.settings import RestSettings

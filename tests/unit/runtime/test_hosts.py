@@ -21,8 +21,9 @@ import pytest
 from tests.kit.epochs import EpochFailedError
 from tests.unit.runtime.host_worker import running_sums
 
-from penstock._engine.savepoints import local_leftovers
-from penstock._engine.savepoints.local_leftovers import dead_local_directories
+from penstock._engine.savepoints.leftovers import find_leftovers
+from penstock._engine.savepoints.local_directories import is_dead_directory
+from penstock._engine.savepoints.survey import LeftoverPlaces
 from penstock._engine.storage import executor_directory, local_state
 from penstock._engine.storage.local_state import LocalStateDirectory
 from penstock._engine.storage.scratch import DirectoryLock
@@ -39,6 +40,11 @@ STRANGER = 65_534
 #: Users of one checkpoint directory have to read the files of each other.
 SHARED = {"penstock.state.private-files": "false"}
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="runs a worker as another user: run as root")
+
+
+def cleaned() -> list[Path]:
+    """Return the directories that ``penstock clean`` finds."""
+    return [Path(one.path) for one in find_leftovers(LeftoverPlaces(), now_ms=1 << 62).leftovers]
 
 
 @dataclass(frozen=True)
@@ -171,9 +177,9 @@ def test_the_next_run_deletes_what_a_killed_one_has_left_and_nothing_that_is_hel
     killed, living = LocalStateDirectory("a" * 32), LocalStateDirectory("b" * 32)
     for directory in (killed, living):
         (directory.hold() / "op-0").mkdir()
-    assert list(dead_local_directories(1 << 62, [])) == []
+    assert cleaned() == []
     killed._release()
-    assert [path for path, *_ in dead_local_directories(1 << 62, [])] == [killed.path], "what `penstock clean` finds"
+    assert cleaned() == [killed.path]
     following = LocalStateDirectory("c" * 32)
     following.hold()
     assert sorted(path.name[0] for path in following.path.parent.iterdir()) == ["b", "c"]
@@ -230,7 +236,7 @@ def test_the_next_application_on_a_standalone_host_deletes_what_another_has_left
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     living._release()
-    assert [path for path, *_ in dead_local_directories(1 << 62, [])] == [kept], "what `penstock clean` finds"
+    assert cleaned() == [kept]
     following.remove()
 
 
@@ -253,10 +259,10 @@ def test_state_of_a_living_executor_stays_though_spark_has_ended_its_idle_worker
         idle._release()
         run_of(2, f"{executor.pid}-1").leave()  # the id of a process that is gone
         assert idle.path.exists()
-        assert not local_leftovers.is_dead_directory(idle.path)
+        assert not is_dead_directory(idle.path)
         executor.kill()
         executor.wait()
-    assert local_leftovers.is_dead_directory(idle.path)
+    assert is_dead_directory(idle.path)
     run_of(3, None).leave()
     assert not idle.path.exists()
 

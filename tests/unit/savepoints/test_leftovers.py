@@ -1,4 +1,8 @@
-"""What counts as left over, what never does, and that removing takes exactly what was listed."""
+"""What counts as left over, what never does, and that removing takes exactly what was listed: a story for each owner.
+
+Each story yields how a search is to look at that point. The harness compares; asks again as if all was just changed;
+removes, and sees that nothing but the listed is gone; and asks once more.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +24,9 @@ from tests.unit.savepoints.jobs import cancelled_job, environment, run, savepoin
 from penstock._connectors.files.staging import segment_name
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.protocol.paths import staged_path
-from penstock._engine.savepoints.chains import read_chains
+from penstock._engine.savepoints.chains import JobChain, read_chains
 from penstock._engine.savepoints.inspection import inspect
-from penstock._engine.savepoints.leftovers import find_leftovers, remove_leftovers
+from penstock._engine.savepoints.leftovers import OWNERS, find_leftovers, remove_leftovers
 from penstock._engine.savepoints.survey import LeftoverKind, LeftoverPlaces, Survey
 from penstock._engine.state.keyed_store import KeyedStore
 from penstock._engine.storage.opening import open_storage
@@ -31,240 +36,220 @@ from penstock.datastream.connectors.file_system import FileSink
 from penstock.datastream.connectors.number_seq import NumberSequenceSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Iterator
 
     from penstock._engine.protocol.metadata import ChainEntry
     from penstock.datastream import StreamExecutionEnvironment
 
+Kind = LeftoverKind
 DAY_MS = 86_400_000
+UNNAMED = "totals-0-2-00000000000000aa"
+OTHER_JOB, OTHER_RUN = "f" * 32, "e" * 32
 
 
-def tomorrow() -> int:
-    return int(time.time() * 1000) + DAY_MS
+@dataclass
+class Look:
+    """What a search is to find.
+
+    Attributes:
+        left: The leftovers; those of kinds that are not in `of` are not compared.
+        of: The kinds that are compared; all of them by default.
+        unclear: What it leaves alone, and says so.
+        asked: Words of the user beside the directories.
+        removes: Whether the leftovers are then removed.
+    """
+
+    left: Collection[Path] = ()
+    of: Collection[LeftoverKind] = tuple(LeftoverKind)
+    unclear: Collection[Path] = ()
+    asked: dict[str, Any] = field(default_factory=dict[str, Any])
+    removes: bool = True
 
 
-def found(tmp_path: Path, *, now_ms: int | None = None, **others: Any) -> Survey:
-    places = LeftoverPlaces(
-        checkpoint_directories=(str(tmp_path / "checkpoints"),),
-        savepoint_directories=(str(tmp_path / "savepoints"),),
-        sink_directories=(str(tmp_path / "out"),),
-        **{"local": False, **others},
-    )
-    return find_leftovers(places, now_ms=tomorrow() if now_ms is None else now_ms)
+def now_ms() -> int:
+    return int(time.time() * 1000)
 
 
-def names(survey: Survey, kind: LeftoverKind) -> list[str]:
-    return [leftover.path.rpartition("/")[2] for leftover in survey.leftovers if leftover.kind is kind]
+class Place:
+    """The directories of jobs, all below one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.out = path, path / "out"
+        self.checkpoints, self.savepoints, self.temporary = path / "checkpoints", path / "savepoints", path / "tmp"
+        self.temporary.mkdir()
+        self.out.mkdir()
+
+    def found(self, at_ms: int | None = None, **asked: Any) -> Survey:
+        directories = {
+            "checkpoint_directories": (str(self.checkpoints),),
+            "savepoint_directories": (str(self.savepoints),),
+            "sink_directories": (str(self.out),),
+        }
+        places = LeftoverPlaces(**{**directories, **asked})
+        return find_leftovers(places, now_ms=now_ms() + DAY_MS if at_ms is None else at_ms)
+
+    def files(self) -> set[Path]:
+        return {path for path in self.path.rglob("*") if path.is_file()}
+
+    @property
+    def job(self) -> Path:
+        [job] = (path for path in self.checkpoints.iterdir() if len(path.name) == 32)
+        return job
+
+    @property
+    def chain(self) -> JobChain:
+        [chain] = read_chains(open_storage(str(self.checkpoints)))
+        return chain
+
+    @property
+    def records(self) -> list[Path]:
+        return sorted(self.job.glob("chk-*/_metadata"), key=lambda record: int(record.parent.name[4:]))
+
+    def put(self, path: Path) -> Path:
+        """Write a file that nothing names."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("nobody's")
+        return path
+
+    def shared(self, name: str = UNNAMED) -> Path:
+        return self.put(self.job / "shared" / name)
+
+    def stage(self, job_id: str | None = None, run_id: str | None = None, folder: str = "out") -> Path:
+        job_id, run_id = job_id or self.job.name, run_id or min(self.chain.runs)
+        name = segment_name("ab", 1, job_id=job_id, run_id=run_id, sink="c0", checkpoint_id=2, token="7f")
+        return self.put(self.path / folder / name)
+
+    def staged(self) -> set[Path]:
+        return set(self.out.rglob(".*.staged"))
+
+    def writing_job(self, **settings: str) -> StreamExecutionEnvironment:
+        """Return a job whose sink has an unfinished part from each epoch on."""
+        env = environment(2, checkpoints=str(self.checkpoints), **settings)
+        source = NumberSequenceSource(0, 20_000)
+        sink = FileSink.for_row_format(str(self.out), Encoder.simple_string_encoder()).build()
+        env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").uid("numbers").sink_to(sink).uid("sink")
+        return env
+
+    def cancel(self, **settings: str) -> str:
+        """Run that job, cancel it, and return the checkpoint that it keeps."""
+        return str(run(self.writing_job(**settings), self.path, cancel_in=2)[0].checkpoint)
+
+    def stop(self) -> Path:
+        """Run that job, stop it, and return its savepoint."""
+        return Path(str(run(self.writing_job(), self.path, stop_in=1)[1]))
+
+    def finish(self, path: str) -> None:
+        """Run that job to its end; all that it was to write is there once."""
+        run(self.writing_job(recover=path), self.path)
+        lines = [line for part in self.out.rglob("part-*") for line in part.read_text().split()]
+        assert sorted(map(int, lines)) == list(range(20_001))
 
 
-def job_directory(tmp_path: Path) -> Path:
-    [job] = (path for path in (tmp_path / "checkpoints").iterdir() if len(path.name) == 32)
-    return job
+# ------------------------------------------------------------------------------------------ staged files of sinks
+
+FILES = (Kind.STAGED_FILE,)
+STAGED = (Kind.STAGED_FILE, Kind.STAGED_DATA)
 
 
-def writing_job(tmp_path: Path, **settings: str) -> StreamExecutionEnvironment:
-    """Return a job whose sink has an unfinished part from each epoch on."""
-    env = environment(2, checkpoints=str(tmp_path / "checkpoints"), **settings)
-    source = NumberSequenceSource(0, 20_000)
-    sink = FileSink.for_row_format(str(tmp_path / "out"), Encoder.simple_string_encoder()).build()
-    env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").uid("numbers").sink_to(sink).uid("sink")
-    return env
+def parts_that_a_cancelled_job_continues_with(place: Place) -> Iterator[Look]:
+    path = place.cancel()
+    assert place.staged()
+    yield Look([place.stage()], FILES)
+    place.finish(path)
 
 
-def staged(tmp_path: Path) -> list[Path]:
-    return sorted((tmp_path / "out").rglob(".*.staged"))
-
-
-# ------------------------------------------------------------------------------------------ staged sink files
-
-
-def segment(job_id: str, run_id: str) -> str:
-    return segment_name("ab", 1, job_id=job_id, run_id=run_id, sink="c0", checkpoint_id=2, token="7f")
-
-
-def stage(tmp_path: Path, job_id: str) -> Path:
-    """Write a staged file that nothing names."""
-    [chain] = read_chains(open_storage(str(tmp_path / "checkpoints")))
-    dead = tmp_path / "out" / segment(job_id, min(chain.runs))
-    dead.write_text("nobody's")
-    return dead
-
-
-def stage_in_storage(tmp_path: Path, job_id: str) -> Path:
-    """Write what a sink stages in checkpoint storage, which nothing names."""
-    [chain] = read_chains(open_storage(str(tmp_path / "checkpoints")))
-    path = staged_path(job_id, min(chain.runs), "sink", (0, 2, 127), 0)
-    open_storage(str(tmp_path / "checkpoints")).put(path, b"nobody's")
-    return tmp_path / "checkpoints" / path
-
-
-def expect_everything(tmp_path: Path) -> None:
-    lines = [line for part in (tmp_path / "out").rglob("part-*") for line in part.read_text().split()]
-    assert sorted(map(int, lines)) == list(range(20_001))
-
-
-def test_parts_that_a_cancelled_job_goes_on_with_are_not_left_over(tmp_path: Path) -> None:
-    path = run(writing_job(tmp_path), tmp_path, cancel_in=2)[0].checkpoint
-    assert path is not None
-    assert staged(tmp_path)
-    dead = stage(tmp_path, job_directory(tmp_path).name)
-    survey = found(tmp_path)
-    assert names(survey, LeftoverKind.STAGED_FILE) == [dead.name]
-    assert not survey.unclear
-    assert remove_leftovers(survey.leftovers).failed == ()
-    assert not dead.exists()
-    run(writing_job(tmp_path, recover=path), tmp_path)
-    expect_everything(tmp_path)
-
-
-def test_copies_that_another_job_goes_on_with_are_not_left_over_but_what_they_were_made_of_is(tmp_path: Path) -> None:
-    path = run(writing_job(tmp_path), tmp_path, cancel_in=2)[0].checkpoint
-    others = {file.name for file in staged(tmp_path)}
-    again = run(writing_job(tmp_path, recover=str(path)), tmp_path, cancel_in=2)[0].checkpoint
-    shutil.rmtree(str(path))  # as a claim does
-    copies = {file.name for file in staged(tmp_path)} - others
+def copies_that_another_job_continues_with_and_what_they_were_made_of(place: Place) -> Iterator[Look]:
+    path = place.cancel()
+    others = place.staged()
+    again = place.cancel(recover=path)
+    shutil.rmtree(path)  # as a claim does
+    copies = place.staged() - others
     assert copies
-    survey = found(tmp_path)
-    assert not survey.unclear
-    assert set(names(survey, LeftoverKind.STAGED_FILE)) == others
-    remove_leftovers(survey.leftovers)
-    assert {file.name for file in staged(tmp_path)} == copies
-    run(writing_job(tmp_path, recover=str(again)), tmp_path)
-    expect_everything(tmp_path)
+    yield Look(others, FILES)
+    assert place.staged() == copies
+    place.finish(again)
 
 
-def unknown_job(tmp_path: Path) -> frozenset[str]:
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / segment("f" * 32, "e" * 32)).write_text("its checkpoints are in a directory of its own")
-    return frozenset({"f" * 32})
-
-
-def unreadable_job(tmp_path: Path) -> frozenset[str]:
-    damaged = tmp_path / "checkpoints" / ("d" * 32) / "chk-1" / "_metadata"
+def job_whose_needs_are_not_known_protects_all_staged_files(place: Place) -> Iterator[Look]:
+    place.cancel()
+    dead = place.stage()
+    path = staged_path(place.job.name, min(place.chain.runs), "sink", (0, 2, 127), 0)
+    kept = place.put(place.checkpoints / path)
+    yield Look([dead, kept], STAGED, removes=False)
+    unknown = place.stage(OTHER_JOB, OTHER_RUN, "other")
+    both = (str(place.out), str(place.path / "other"))
+    yield Look((), STAGED, [unknown], asked={"sink_directories": both})
+    given_up = {"sink_directories": both, "ended_jobs": frozenset({OTHER_JOB})}
+    yield Look([dead, kept, unknown], STAGED, asked=given_up, removes=False)
+    damaged = place.checkpoints / ("d" * 32) / "chk-1" / "_metadata"
     damaged.parent.mkdir(parents=True)
     damaged.write_bytes(b"{")
-    return frozenset()
+    yield Look((), STAGED, [damaged])
 
 
-@pytest.mark.parametrize("of_which_it_is_not_known_what_it_needs", [unknown_job, unreadable_job])
-def test_job_of_which_it_is_not_known_what_it_needs_protects_all_staged_files(
-    tmp_path: Path, of_which_it_is_not_known_what_it_needs: Callable[[Path], frozenset[str]]
-) -> None:
-    run(writing_job(tmp_path), tmp_path, cancel_in=2)
-    dead = stage(tmp_path, job_directory(tmp_path).name)
-    kept = stage_in_storage(tmp_path, job_directory(tmp_path).name)
-    folders = (str(tmp_path / "out"), str(tmp_path / "other"))
-    (tmp_path / "out").mkdir(exist_ok=True)
-
-    def look(**changes: Any) -> Survey:
-        places = LeftoverPlaces((str(tmp_path / "checkpoints"),), (), folders, local=False, **changes)
-        return find_leftovers(places, now_ms=tomorrow())
-
-    assert names(look(), LeftoverKind.STAGED_FILE) == [dead.name]
-    assert names(look(), LeftoverKind.STAGED_DATA) == [kept.name]
-    said_to_have_ended = of_which_it_is_not_known_what_it_needs(tmp_path)
-    survey = look()
-    assert names(survey, LeftoverKind.STAGED_FILE) + names(survey, LeftoverKind.STAGED_DATA) == []
-    assert len(survey.unclear) == 1
-    if said_to_have_ended:
-        assert dead.name in names(look(ended_jobs=said_to_have_ended), LeftoverKind.STAGED_FILE)
+def staged_file_of_a_job_that_is_not_known(place: Place) -> Iterator[Look]:
+    unknown = place.stage(OTHER_JOB, OTHER_RUN)
+    yield Look((), unclear=[unknown])
+    yield Look([unknown], asked={"ended_jobs": frozenset({OTHER_JOB})})
 
 
-def test_staged_files_of_a_job_that_is_not_known_or_has_not_ended_are_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    unknown = tmp_path / "out" / segment("f" * 32, "e" * 32)
-    unknown.write_text("?")
-    survey = found(tmp_path)
-    assert names(survey, LeftoverKind.STAGED_FILE) == []
-    assert [(unclear.path, "f" * 32 in unclear.reason) for unclear in survey.unclear] == [(str(unknown), True)]
-    assert names(found(tmp_path, ended_jobs=frozenset({"f" * 32})), LeftoverKind.STAGED_FILE) == [unknown.name]
+def staged_file_of_another_job_of_the_same_id(place: Place) -> Iterator[Look]:
+    place.cancel()
+    others = place.stage(run_id=OTHER_RUN)
+    yield Look((), FILES, [others])
+    yield Look([others], FILES, asked={"ended_jobs": frozenset({place.job.name})})
 
 
-def test_staged_files_of_another_job_of_the_same_id_are_left_alone(tmp_path: Path) -> None:
-    run(writing_job(tmp_path), tmp_path, cancel_in=2)
-    job_id = job_directory(tmp_path).name
-    [chain] = read_chains(open_storage(str(tmp_path / "checkpoints")))
-    others = tmp_path / "out" / segment(job_id, "e" * 32)
-    others.write_text("a living one's")
-    survey = found(tmp_path)
-    assert names(survey, LeftoverKind.STAGED_FILE) == []
-    assert {unclear.path for unclear in survey.unclear} == {str(others)}
-    survey = found(tmp_path, ended_jobs=frozenset({job_id}))
-    assert names(survey, LeftoverKind.STAGED_FILE) == [others.name]
-    assert "e" * 32 not in chain.runs
-
-
-def test_staged_files_of_a_run_that_a_copied_directory_knows_as_living_are_left_alone(tmp_path: Path) -> None:
-    run(writing_job(tmp_path), tmp_path, cancel_in=2)
-    stage(tmp_path, job_directory(tmp_path).name)
-    copy = shutil.copytree(tmp_path / "checkpoints", tmp_path / "copy")
-    [terminal] = (max(job.glob("chk-*"), key=lambda path: int(path.name[4:])) for job in copy.glob("?" * 32))
-    shutil.rmtree(terminal)  # as if that one ran
-    both = (str(tmp_path / "checkpoints"), str(copy))
+def staged_file_of_a_run_that_a_copied_directory_knows_as_living(place: Place) -> Iterator[Look]:
+    place.cancel()
+    place.stage()
+    copy = shutil.copytree(place.checkpoints, place.path / "copy")
+    shutil.rmtree(copy / place.job.name / place.records[-1].parent.name)  # as if that one ran
+    both = (str(place.checkpoints), str(copy))
     for directories in (both, both[::-1]):
-        survey = find_leftovers(
-            LeftoverPlaces(directories, (), (str(tmp_path / "out"),), local=False), now_ms=tomorrow()
-        )
-        assert names(survey, LeftoverKind.STAGED_FILE) == []
+        yield Look((), FILES, asked={"checkpoint_directories": directories})
 
 
-def test_suspended_job_whose_savepoint_was_moved_away_keeps_what_it_staged(tmp_path: Path) -> None:
-    path = run(writing_job(tmp_path), tmp_path, stop_in=1)[1]
-    job_id = job_directory(tmp_path).name
-    dead = stage(tmp_path, job_id)
-    Path(str(path)).rename(tmp_path / "moved")
-    survey = found(tmp_path)
-    assert names(survey, LeftoverKind.STAGED_FILE) == []
-    [unclear] = survey.unclear
-    assert unclear.path == path
-    assert "--ended-job" in unclear.reason
-    survey = found(tmp_path, ended_jobs=frozenset({job_id}))  # by the user's word it is not resumed
-    assert (names(survey, LeftoverKind.STAGED_FILE), survey.unclear) == ([dead.name], ())
+def suspended_job_whose_savepoint_was_moved_away_keeps_what_it_staged(place: Place) -> Iterator[Look]:
+    path = place.stop()
+    dead = place.stage()
+    path.rename(place.path / "moved")
+    yield Look((), FILES, [path])
+    assert "--ended-job" in place.found().unclear[0].reason
+    yield Look([dead], FILES, asked={"ended_jobs": frozenset({place.job.name})})  # by the user's word
 
 
-def test_savepoint_that_cannot_be_read_protects_all_staged_files(tmp_path: Path) -> None:
-    run(writing_job(tmp_path), tmp_path, cancel_in=2)
-    dead = stage(tmp_path, job_directory(tmp_path).name)
-    assert names(found(tmp_path), LeftoverKind.STAGED_FILE) == [dead.name]
-    nobodys = tmp_path / "savepoints" / "savepoint-ffffff-000000000000" / "_metadata"
-    nobodys.parent.mkdir(parents=True)
-    nobodys.write_bytes(b"{")
-    survey = found(tmp_path)
-    assert names(survey, LeftoverKind.STAGED_FILE) == []
-    assert [unclear.path for unclear in survey.unclear] == [str(nobodys.parent)]
+def savepoint_that_cannot_be_read_protects_all_staged_files(place: Place) -> Iterator[Look]:
+    place.cancel()
+    yield Look([place.stage()], FILES, removes=False)
+    nobodys = place.put(place.savepoints / "savepoint-ffffff-000000000000" / "_metadata")
+    yield Look((), FILES, [nobodys.parent])
 
 
-def test_savepoint_that_a_job_goes_on_from_and_that_cannot_be_read_protects_what_it_staged(tmp_path: Path) -> None:
-    path = Path(str(run(writing_job(tmp_path), tmp_path, stop_in=1)[1]))
-    stage(tmp_path, job_directory(tmp_path).name)
-    (path / "_metadata").write_bytes(b"{")
-    assert names(found(tmp_path), LeftoverKind.STAGED_FILE) == []
+def savepoint_that_a_job_continues_from_and_that_cannot_be_read(place: Place) -> Iterator[Look]:
+    path = place.stop()
+    place.stage()
+    place.put(path / "_metadata")
+    yield Look((), FILES, [path])
 
 
-# ------------------------------------------------------------------------------------------ checkpoint directories
+# ------------------------------------------------------------------------------------------ files of jobs
 
 
-def test_state_files_and_programs_of_ended_jobs_go_but_for_what_a_checkpoint_names(tmp_path: Path) -> None:
-    job = cancelled_job(tmp_path, inline="0 b")
-    orphan = job / "shared" / "totals-0-2-00000000000000aa"
-    orphan.write_text("orphan")
-    (job / "blobs").mkdir()
-    (job / "blobs" / ("0" * 64)).write_text("program")
-    survey = found(tmp_path)
-    [chain] = read_chains(open_storage(str(tmp_path / "checkpoints")))
-    named = {path.rpartition("/")[2] for path in chain.state_files}
+def state_and_program_of_an_ended_job_but_for_what_a_checkpoint_names(place: Place) -> Iterator[Look]:
+    job = cancelled_job(place.path, inline="0 b")
+    unnamed, program = place.shared(), place.put(job / "blobs" / ("0" * 64))
+    named = {place.checkpoints / path for path in place.chain.state_files}
     assert named
-    assert orphan.name in names(survey, LeftoverKind.STATE_FILE)
-    assert not named & set(names(survey, LeftoverKind.STATE_FILE))
-    assert names(survey, LeftoverKind.PROGRAM) == ["0" * 64]
-    assert remove_leftovers(survey.leftovers).failed == ()
-    assert {path.name for path in (job / "shared").iterdir()} == named
-    assert found(tmp_path).leftovers == ()
-    for record in job.glob("chk-*"):
-        inspect(str(record), verify=True)
+    others = set((job / "shared").iterdir()) - named
+    assert unnamed in others
+    yield Look([*others, program])
+    assert set((job / "shared").iterdir()) == named
+    for record in place.records:
+        inspect(str(record.parent), verify=True)
 
 
-def test_checkpoints_of_runs_that_nothing_goes_on_from_are_left_over_when_they_are_asked_for(tmp_path: Path) -> None:
+def checkpoints_of_runs_that_nothing_continues_from_when_they_are_asked_for(place: Place) -> Iterator[Look]:
     def program(sheet: Sheet) -> None:
         keyed = sheet.source("numbers", list(range(40))).key_by(lambda number: number % 3)
         sheet.collect(keyed.reduce(lambda left, right: left + right))
@@ -272,19 +257,15 @@ def test_checkpoints_of_runs_that_nothing_goes_on_from_are_left_over_when_they_a
     def cancel(driver: Any) -> None:
         driver.cancel()
 
-    story = Story(tmp_path)
-    story.run(program, asks={4: cancel}, job_id="ab" * 16)
-    first = story.chapters[0].driver.checkpoint
-    story.run(program, asks={3: cancel}, job_id="ab" * 16)
-    second = story.chapters[1].driver.checkpoint
-    assert not found(tmp_path).leftovers
-    survey = found(tmp_path, retained=True)
-    left = {item.path.rpartition("/")[0] for item in survey.leftovers}
-    assert first in left
-    assert second not in left
-    assert not remove_leftovers(survey.leftovers).failed
-    assert not found(tmp_path, retained=True).leftovers
-    assert Path(str(second), "_metadata").is_file()
+    story = Story(place.path)
+    for epoch in (4, 3):
+        story.run(program, asks={epoch: cancel}, job_id="ab" * 16)
+    first, second = (Path(str(chapter.driver.checkpoint)) for chapter in story.chapters)
+    yield Look()
+    left = [Path(one.path) for one in place.found(retained=True).leftovers]
+    assert first in [path.parent for path in left]
+    yield Look(left, asked={"retained": True})
+    assert (second / "_metadata").is_file()
     assert story.run(program, job_id="ab" * 16, recover="latest").error is None
 
 
@@ -292,12 +273,12 @@ class KilledError(BaseException):
     """Stands for SIGKILL."""
 
 
-def test_checkpoints_that_a_job_had_no_time_to_delete_at_its_end_are_left_over(tmp_path: Path) -> None:
+def checkpoints_that_a_job_had_no_time_to_delete_at_its_end(place: Place) -> Iterator[Look]:
     def program(sheet: Sheet) -> None:
         sheet.collect(sheet.source("numbers", list(range(9))))
 
     def step(instruction: do.Instruction, perform: Callable[[do.Instruction], None]) -> None:
-        if isinstance(instruction, do.SweepOrphans) and records[-1].is_terminal:
+        if isinstance(instruction, do.SweepLeftovers) and records[-1].is_terminal:
             raise KilledError
         if isinstance(instruction, do.PutChainEntry):
             records.append(instruction.entry)
@@ -305,117 +286,62 @@ def test_checkpoints_that_a_job_had_no_time_to_delete_at_its_end_are_left_over(t
 
     records: list[ChainEntry] = []
     with pytest.raises(KilledError):
-        Story(tmp_path).run(program, step=step)
-    checkpoints = list((tmp_path / "checkpoints").glob("*/chk-*/_metadata"))
-    survey = found(tmp_path)
-    left = {Path(item.path) for item in survey.leftovers if item.kind is LeftoverKind.CHECKPOINT}
-    assert left
-    assert left < set(checkpoints), "the records of the job's start and end stay"
-    assert not remove_leftovers(survey.leftovers).failed
-    assert not found(tmp_path).leftovers
+        Story(place.path).run(program, step=step)
+    doomed = [record for record in place.records if int(record.parent.name[4:]) in place.chain.doomed]
+    assert 0 < len(doomed) < len(place.records), "the records of the job's start and end stay"
+    yield Look(doomed, [Kind.CHECKPOINT])
 
 
-def test_job_that_has_not_ended_is_not_looked_into(tmp_path: Path) -> None:
-    savepoint_of(tmp_path)
-    job = job_directory(tmp_path)
-    newest = max(job.glob("chk-*"), key=lambda path: int(path.name[4:]))
-    (newest / "_metadata").unlink()  # then its last record is a checkpoint, as after a crash
-    (job / "shared").mkdir(exist_ok=True)
-    (job / "shared" / "totals-0-2-00000000000000aa").write_text("orphan")
-    assert names(found(tmp_path), LeftoverKind.STATE_FILE) == []
-    survey = found(tmp_path, ended_jobs=frozenset({job.name}))
-    assert "totals-0-2-00000000000000aa" in names(survey, LeftoverKind.STATE_FILE)
+def job_that_has_not_ended_is_not_looked_into(place: Place) -> Iterator[Look]:
+    savepoint_of(place.path)
+    place.records[-1].unlink()  # then its last record is a checkpoint, as after a crash
+    unnamed = place.shared()
+    yield Look((), [Kind.STATE_FILE])
+    yield Look([unnamed], [Kind.STATE_FILE], asked={"ended_jobs": frozenset({place.job.name})})
 
 
-def test_chain_that_cannot_be_read_whole_is_left_alone_and_told(tmp_path: Path) -> None:
-    savepoint_of(tmp_path)
-    job = job_directory(tmp_path)
-    first = job / "chk-1" / "_metadata"
+def damaged_record_of_a_job_keeps_what_it_may_name_and_nothing_else(place: Place) -> Iterator[Look]:
+    savepoint_of(place.path)
+    first = place.records[0]
     first.write_bytes(first.read_bytes()[:-20])
-    (job / "shared").mkdir(exist_ok=True)
-    (job / "shared" / "totals-0-2-00000000000000aa").write_text("orphan")
-    survey = found(tmp_path)
-    assert names(survey, LeftoverKind.STATE_FILE) == []
-    assert [unclear.path for unclear in survey.unclear] == [str(first)]
-
-
-def test_damaged_record_of_a_job_that_is_given_up_keeps_what_it_may_name_and_nothing_else(tmp_path: Path) -> None:
-    savepoint_of(tmp_path)
-    job = job_directory(tmp_path)
-    first = job / "chk-1" / "_metadata"
-    first.write_bytes(first.read_bytes()[:-20])
-    (job / "shared").mkdir(exist_ok=True)
-    (job / "blobs").mkdir(exist_ok=True)
-    files = [job / "shared" / f"totals-0-{number}-00000000000000aa" for number in (1, 2, 3)]
-    for file in (*files, job / "blobs" / "ab"):
-        file.write_text("orphan")
-    survey = found(tmp_path, ended_jobs=frozenset({job.name}))
-    assert not remove_leftovers(survey.leftovers).failed
-    assert [file.exists() for file in files] == [True, False, False]
-    assert not (job / "blobs" / "ab").exists()
-    [unclear] = survey.unclear
-    assert unclear.path == str(first)
-    assert "Restore it from a copy; or delete it" in unclear.reason
+    older, *younger = (place.shared(f"totals-0-{number}-00000000000000aa") for number in (1, 2, 3))
+    program = place.put(place.job / "blobs" / "ab")
+    kinds, given_up = [Kind.STATE_FILE, Kind.PROGRAM], {"ended_jobs": frozenset({place.job.name})}
+    yield Look((), kinds, [first])
+    yield Look((), kinds, [place.job, first], asked={**given_up, "running_jobs": frozenset({place.job.name})})
+    yield Look([*younger, program], kinds, [first], asked=given_up)
+    assert "Restore it from a copy; or delete it" in place.found(**given_up).unclear[0].reason
     first.unlink()
-    survey = found(tmp_path, ended_jobs=frozenset({job.name}))
-    remove_leftovers(survey.leftovers)
-    assert not any(file.exists() for file in files)
-    assert not survey.unclear
+    yield Look([older], kinds, asked=given_up)
 
 
-def test_job_that_runs_here_is_not_given_up(tmp_path: Path) -> None:
-    savepoint_of(tmp_path)
-    job = job_directory(tmp_path)
-    (job / "blobs").mkdir(exist_ok=True)
-    (job / "blobs" / "ab").write_text("its program")
-    survey = found(tmp_path, ended_jobs=frozenset({job.name}), running_jobs=frozenset({job.name}))
-    assert names(survey, LeftoverKind.PROGRAM) == []
-    assert ["it runs" in one.reason or "runs on this machine" in one.reason for one in survey.unclear] == [True]
+def files_that_never_got_their_names(place: Place) -> Iterator[Look]:
+    savepoint_of(place.path)
+    yield Look([place.shared(".tmp-7-ab"), place.shared()])
 
 
-def test_what_is_young_is_left_alone(tmp_path: Path) -> None:
-    savepoint_of(tmp_path)
-    job = job_directory(tmp_path)
-    (job / "shared").mkdir(exist_ok=True)
-    for name in ("totals-0-2-00000000000000aa", ".tmp-7-ab"):
-        (job / "shared" / name).write_text("orphan")
-    assert found(tmp_path, now_ms=int(time.time() * 1000)).leftovers == ()
-    assert set(names(found(tmp_path), LeftoverKind.TEMPORARY_FILE)) == {".tmp-7-ab"}
-    remove_leftovers(found(tmp_path).leftovers)
-    assert not list(job.rglob(".tmp-*"))
+# ------------------------------------------------------------------------------------------ savepoints
+
+UNFINISHED = [Kind.UNFINISHED_SAVEPOINT]
 
 
-def test_savepoint_without_metadata_is_left_over_unless_its_job_is_stopping_into_it(tmp_path: Path) -> None:
-    path = Path(savepoint_of(tmp_path, inline="0 b"))
+def savepoint_without_metadata_unless_its_job_is_stopping_into_it(place: Place) -> Iterator[Look]:
+    path = Path(savepoint_of(place.path, inline="0 b"))
     given_up = path.with_name(f"{path.name[:-12]}{'0' * 12}")
-    given_up.mkdir()
-    (given_up / "totals-0-2-00000000000000aa").write_text("half of it")
-    unknown = path.with_name("savepoint-ffffff-000000000000")
-    unknown.mkdir()
-    (unknown / "file").write_text("?")
-    (path / "_metadata").rename(tmp_path / "kept")  # as if the driver was killed behind the stop's commit point
-    assert found(tmp_path, now_ms=int(time.time() * 1000)).leftovers == ()  # all is young
-    survey = found(tmp_path)
-    assert names(survey, LeftoverKind.UNFINISHED_SAVEPOINT) == [given_up.name]
-    assert str(unknown) in [unclear.path for unclear in survey.unclear]
-    remove_leftovers(survey.leftovers)
-    assert not given_up.exists()
-    assert path.exists()
-    assert unknown.exists()
+    place.put(given_up / UNNAMED)
+    unknown = place.put(place.savepoints / "savepoint-ffffff-000000000000" / "file").parent
+    (path / "_metadata").rename(place.path / "kept")  # as if the driver was killed behind the stop's commit point
+    yield Look([given_up], UNFINISHED, [unknown, path])
 
 
-def test_savepoint_without_metadata_of_a_job_that_goes_on_is_not_known_to_be_given_up(tmp_path: Path) -> None:
+def savepoint_without_metadata_of_a_job_that_has_not_ended(place: Place) -> Iterator[Look]:
     """As while a stop waits for commits: its files are there, and no record names it yet."""
-    path = Path(savepoint_of(tmp_path, inline="0 b"))
+    path = Path(savepoint_of(place.path, inline="0 b"))
     (path / "_metadata").unlink()
-    job = job_directory(tmp_path)
-    records = sorted(job.glob("chk-*/_metadata"), key=lambda record: int(record.parent.name[4:]))
-    for record in records[-2:]:  # the end of the job, and the checkpoint that says where it stops into
+    for record in place.records[-2:]:  # the end of the job, and the checkpoint that says where it stops into
         record.unlink()
-    survey = found(tmp_path)
-    assert names(survey, LeftoverKind.UNFINISHED_SAVEPOINT) == []
-    assert str(path) in [unclear.path for unclear in survey.unclear]
-    assert names(found(tmp_path, ended_jobs=(job.name,)), LeftoverKind.UNFINISHED_SAVEPOINT) == [path.name]
+    yield Look((), UNFINISHED, [path])
+    yield Look([path], UNFINISHED, asked={"ended_jobs": frozenset({place.job.name})})
 
 
 # ------------------------------------------------------------------------------------------ local directories
@@ -436,62 +362,111 @@ time.sleep(600)
 """
 
 
-@pytest.fixture
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    place = tmp_path / "tmp"
-    place.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(place))
-    return place
-
-
-def local_names(tmp_path: Path) -> set[str]:
-    return {
-        path.rpartition("/")[2]
-        for path in (leftover.path for leftover in find_leftovers(LeftoverPlaces(), now_ms=tomorrow()).leftovers)
-    }
-
-
-def test_local_directories_go_when_their_process_is_dead(temporary: Path, tmp_path: Path) -> None:
-    state = temporary / f"penstock-{os.geteuid()}" / "state" / ("a" * 32)
+def state_directory(place: Place, run_id: str) -> Path:
+    state = place.temporary / f"penstock-{os.geteuid()}" / "state" / run_id
     state.parent.mkdir(parents=True, mode=0o700)
+    return state
+
+
+def local_directories_of_a_process_once_it_is_dead(place: Place) -> Iterator[Look]:
+    state = state_directory(place, "a" * 32)
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(state / "totals-0")],
         stdout=subprocess.PIPE,
-        env={**os.environ, "TMPDIR": str(temporary)},
+        env={**os.environ, "TMPDIR": str(place.temporary)},
     )
     try:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"ready\n"
-        assert local_names(tmp_path) == set()
+        yield Look()
     finally:
         holder.kill()
         holder.communicate()
-    survey = find_leftovers(LeftoverPlaces(), now_ms=tomorrow())
-    [checkpoints] = temporary.glob("penstock-checkpoints-*")
-    [modules] = temporary.glob("penstock-modules-*")
-    assert {leftover.path for leftover in survey.leftovers} == {str(checkpoints), str(modules), str(state)}
-    assert find_leftovers(LeftoverPlaces()).leftovers == ()  # they are young
-    removal = remove_leftovers(survey.leftovers)
-    assert (len(removal.removed), removal.failed) == (3, ())
-    assert not checkpoints.exists()
-    assert not modules.exists()
-    assert not state.exists()
+    [checkpoints], [modules] = (place.temporary.glob(f"penstock-{name}-*") for name in ("checkpoints", "modules"))
+    yield Look([checkpoints, modules, state])
+    assert not any(path.exists() for path in (checkpoints, modules, state))
 
 
-def test_directories_of_this_process_are_in_use(temporary: Path, tmp_path: Path) -> None:
-    state = temporary / f"penstock-{os.geteuid()}" / "state" / ("b" * 32)
-    state.parent.mkdir(parents=True, mode=0o700)
-    store = KeyedStore(state / "op-0", range(4), 4, lambda _: b"", 1 << 20)
+def directories_of_this_process(place: Place) -> Iterator[Look]:
+    store = KeyedStore(state_directory(place, "b" * 32) / "op-0", range(4), 4, lambda _: b"", 1 << 20)
     store.catch_up(())
     store._move_local()
     with ScratchDirectory("penstock-savepoint-"):
-        assert local_names(tmp_path) == set()
+        yield Look()
 
 
-def test_directory_that_was_taken_into_use_since_is_not_removed(temporary: Path, tmp_path: Path) -> None:
+def local_directories_without_a_lock(place: Place) -> Iterator[Look]:
+    (place.temporary / "penstock-checkpoints-old").mkdir()
+    (place.temporary / "penstock-savepoint-file").write_text("a file")
+    yield Look()
+
+
+def local_directory_of_another_user(place: Place) -> Iterator[Look]:
     scratch = ScratchDirectory("penstock-savepoint-")
     scratch._lock.close()
-    survey = find_leftovers(LeftoverPlaces(), now_ms=tomorrow())
+    yield Look([scratch.path], removes=False)
+    user = os.geteuid()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "geteuid", lambda: user + 1)
+        yield Look()
+
+
+STORIES = (
+    parts_that_a_cancelled_job_continues_with,
+    copies_that_another_job_continues_with_and_what_they_were_made_of,
+    job_whose_needs_are_not_known_protects_all_staged_files,
+    staged_file_of_a_job_that_is_not_known,
+    staged_file_of_another_job_of_the_same_id,
+    staged_file_of_a_run_that_a_copied_directory_knows_as_living,
+    suspended_job_whose_savepoint_was_moved_away_keeps_what_it_staged,
+    savepoint_that_cannot_be_read_protects_all_staged_files,
+    savepoint_that_a_job_continues_from_and_that_cannot_be_read,
+    state_and_program_of_an_ended_job_but_for_what_a_checkpoint_names,
+    checkpoints_of_runs_that_nothing_continues_from_when_they_are_asked_for,
+    checkpoints_that_a_job_had_no_time_to_delete_at_its_end,
+    job_that_has_not_ended_is_not_looked_into,
+    damaged_record_of_a_job_keeps_what_it_may_name_and_nothing_else,
+    files_that_never_got_their_names,
+    savepoint_without_metadata_unless_its_job_is_stopping_into_it,
+    savepoint_without_metadata_of_a_job_that_has_not_ended,
+    local_directories_of_a_process_once_it_is_dead,
+    directories_of_this_process,
+    local_directories_without_a_lock,
+    local_directory_of_another_user,
+)
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_leftovers_of(
+    story: Callable[[Place], Iterator[Look]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Place(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(place.temporary))
+    for look in story(place):
+        survey = place.found(**look.asked)
+        listed = {Path(one.path) for one in survey.leftovers if one.kind in look.of}
+        assert listed == set(look.left)
+        assert {Path(one.path) for one in survey.unclear} == set(look.unclear)
+        assert place.found(now_ms(), **look.asked).leftovers == (), "all is young"
+        if not look.removes:
+            continue
+        everything = {Path(one.path) for one in survey.leftovers}
+        before = place.files()
+        assert remove_leftovers(survey.leftovers).failed == ()
+        in_storage = [one for one in survey.leftovers if one.kind is not Kind.LOCAL_DIRECTORY]
+        assert remove_leftovers(in_storage).failed == (), "another command may remove the same"
+        gone = before - place.files()
+        assert {path for path in before if everything & {path, *path.parents}} == gone
+        assert place.found(**look.asked).leftovers == ()
+
+
+def test_directory_that_was_taken_into_use_since_is_not_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    scratch = ScratchDirectory("penstock-savepoint-")
+    scratch._lock.close()
+    survey = find_leftovers(LeftoverPlaces(), now_ms=now_ms() + DAY_MS)
     assert len(survey.leftovers) == 1
     with contextlib.closing(DirectoryLock(scratch.path)):
         removal = remove_leftovers(survey.leftovers)
@@ -499,27 +474,5 @@ def test_directory_that_was_taken_into_use_since_is_not_removed(temporary: Path,
     assert scratch.path.exists()
 
 
-def test_directories_without_a_lock_are_left_alone(temporary: Path, tmp_path: Path) -> None:
-    (temporary / "penstock-checkpoints-old").mkdir()
-    (temporary / "penstock-savepoint-file").write_text("a file")
-    assert local_names(tmp_path) == set()
-
-
-def test_directories_of_other_users_are_left_alone(
-    temporary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scratch = ScratchDirectory("penstock-savepoint-")
-    scratch._lock.close()
-    assert local_names(tmp_path) == {scratch.path.name}
-    user = os.geteuid()
-    monkeypatch.setattr(os, "geteuid", lambda: user + 1)
-    assert local_names(tmp_path) == set()
-
-
-def test_removing_twice_does_no_harm(tmp_path: Path) -> None:
-    savepoint_of(tmp_path)
-    job = job_directory(tmp_path)
-    (job / "shared").mkdir(exist_ok=True)
-    (job / "shared" / "totals-0-2-00000000000000aa").write_text("orphan")
-    survey = found(tmp_path)
-    assert [remove_leftovers(survey.leftovers).failed for _ in range(2)] == [(), ()]
+def test_each_kind_has_one_owner() -> None:
+    assert sorted(kind for owner in OWNERS for kind in owner.kinds) == sorted(LeftoverKind)

@@ -12,8 +12,8 @@ from pyspark.errors import PythonException
 from tests.unit.coordinator.acks import ack
 
 from penstock import __version__
-from penstock._engine.cli.exit_codes import ExitCode, exit_code_of
 from penstock._engine.plan.epoch_plan import EpochPlan
+from penstock._engine.processes.exit_codes import ExitCode, exit_code_of
 from penstock._engine.protocol.control import JobDispatch, LevelDispatch, SubtaskDispatch, encode
 from penstock._engine.protocol.non_recoverable import is_non_recoverable
 from penstock._engine.protocol.rows import PayloadKind

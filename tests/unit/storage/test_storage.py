@@ -123,6 +123,11 @@ def test_probe_leaves_nothing_behind(storage: FileStorage) -> None:
     assert storage.names("") == []
 
 
+def test_probe_of_a_directory_that_is_not_there_makes_none(tmp_path: Path) -> None:
+    open_storage(str(tmp_path / "a" / "b")).probe()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_store_that_overwrites_in_a_conditional_put_is_refused() -> None:
     class Forgetful(ObjectStorage):
         def put_if_absent(self, path: str, data: bytes) -> bool:

@@ -159,7 +159,7 @@ class Committer(ReadsCommittables[CommittableT], ABC):
             requests: The checkpoint's committables by subtask, each subtask's in the order of ``prepare_commit``.
 
         Raises:
-            LostCommittableError: The staged data of a committable is missing at its first try; the job ends.
+            LostCommittableError: The staged data of a committable is missing, and it was never published; the job ends.
             CommitOutcomeUnknownError: ``may_be_committed`` is true, and nothing can tell any more whether it was. The
                 job ends; the user looks into the target, and the next start publishes the committable, or skips it.
             Exception: Any other error fails the job; it restarts from this checkpoint and commits again.

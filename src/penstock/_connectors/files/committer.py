@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from penstock._api.connectors.committer import Committer
+from penstock._connectors.files.notes import PublishedNotes, line_of, runs_of
 from penstock._connectors.files.opening import filesystem_of
 from penstock._connectors.files.staging import (
     EndedWriter,
@@ -16,7 +17,6 @@ from penstock._connectors.files.staging import (
     job_of_note,
     list_segments,
     not_written,
-    note_of,
     notes_ending,
     run_of,
     sink_name,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _OTHERS = (
     "%s has output of job %s, which has not finished: it has published there through a sink with the same uid, %r. Job "
-    "%s begins without a checkpoint, so what both read comes twice. To go on with that job, start from its newest "
+    "%s begins without a checkpoint, so what both read comes twice. To continue that job, restore it from its newest "
     "checkpoint or savepoint; if this is another job, give the sinks different uids or folders."
 )
 
@@ -57,8 +57,7 @@ class FileCommitter(Committer[FileCommittable]):
         self._runs = frozenset((*context.earlier_runs, context.run_id))
         #: The last committed checkpoint, and the attempts whose segments its unfinished parts need.
         self._committed: tuple[int, frozenset[str]] | None = None
-        #: What is noted in which folder.
-        self._notes: set[tuple[str, str, str]] = set()
+        self._notes = PublishedNotes(base_path)
         #: The writers that have ended, of how many, and whether that was all, and is committed.
         self._ended: set[int] = set()
         self._writers = 0
@@ -68,8 +67,8 @@ class FileCommitter(Committer[FileCommittable]):
 
     def _warn_of_others(self, uid: str) -> None:
         """Warn at a start without a checkpoint where another job, or another run, has published for the same sink."""
-        for name, runs in filesystem_of(self._base_path).notes(self._base_path, notes_ending(self._sink)).items():
-            if not self._runs.issuperset(runs):
+        for name, lines in filesystem_of(self._base_path).notes(self._base_path, notes_ending(self._sink)).items():
+            if not self._runs.issuperset(runs_of(lines)):
                 _LOG.warning(_OTHERS, *(self._base_path, job_of_note(name), uid, self._job_id))
 
     def commit(self, requests: Collection[CommitRequest[FileCommittable]]) -> None:
@@ -77,7 +76,7 @@ class FileCommitter(Committer[FileCommittable]):
 
         Raises:
             SinkFileError: Another file has the name of a part, the disk refuses it, or the folder is not the sink's.
-            LostCommittableError: A staged segment of a part is missing at its first try.
+            LostCommittableError: A staged segment of a part is missing, and the part was never published.
         """
         checkpoint_id, held, replaced = 0, frozenset[str](), list[str]()
         for request in requests:
@@ -96,6 +95,7 @@ class FileCommitter(Committer[FileCommittable]):
                 case EndedWriter():
                     self._ended.add(committable.subtask_id)
                     self._writers = committable.writers
+        self._notes.end(checkpoint_id)
         self._delete(replaced)
         self._is_over = 0 < self._writers == len(self._ended)
         first = self._committed is None
@@ -121,25 +121,15 @@ class FileCommitter(Committer[FileCommittable]):
     def _publish(self, request: CommitRequest[FileCommittable], part: FinishedPart) -> None:
         filesystem = filesystem_of(part.target)
         try:
-            if filesystem.size_of(part.target) is None:
-                self._check_staged(request, part)
-                self._note(part)
-            if not filesystem.publish(part.segments, part.target):
+            if filesystem.size_of(part.target) is None and self._is_moved(request, part):
+                request.signal_already_committed()
+            elif not filesystem.publish(part.segments, part.target):
                 self._check_published(request, part)
                 request.signal_already_committed()
+            self._notes.add(part, request.checkpoint_id)
             self._delete(part.segments)
         except OSError as error:  # as from a full disk, where joined segments need room
             raise not_written(part.target, error) from error
-
-    def _note(self, part: FinishedPart) -> None:
-        """Note in the sink's folder, before anything of a run is published, that its parts are published there."""
-        bucket = part.target.rpartition("/")[0]
-        base = self._base_path.rstrip("/")
-        folder = base if f"{bucket}/".startswith(f"{base}/") else bucket  # of a sink that had another path
-        for name, run in set(map(note_of, part.segments)):
-            if (folder, name, run) not in self._notes:
-                filesystem_of(folder).note(folder, name, run)
-                self._notes.add((folder, name, run))
 
     def _delete(self, segments: Iterable[str]) -> None:
         """Delete staged segments, except those of other jobs."""
@@ -147,50 +137,47 @@ class FileCommitter(Committer[FileCommittable]):
             if run_of(segment) in self._runs:
                 filesystem_of(segment).delete(segment)
 
-    def _check_staged(self, request: CommitRequest[FileCommittable], part: FinishedPart) -> None:
-        """Check that all bytes of a part are staged, unless an earlier try may have published it."""
+    def _is_moved(self, request: CommitRequest[FileCommittable], part: FinishedPart) -> bool:
+        """Tell whether a part that is not there was published and moved away; if not, all of it has to be staged.
+
+        Raises:
+            SinkFileError: Nothing of it is here, and nothing of its run was published here: this may be another disk.
+            LostCommittableError: Something of it is gone, or changed.
+        """
         sizes = {segment: filesystem_of(segment).size_of(segment) for segment in part.segments}
         missing = [segment for segment, size in sizes.items() if size is None]
         found = sum(size or 0 for size in sizes.values())
-        # A commit removes its segments in their order: one that is gone behind one that is there was not removed by it.
-        gone = [size is None for segment, size in sizes.items() if run_of(segment) in self._runs]
-        is_there = filesystem_of(part.target).size_of(part.target) is not None
-        may_be_done = request.may_be_committed and (gone == sorted(gone, reverse=True) or is_there)
-        if missing and may_be_done and not is_there:
-            self._check_folder(part)
-        if missing and not may_be_done:
+        # Asked after that, because another committer deletes segments only when it has noted the part.
+        told = self._notes.tells(part, request.checkpoint_id) if request.may_be_committed else False
+        if told:  # a reader of the folder has it; there is nothing to repeat
+            _LOG.warning("%s was published before and is gone since; it is not written again.", part.target)
+            return True
+        if missing and filesystem_of(part.target).size_of(part.target) is not None:
+            return False  # another committer was faster
+        if told is None and len(missing) == len(sizes):
+            name, line = line_of(part, request.checkpoint_id)
+            reason = (
+                "it may not be published yet, and nothing of what was staged of it is here. The job notes in "
+                f"{self._base_path} what it publishes, and there is no {name} with its run: mount the disk on which it "
+                "has written, or start it where that is. If this is the disk, and all that it has published was moved "
+                f"away, with hidden files, make that file with the line {line!r}"
+            )
+            raise SinkFileError(part.target, reason)
+        if missing:
             reason = f"what was staged of it in {', '.join(missing)} is gone: something else deletes hidden files there"
             raise LostCommittableError(part.target, reason)
-        if not missing and found != part.size:
+        if found != part.size:
             reason = (
                 f"of its {part.size} bytes {found} are staged in {', '.join(sizes)}, which something else has changed"
             )
             raise LostCommittableError(part.target, reason)
-
-    def _check_folder(self, part: FinishedPart) -> None:
-        """Check that a part that is not found may have been published on this very disk, and moved away.
-
-        Raises:
-            SinkFileError: Nothing of the runs that have staged it was published here.
-        """
-        bucket = part.target.rpartition("/")[0]
-        for name, run in set(map(note_of, part.segments)):
-            if not filesystem_of(bucket).is_noted(bucket, name, run):
-                reason = (
-                    "it may not be published yet, and nothing of what was staged of it is here. The job notes in "
-                    f"{self._base_path} on which disk it publishes, and there is no {name} with the line {run}: mount "
-                    "the disk on which it has written, or start it where that is. If this is the disk, and all that it "
-                    "has published was moved away, with hidden files, make that file with that line"
-                )
-                raise SinkFileError(part.target, reason)
+        return False
 
     def _check_published(self, request: CommitRequest[FileCommittable], part: FinishedPart) -> None:
         size = filesystem_of(part.target).size_of(part.target)
-        if size is None and not request.may_be_committed:
-            raise LostCommittableError(part.target, f"its folder is gone, or {', '.join(part.segments)}")
         if size is None:
-            # It was committed before a crash and then moved by a reader of the folder; there is nothing to repeat.
-            _LOG.warning("%s was published before and is gone since; it is not written again.", part.target)
+            if not self._is_moved(request, part):
+                raise LostCommittableError(part.target, f"its folder is gone, or {', '.join(part.segments)}")
         elif size != part.size:
             reason = (
                 f"a file of {size} bytes has the name that was chosen for one of {part.size}; its staged bytes are in "
@@ -223,9 +210,9 @@ class FileCommitter(Committer[FileCommittable]):
         if self._committed is not None:
             self._sweep(*self._committed)
         if self._is_over:
-            for folder, name in {(folder, name) for folder, name, _ in self._notes}:
+            for folder, name in self._notes.files:
                 if name.startswith(f".{self._job_id}."):  # others may be needed by the job that has staged
-                    filesystem_of(folder).forget_notes(folder, name)
+                    filesystem_of(folder).delete(f"{folder}/{name}")
 
 
 def _bytes_of(segment: str) -> bytes:

@@ -164,20 +164,24 @@ class FileSystem(Protocol):
         """Delete a file if it exists."""
         ...
 
-    def note(self, folder: str, name: str, line: str) -> None:
-        """Add a line to a file of a folder, durably, unless it has the line; nothing where hosts share all folders."""
+    def add_line(self, path: str, line: str) -> None:
+        """Add a line to a file, which is made if it does not exist; it outlasts this process when this returns."""
         ...
 
-    def is_noted(self, folder: str, name: str, line: str) -> bool:
-        """Tell whether such a file in a folder, or in one above it, has a line; True where hosts share all folders."""
+    def put_lines(self, path: str, lines: Sequence[str]) -> None:
+        """Replace a file by lines, in one step and durably."""
+        ...
+
+    def lines_of(self, path: str) -> list[str]:
+        """Return the lines of a file; none where it does not exist, or may not be read."""
+        ...
+
+    def folders_above(self, folder: str) -> list[str]:
+        """Return a folder and those above it, the highest last."""
         ...
 
     def notes(self, folder: str, ending: str) -> dict[str, list[str]]:
-        """Return the lines of such files in a folder, by name, whose names end so; none where nothing is noted."""
-        ...
-
-    def forget_notes(self, folder: str, name: str) -> None:
-        """Remove such a file if it exists."""
+        """Return the lines of the files of a folder, by name, whose names end so; none where listing is expensive."""
         ...
 
     def hidden_files(self, folder: str) -> Iterator[FileStatus]:

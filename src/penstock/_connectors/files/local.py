@@ -156,32 +156,42 @@ class LocalFileSystem:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             _local(path).unlink()
 
-    def note(self, folder: str, name: str, line: str) -> None:
+    def add_line(self, path: str, line: str) -> None:
         """Append the line."""
-        path = _local(folder) / name
-        if line in _lines_of(path):
-            return
-        is_new = not path.exists()
-        with path.open("ab") as stream:
+        local = _local(path)
+        is_new = not local.exists()
+        with local.open("ab") as stream:
             stream.write(f"\n{line}\n".encode())  # whatever a crash has left there does not touch it
+        if is_new:
+            sync_directory(local.parent)
+
+    def put_lines(self, path: str, lines: Sequence[str]) -> None:
+        """Write another file, and rename it."""
+        local = _local(path)
+        new = local.with_name(f"{local.stem}.new{local.suffix}")
+        with new.open("wb") as stream:
+            stream.write("".join(f"{line}\n" for line in lines).encode())
             stream.flush()
             os.fsync(stream.fileno())
-        if is_new:
-            sync_directory(path.parent)
+        new.replace(local)
+        sync_directory(local.parent)
 
-    def is_noted(self, folder: str, name: str, line: str) -> bool:
-        """Look for the line, from the folder upwards."""
+    def lines_of(self, path: str) -> list[str]:
+        """Read the file."""
+        try:
+            return _local(path).read_bytes().decode(errors="replace").split("\n")
+        except OSError:
+            return []
+
+    def folders_above(self, folder: str) -> list[str]:
+        """Return the folder and its parents."""
         asked = _local(folder)
-        return any(line in _lines_of(one / name) for one in (asked, *asked.parents))
+        return [*map(str, (asked, *asked.parents))]
 
     def notes(self, folder: str, ending: str) -> dict[str, list[str]]:
         """Read the files."""
         found = sorted(_local(folder).glob(f".*{glob.escape(ending)}"))
-        return {path.name: [line for line in _lines_of(path) if line] for path in found}
-
-    def forget_notes(self, folder: str, name: str) -> None:
-        """Remove the file."""
-        (_local(folder) / name).unlink(missing_ok=True)
+        return {path.name: self.lines_of(str(path)) for path in found}
 
     def hidden_files(self, folder: str) -> Iterator[FileStatus]:
         """List the files below a folder whose names begin with a dot."""
@@ -192,13 +202,6 @@ class LocalFileSystem:
                 continue
             if path.is_file():
                 yield FileStatus(str(path), stat.st_size, stat.st_mtime_ns // 1_000_000)
-
-
-def _lines_of(path: Path) -> list[str]:
-    try:
-        return path.read_text().splitlines()
-    except OSError:
-        return []
 
 
 def _names_of(folder: Path, inode: int | None) -> list[str]:

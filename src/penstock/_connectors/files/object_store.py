@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import obstore
-from obstore.exceptions import BaseError, InvalidPathError
+from obstore.exceptions import BaseError, InvalidPathError, PermissionDeniedError
 
 from penstock._connectors.files.filesystem import MAGIC, FileStatus, is_hidden, is_passed_over, pass_over
 from penstock._connectors.files.stores import store_of
@@ -192,21 +192,36 @@ class ObjectFileSystem:
         except FileNotFoundError:
             return
 
-    def note(self, folder: str, name: str, line: str) -> None:
-        """Do nothing."""
+    def add_line(self, path: str, line: str) -> None:
+        """Put the object anew, with the line."""
+        self.put_lines(path, [*self.lines_of(path), line])
 
-    def is_noted(self, folder: str, name: str, line: str) -> bool:
-        """Return True."""
-        del folder, name, line
-        return True
+    def put_lines(self, path: str, lines: Sequence[str]) -> None:
+        """Put the object."""
+        root, key = bucket_and_key(path)
+        with _telling():
+            obstore.put(store_of(root), key, "".join(f"{line}\n" for line in lines).encode())
+
+    def lines_of(self, path: str) -> list[str]:
+        """Get the object."""
+        root, key = bucket_and_key(path)
+        with _telling():
+            try:
+                data = obstore.get(store_of(root), key).bytes()
+            except (FileNotFoundError, PermissionDeniedError):  # S3 says so where there is none, and no right to list
+                return []
+        return bytes(data).decode(errors="replace").split("\n")
+
+    def folders_above(self, folder: str) -> list[str]:
+        """Return the prefix and those above it, with the bucket."""
+        root, key = bucket_and_key(folder)
+        parts = key.split("/") if key else []
+        return ["/".join([root, *parts[:count]]) for count in range(len(parts), -1, -1)]
 
     def notes(self, folder: str, ending: str) -> dict[str, list[str]]:
-        """Return none."""
+        """Return none, because all names of the folder would have to be listed."""
         del folder, ending
         return {}
-
-    def forget_notes(self, folder: str, name: str) -> None:
-        """Do nothing."""
 
     def hidden_files(self, folder: str) -> Iterator[FileStatus]:
         """List the objects below a prefix whose last part begins with a dot."""

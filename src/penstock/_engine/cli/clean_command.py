@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import click
 
 from penstock._engine.cli.config_command import configured, configured_storage
-from penstock._engine.cli.exit_codes import ExitCode
 from penstock._engine.cli.options import SecondsType, existing_directories, json_option, script_option, settings_option
 from penstock._engine.cli.output import (
     count_text,
@@ -18,10 +17,11 @@ from penstock._engine.cli.output import (
     print_table,
     say,
     size_text,
-    time_text,
     waiting,
 )
-from penstock._engine.gateway.registry import JobRegistry, default_directory
+from penstock._engine.processes.exit_codes import ExitCode
+from penstock._engine.processes.registry import JobRegistry, default_directory
+from penstock._engine.protocol.clocks import time_text
 from penstock.common import batch_options, option_table
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 
-from penstock._engine.cli.exit_codes import ExitCode
 from penstock._engine.cli.options import checked_settings, json_option, script_option, settings_option
 from penstock._engine.cli.output import print_json, print_table, say
+from penstock._engine.processes.exit_codes import ExitCode
 from penstock._engine.storage.opening import storage_options
 from penstock.common.config_check import Setting, checked, nearest_key
 from penstock.common.config_loading import OPTIONS_VARIABLE, outer_settings

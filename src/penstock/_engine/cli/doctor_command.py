@@ -19,11 +19,11 @@ import click
 
 from penstock import __version__
 from penstock._engine.cli.config_command import configured, configured_storage, effective_configuration_of
-from penstock._engine.cli.exit_codes import ExitCode
 from penstock._engine.cli.jobs import registered_jobs
 from penstock._engine.cli.options import json_option, script_option, settings_option
 from penstock._engine.cli.output import print_json, print_table, size_text, waiting
-from penstock._engine.gateway.registry import default_directory
+from penstock._engine.processes.exit_codes import ExitCode
+from penstock._engine.processes.registry import default_directory
 from penstock.common import option_table
 from penstock.common.option_table import CHECKPOINT_DIRECTORY, SAVEPOINT_DIRECTORY
 from penstock.common.paths import scheme_of

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock._engine.cli.exit_codes import ExitCode
 from penstock._engine.cli.jobs import find_row, found, overview
 from penstock._engine.cli.options import (
     job_argument,
@@ -22,11 +21,12 @@ from penstock._engine.cli.output import (
     print_json,
     print_table,
     say,
-    time_text,
     waiting,
 )
 from penstock._engine.cli.rest_client import ENDED
 from penstock._engine.cli.restarting_jobs import CommandDeadline, end_supervision
+from penstock._engine.processes.exit_codes import ExitCode
+from penstock._engine.protocol.clocks import time_text
 from penstock._engine.storage.opening import absolute, local_path
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def _loss_facts(details: dict[str, Any]) -> Iterator[tuple[str, object]]:
 
 
 def _recovery_facts(details: dict[str, Any]) -> Iterator[tuple[str, object]]:
-    """Yield what a batch job has taken up from a lost driver, and what of it had to run again, by operator."""
+    """Yield what a batch job has recovered from a lost driver, and what of it had to run again, by operator."""
     recovery = details.get("penstock", {}).get("recovery", {})
     for title, what in (("Recovered", "recovered"), ("Ran again", "ran_again")):
         counts: dict[str, int] = recovery.get(what, {})
@@ -318,4 +318,4 @@ def _print_savepoint(target: FoundJob, location: str, *, as_json: bool, done: st
         return
     click.echo(path)
     if done is not None:
-        say(f"Job {target.name!r} is {done}. Go on with: penstock run -s {path} SCRIPT")
+        say(f"Job {target.name!r} is {done}. Restore it with: penstock run -s {path} SCRIPT")

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 from penstock._engine.cli.output import say
 from penstock._engine.cli.rest_client import ENDED, Credentials, RestClient, full_address
-from penstock._engine.gateway.registry import JobRegistry, RegistryEntry, default_directory, is_stopped
-from penstock._engine.gateway.supervision import is_supervising, waiting_jobs
+from penstock._engine.processes.registry import JobRegistry, RegistryEntry, default_directory, is_stopped
+from penstock._engine.processes.supervision_note import is_supervising, waiting_jobs
 from penstock.errors import CommandError, JobNotFoundError, JobRestartingError, JobUnreachableError
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _ask(address: str, credentials: Credentials) -> list[dict[str, Any]] | Comma
             return JobUnreachableError(
                 address,
                 f"its process {job.pid} was stopped by a signal, so the job stands still",
-                f"kill -CONT {job.pid} lets it go on.",
+                f"kill -CONT {job.pid} lets it continue.",
             )
     try:
         with RestClient(address, credentials, patience_s=_LOOK_S) as client:

@@ -13,13 +13,13 @@ from penstock import __version__
 from penstock._engine.cli.clean_command import clean
 from penstock._engine.cli.config_command import show_config
 from penstock._engine.cli.doctor_command import doctor
-from penstock._engine.cli.exit_codes import SIGNALLED, ExitCode, exit_code_of
 from penstock._engine.cli.job_commands import cancel, checkpoint, dashboard, info, list_jobs, stop, take_savepoint
 from penstock._engine.cli.output import say
 from penstock._engine.cli.port_command import port
 from penstock._engine.cli.run_command import run
 from penstock._engine.cli.savepoint_commands import dispose_savepoint, inspect_savepoint, sign_savepoint
 from penstock._engine.cli.script import UserProgram
+from penstock._engine.processes.exit_codes import SIGNALLED, ExitCode, exit_code_of
 from penstock.common.process import tend_standard_streams
 from penstock.errors import PenstockError
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -65,16 +64,6 @@ def waiting(text: str) -> Generator[None]:
         return
     with console.status(escape(text)):
         yield
-
-
-def time_text(ms: int) -> str:
-    """Return a time in epoch milliseconds for people, in their time zone.
-
-    Example:
-        >>> time_text(-1)
-        '-'
-    """
-    return f"{datetime.fromtimestamp(ms / 1000, UTC).astimezone():%Y-%m-%d %H:%M:%S}" if ms > 0 else "-"
 
 
 def duration_text(ms: int) -> str:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
-from penstock._engine.cli.exit_codes import ExitCode
 from penstock._engine.cli.output import say
 from penstock._engine.cli.porting import ported
+from penstock._engine.processes.exit_codes import ExitCode
 
 
 @click.command("port")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from penstock._engine.cli.unreachable import unreachable
-from penstock._engine.gateway.registry import default_directory
+from penstock._engine.processes.registry import default_directory
 from penstock.errors import CommandTimeoutError, JobNotFoundError, JobRequestError, JobUnreachableError
 
 if TYPE_CHECKING:

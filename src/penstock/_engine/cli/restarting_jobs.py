@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._engine.cli.output import print_json, say, waiting
 from penstock._engine.cli.rest_client import Poller
-from penstock._engine.gateway.supervision import is_supervising
+from penstock._engine.processes.supervision_note import is_supervising
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,20 +5,26 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from penstock._engine.cli.config_command import configured
-from penstock._engine.cli.log_limit import keep_own_log_small
 from penstock._engine.cli.options import (
     SecondsType,
     checked_settings,
     json_option,
     settings_option,
 )
+from penstock._engine.cli.output import print_facts, print_json, say, waiting
 from penstock._engine.cli.script import UserProgram, settings_environment
+from penstock._engine.processes.exit_codes import SIGNALLED, ExitCode
+from penstock._engine.processes.log_limit import keep_own_log_small
 from penstock.common import option_table
 from penstock.common.config_loading import command_line_settings
+
+if TYPE_CHECKING:
+    from penstock._engine.processes.detached import DetachedProgram
 
 _CLAIM_MODES = ("NO_CLAIM", "CLAIM")
 
@@ -153,18 +159,45 @@ def run(
     if not detached and (as_json or log_file is not None):
         raise click.UsageError("--json and --log-file go with --detached.")
     if detached:
-        from penstock._engine.cli.detached import start_detached
+        from penstock._engine.processes.detached import start_detached
 
         extra = ("--supervise", *_supervision(max_restarts, restart_window, restart_delay)) if supervise else ()
         command = _command(script, arguments, extra)
-        return start_detached(command, settings_environment(given), script, log_file, as_json=as_json)
+        with waiting(f"Starting {script.name}"):
+            program = start_detached(command, settings_environment(given), script, log_file)
+        return _show_detached(program, script, as_json=as_json)
     if supervise:
-        from penstock._engine.cli.supervisor import RestartLimit, Supervisor
+        from penstock._engine.processes.supervisor import RestartLimit, Supervisor
 
         limit = RestartLimit(max_restarts, restart_window)
         command = _command(script, arguments)
         return Supervisor(command, limit, restart_delay, environment=settings_environment(given)).run()
     return UserProgram(script, arguments, given)
+
+
+def _show_detached(program: DetachedProgram, script: Path, *, as_json: bool) -> int:
+    """Print the job of a detached program, or how it ended without one; return the exit code."""
+    job, code = program.job, program.code
+    if code is not None:
+        say(f"penstock: {script.name} ended before a job of it ran, with code {code}. Its last lines ({program.log}):")
+        say(program.last_lines())
+        return SIGNALLED - code if code < 0 else code
+    if as_json:
+        found = None if job is None else {"id": job.job_id, "name": job.name, "address": job.address}
+        print_json({"pid": program.pid, "log": str(program.log), "job": found})
+    else:
+        facts: list[tuple[str, object]] = [("Process", program.pid), ("Log", program.log)]
+        if job is not None:
+            facts = [("Job", f"{job.name} ({job.job_id})"), ("Address", job.address), *facts]
+        print_facts(facts)
+    if job is None:
+        from penstock._engine.processes.detached import PATIENCE_S
+
+        say(
+            f"{script.name} runs, but had no job that could be asked within {PATIENCE_S:.0f} s. `penstock list` shows "
+            "it as soon as there is one; what the program prints is in the log."
+        )
+    return ExitCode.OK
 
 
 def _supervision(max_restarts: int, restart_window: int, restart_delay: int) -> tuple[str, ...]:

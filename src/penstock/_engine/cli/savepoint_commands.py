@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import click
 
 from penstock._engine.cli.config_command import configured, configured_storage
-from penstock._engine.cli.exit_codes import ExitCode
 from penstock._engine.cli.options import existing_directories, json_option, script_option, settings_option
 from penstock._engine.cli.output import (
     count_text,
@@ -17,9 +16,10 @@ from penstock._engine.cli.output import (
     print_table,
     say,
     size_text,
-    time_text,
     waiting,
 )
+from penstock._engine.processes.exit_codes import ExitCode
+from penstock._engine.protocol.clocks import time_text
 from penstock.common import option_table
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock._engine.cli.exit_codes import ExitCode, exit_code_of
 from penstock._engine.cli.output import say
-from penstock._engine.gateway.given_up import take_given_up
+from penstock._engine.processes.exit_codes import ExitCode, exit_code_of
+from penstock._engine.processes.given_up import take_given_up
 from penstock._engine.protocol.tracebacks import without_library_lines
 from penstock.common.config_loading import OPTIONS_VARIABLE
 from penstock.common.redaction import shown_text

@@ -340,8 +340,8 @@ class SetAlarm:
 
 
 @dataclass(frozen=True, slots=True)
-class Garbage:
-    """Files that may be deleted."""
+class Leftovers:
+    """What a job needs no more, and deletes."""
 
     #: Ids of checkpoints of this job, and paths of files in its shared directory.
     checkpoints: tuple[int, ...] = ()
@@ -355,14 +355,14 @@ class DeleteFiles:
     """Delete files of this job in the background; a failure is logged."""
 
     job_id: str
-    garbage: Garbage
+    leftovers: Leftovers
     #: Checkpoints below this id are not the job's own: they stay, with their files.
     begins: int
 
 
 @dataclass(frozen=True, slots=True)
-class SweepOrphans:
-    """Delete orphans in the background: what no kept checkpoint and no running epoch can need.
+class SweepLeftovers:
+    """Delete leftovers in the background: what no kept checkpoint and no running epoch can need.
 
     These are checkpoints from `begins` up to `before` that are not in `checkpoints`, and shared files of such
     checkpoints that are older than a minute and not in `files`.
@@ -472,7 +472,7 @@ Instruction: TypeAlias = (
     | DeliverOutputs
     | SetAlarm
     | DeleteFiles
-    | SweepOrphans
+    | SweepLeftovers
     | ChangeStatus
     | PublishProgress
     | PublishGivenUp

@@ -184,7 +184,7 @@ class Scheduler(ABC):
 
     def _run_again(self, what: str, error: Exception) -> None:
         """Run a lost or void epoch or stage again; this does not count as a restart."""
-        self._context.retention.orphans_possible(self._context.now.passed_ms)
+        self._context.retention.leftovers_possible(self._context.now.passed_ms)
         self._attempt += 1
         if self._attempt > MAX_ATTEMPTS:
             self._life.fail(error)

@@ -288,8 +288,8 @@ def recovers_from_lost_drivers(graph: JobGraph, configuration: Configuration) ->
         return False
     if graph.job_type is not JobType.BATCH:
         _log.warning(
-            "Job %r runs in STREAMING mode, in which %s has no effect: set execution.runtime-mode to BATCH, or let the "
-            "job go on from its checkpoints with execution.state-recovery.path: latest",
+            "Job %r runs in STREAMING mode, in which %s has no effect: set execution.runtime-mode to BATCH, or restore "
+            "the job from its checkpoints with execution.state-recovery.path: latest",
             *(graph.name, batch_options.JOB_RECOVERY.key),
         )
         return False

@@ -15,8 +15,8 @@ from penstock._engine.driver.epochs.accumulators import values
 from penstock._engine.driver.failures import job_error
 from penstock._engine.driver.loop import JobOutcome
 from penstock._engine.driver.stages.files import delete_of_runs
-from penstock._engine.gateway.given_up import note_given_up
 from penstock._engine.graph.job_graph import JobType
+from penstock._engine.processes.given_up import note_given_up
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.paths import blobs_directory, frames_directory, staged_directory
 from penstock._engine.storage.opening import options_for_tasks
@@ -25,7 +25,8 @@ from penstock._files.job_options import reaching_stores_by
 from penstock.common.job_execution_result import GivenUpCommittables, JobExecutionResult
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
-from penstock.common.redaction import hiding
+from penstock.common.process import report
+from penstock.common.redaction import hiding, shown_text
 from penstock.errors import CheckpointStorageError, JobCancelledError
 
 if TYPE_CHECKING:
@@ -226,10 +227,10 @@ class JobDriver:
         if ending.status is JobStatus.CANCELED:
             error = JobCancelledError(self.view.job_id, self.job_name, self.checkpoint)
         self.watch.ended(ending.status, error)
-        self._requests.end(ending.status.name)
+        savepoint = self._requests.end(ending.status.name)
         self._clean_up.close_functions()
         self.results.end(error)
-        _log.info("Job %r (%s) ended: %s", self.job_name, self.view.job_id, ending.status.name)
+        self._say_end(ending.status.name, savepoint)
         if error is not None:
             self.result.set_exception(error)
         else:
@@ -253,6 +254,15 @@ class JobDriver:
                     epochs=self.progress.epochs,
                 )
             )
+
+    def _say_end(self, status: str, savepoint: str | None) -> None:
+        """Log the end; a stop that a client asked for is said in any log, as one by a signal is."""
+        text = f"Job {self.job_name!r} ({self.view.job_id}) ended: {status}"
+        if savepoint is not None:
+            text += f", stopped with savepoint {savepoint}"
+        _log.info("%s", text)
+        if savepoint is not None and not self.interruption.number and not _log.isEnabledFor(logging.INFO):
+            report(shown_text(text))
 
 
 def _told(entry: GivenUp) -> GivenUpCommittables:

@@ -246,7 +246,7 @@ class JobLoop:
             do.CopyState: of.store.copy_state,
             do.StoreState: of.store.store_state,
             do.DeleteFiles: of.store.delete,
-            do.SweepOrphans: of.store.sweep_orphans,
+            do.SweepLeftovers: of.store.sweep_leftovers,
             do.StartEnumerators: of.enumerators.open,
             do.CallEnumerators: of.enumerators.call,
             do.SnapshotEnumerators: of.enumerators.snapshot,

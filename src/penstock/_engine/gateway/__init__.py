@@ -1,1 +1,1 @@
-"""The read models of a job, as plain data, and its control interface."""
+"""What others see of a running job, as plain data, and what they may ask of it; Flink calls it the gateway of a job."""

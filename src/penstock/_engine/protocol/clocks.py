@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import NoReturn
 
 
@@ -22,6 +23,16 @@ def now_ms() -> int:
 def passed_ms() -> float:
     """Return milliseconds of a clock that never goes back; its start is arbitrary."""
     return time.monotonic() * 1000
+
+
+def time_text(ms: int) -> str:
+    """Return a time in epoch milliseconds for people, in their time zone.
+
+    Example:
+        >>> time_text(-1)
+        '-'
+    """
+    return f"{datetime.fromtimestamp(ms / 1000, UTC).astimezone():%Y-%m-%d %H:%M:%S}" if ms > 0 else "-"
 
 
 @dataclass(frozen=True, slots=True)

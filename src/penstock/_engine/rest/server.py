@@ -16,7 +16,7 @@ import threading
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
-from penstock._engine.gateway.registry import JobRegistry, RegistryEntry
+from penstock._engine.processes.registry import JobRegistry, RegistryEntry
 from penstock._engine.protocol.clocks import Moment
 from penstock._engine.rest.access import OneTimeCodes
 from penstock._engine.rest.address import listen

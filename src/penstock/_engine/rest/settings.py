@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from penstock._engine.gateway.registry import default_directory
+from penstock._engine.processes.registry import default_directory
 from penstock._engine.rest.access import AccessPolicy, read_access
 from penstock._engine.rest.directories import DirectoryPolicy
 from penstock._engine.rest.shared import SharedSettings

@@ -102,7 +102,7 @@ class WorkerCache:
         """Close the entries that no epoch can use any more, as far as this task knows."""
         own = {(part.vertex, part.subtask): part for part in task.subtasks}
         for place, runtime in list(self._subtasks.items()):
-            if not task.level.releases and _is_needless(runtime, own.get(place), task.level):
+            if not task.level.releases and _is_leftover(runtime, own.get(place), task.level):
                 del self._subtasks[place]
                 close_idle(runtime)
 
@@ -182,7 +182,7 @@ def _is_accepted(runtime: SubtaskRuntime, part: SubtaskDispatch) -> bool:
     return runtime.position in part.history
 
 
-def _is_needless(runtime: SubtaskRuntime, part: SubtaskDispatch | None, level: LevelDispatch) -> bool:
+def _is_leftover(runtime: SubtaskRuntime, part: SubtaskDispatch | None, level: LevelDispatch) -> bool:
     """Return whether no epoch can use an entry any more.
 
     Args:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock._engine.protocol.metadata_document import decode_chain_entry, encode_chain_entry
 from penstock._engine.protocol.signing import UNSIGNED, SigningKeys
+from penstock._files.disk import first_missing, remove_empty
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError
 
 if TYPE_CHECKING:
@@ -167,12 +168,20 @@ class FileStorage(ABC):
         return None
 
     def probe(self) -> None:
-        """Check that the storage can be written to and that a second conditional put fails.
+        """Check that the storage can be written to and that a second conditional put fails; nothing of it stays.
 
         Raises:
             CheckpointStorageError: It cannot be used, or conditional puts do not work, so that two drivers could both
                 commit.
         """
+        new = first_missing(self.full_path(""))
+        try:
+            self._check_conditional_put()
+        finally:
+            if new is not None:  # perhaps a mistake: no start has said yet that it is the place
+                remove_empty(new)
+
+    def _check_conditional_put(self) -> None:
         path = f".probe-{secrets.token_hex(8)}"
         self.put_if_absent(path, b"1")  # False if the first answer was lost and the retry finds the file
         try:

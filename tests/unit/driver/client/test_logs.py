@@ -7,12 +7,15 @@ import logging
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.kit.stories import Sheet, Story
 
 from penstock._engine.driver.client.logs import set_up_log
+from penstock._engine.protocol.control import StopMode
 from penstock.common.configuration import Configuration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)
@@ -55,3 +58,28 @@ def test_logging_of_the_program_is_left_alone_without_the_key(logger: logging.Lo
     before = logger.handlers[:]
     set_up_log(Configuration())
     assert (logger.handlers, logger.propagate) == (before, True)
+
+
+@pytest.mark.parametrize("level", [logging.WARNING, logging.INFO])
+def test_log_of_a_job_says_how_a_client_has_stopped_it_and_with_which_savepoint(
+    level: int,
+    tmp_path: Path,
+    logger: logging.Logger,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    logger.setLevel(level)
+    ends = {StopMode.SUSPEND: "FINISHED", StopMode.DRAIN: "FINISHED", StopMode.CANCEL: "CANCELED"}
+    for mode, status in ends.items():
+        caplog.clear()
+        chapter = Story(tmp_path / mode.name).run(_numbers, asks={2: mode})
+        lines = [*caplog.messages, *capfd.readouterr().err.splitlines()]
+        told = [line.partition(" ended: ")[2] for line in lines if " ended: " in line]
+        assert told == [f"{status}, stopped with savepoint {chapter.savepoint}"]
+    caplog.clear()
+    Story(tmp_path / "none").run(_numbers)
+    assert " ended: " not in capfd.readouterr().err, "who waits for the job is told"
+
+
+def _numbers(sheet: Sheet) -> None:
+    sheet.collect(sheet.source("numbers", list(range(40))))

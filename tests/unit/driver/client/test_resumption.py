@@ -13,7 +13,7 @@ from penstock._engine.coordinator.settings import EarlierRun
 from penstock._engine.driver.client import resumption
 from penstock._engine.driver.client.resumption import _NOTED, Resumption
 from penstock._engine.gateway.progress import JobProgress
-from penstock._engine.gateway.supervision import SupervisionNote
+from penstock._engine.processes.supervision_note import SupervisionNote
 from penstock._engine.protocol.non_recoverable import is_non_recoverable
 from penstock.common.config_loading import RESUME_VARIABLE
 from penstock.common.configuration import Configuration

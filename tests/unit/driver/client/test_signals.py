@@ -22,8 +22,8 @@ from penstock._engine.driver.client.job_client import JobHandle
 from penstock._engine.driver.client.results import Results
 from penstock._engine.driver.client.resumption import Resumption
 from penstock._engine.driver.client.signals import Interruption, ending_on_signals
-from penstock._engine.gateway import supervision
-from penstock._engine.gateway.supervision import SupervisionNote
+from penstock._engine.processes import supervision_note
+from penstock._engine.processes.supervision_note import SupervisionNote
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.storage.opening import open_storage
 from penstock.errors import JobCancelledError, SavepointError
@@ -279,10 +279,10 @@ def test_supervisor_is_told_of_a_stop_that_failed_and_the_line_says_who_guards_t
     note.create()  # by this process, which is its supervisor then
     noted = Resumption(note)
     monkeypatch.setattr(signals, "resumption", lambda: noted)
-    monkeypatch.setattr(supervision.os, "kill", lambda *sent: told.append(sent))
+    monkeypatch.setattr(supervision_note.os, "kill", lambda *sent: told.append(sent))
     lines: list[str] = []
     for parent in (os.getpid(), 1):
-        monkeypatch.setattr(supervision.os, "getppid", lambda parent=parent: parent)
+        monkeypatch.setattr(supervision_note.os, "getppid", lambda parent=parent: parent)
         driver = Driver("/savepoints")
         driver.interruption.on_signal(signal.SIGTERM, None)
         driver.stops[0].set_exception(SavepointError("/savepoints", "No space left on device."))
@@ -292,7 +292,7 @@ def test_supervisor_is_told_of_a_stop_that_failed_and_the_line_says_who_guards_t
     driver.interruption.on_signal(signal.SIGTERM, None)
     driver.stops[0].set_exception(SavepointError("/savepoints", "No space left on device."))
     lines.append(capfd.readouterr().err.splitlines()[-1])
-    assert told == [(os.getpid(), supervision.STOP_FAILED)]
+    assert told == [(os.getpid(), supervision_note.STOP_FAILED)]
     guarded, killed, lost = lines
     assert "device. The program runs on, and it is guarded still: its supervisor starts it again" in guarded
     assert "its supervisor has ended, so nobody starts it again" in killed

@@ -14,7 +14,7 @@ from tests.unit.driver.life.test_crashes import step_in
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.commits.commits import MAX_GIVEN_UP
 from penstock._engine.driver.monitor.progress_bar import figures
-from penstock._engine.gateway.given_up import take_given_up
+from penstock._engine.processes.given_up import take_given_up
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.rest.handlers.jobs import _progress
 from penstock.common.job_status import JobStatus

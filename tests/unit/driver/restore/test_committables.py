@@ -14,10 +14,10 @@ from tests.kit.cells import cells
 from tests.kit.world import TARGETS, TargetCommitter, TargetSink, World, numbers_job, published
 
 from penstock._api.connectors.transactional import StagedRecords
-from penstock._engine.cli.exit_codes import ExitCode, exit_code_of
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.gateway.given_up import take_given_up
+from penstock._engine.processes.exit_codes import ExitCode, exit_code_of
+from penstock._engine.processes.given_up import take_given_up
 from penstock._engine.protocol.committables import committable_ids
 from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock._engine.protocol.non_recoverable import is_non_recoverable

@@ -15,11 +15,11 @@ from tests.kit.cells import cells
 from tests.kit.stories import Sheet, Story
 from tests.kit.world import World, numbers_job, published
 
-from penstock._engine.cli.exit_codes import ExitCode, exit_code_of
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.settings import EarlierRun
 from penstock._engine.driver.checkpoints.checkpoint_store import CheckpointStore
+from penstock._engine.processes.exit_codes import ExitCode, exit_code_of
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind
 from penstock._engine.protocol.metadata_document import decode_chain_entry
@@ -132,6 +132,21 @@ def test_start_that_finds_nothing_is_the_first_only_where_nobody_knows_of_anothe
     assert exit_code_of(error) is ExitCode.MISSING
     assert world.runs == 0
     assert checkpoint_ids(storage.names(job_id)) == (ids[:1] if lost == "older" else ())
+
+
+REFUSED: dict[str, dict[str, str]] = {
+    "-s latest": {"recover": "latest", "penstock.allow-first-start": "false"},
+    "its id": {"recover": "latest", "job_id": JOB_ID},
+    "a savepoint": {"recover": "/no/savepoint"},
+}
+
+
+@cells("who", list(REFUSED))
+def test_start_that_is_refused_creates_nothing_in_a_mistyped_directory(who: str, tmp_path: Path) -> None:
+    driver, loop = World(numbers_job(f"refused {who}")).driver(str(tmp_path / "a" / "b"), **REFUSED[who])
+    driver.run(loop)
+    assert isinstance(driver.result.exception(0), NoCheckpointError)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_first_start_with_latest_says_so_unless_nothing_was_to_be_found(

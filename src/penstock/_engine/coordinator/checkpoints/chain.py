@@ -1,7 +1,7 @@
-"""The chain of a job: its entries, and which of its files may be deleted.
+"""The chain of a job: its entries, and which of its files are left over.
 
-An entry has the next id, the parent checkpoint and the driver that writes it. Old checkpoints are deleted, and state
-files that no retained checkpoint names, and orphans. Takeover and terminal entries are never deleted: an older driver
+An entry has the next id, the parent checkpoint and the driver that writes it. Left over are old checkpoints, state
+files that no retained checkpoint names, and others. Takeover and terminal entries are never deleted: an older driver
 that wakes up must find its next id taken.
 """
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator.alarms import EntryRetryDue
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
-from penstock._engine.coordinator.instructions import DeleteFiles, Garbage, PutChainEntry, SetAlarm, SweepOrphans
+from penstock._engine.coordinator.instructions import DeleteFiles, Leftovers, PutChainEntry, SetAlarm, SweepLeftovers
 from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind, JobSnapshot, ParentCheckpoint
 from penstock._engine.protocol.paths import checkpoint_path
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 #: An abandoned attempt may write for some more seconds; its files are removed after this time.
-ORPHAN_AGE_MS: Final = 60_000
+LEFTOVER_AGE_MS: Final = 60_000
 #: Spark runs tasks twice without an abandoned attempt, and hosts that were cut off write late; so a sweep comes in any
 #: case after this time.
 SWEEP_MS: Final = 3_600_000
@@ -50,7 +50,7 @@ class CheckpointRetention:
 
     Args:
         retained: The number of checkpoints to keep.
-        passed_ms: When the job started, by the monotonic clock; earlier drivers may have left orphans.
+        passed_ms: When the job started, by the monotonic clock; earlier drivers may have left some.
         claimed: What the job has claimed from elsewhere.
     """
 
@@ -60,8 +60,8 @@ class CheckpointRetention:
         self._kept = [RetainedCheckpoint(None, frozenset(), path) for path in claimed]
         #: Checkpoints that are being copied, or whose output is being delivered.
         self._pinned: list[RetainedCheckpoint] = []
-        #: The times of the next sweeps for orphans, rising; there is always one.
-        self._sweeps_ms = deque([passed_ms, passed_ms + ORPHAN_AGE_MS])
+        #: The times of the next sweeps for leftovers, rising; there is always one.
+        self._sweeps_ms = deque([passed_ms, passed_ms + LEFTOVER_AGE_MS])
 
     @property
     def files(self) -> frozenset[str]:
@@ -87,37 +87,37 @@ class CheckpointRetention:
         self._pinned.append(RetainedCheckpoint(checkpoint_id, files))
         return self._pinned[-1]
 
-    def unpin(self, pinned: RetainedCheckpoint) -> Garbage:
+    def unpin(self, pinned: RetainedCheckpoint) -> Leftovers:
         """Unpin a checkpoint, and return the files that no other kept checkpoint names."""
         self._pinned.remove(pinned)
-        return Garbage((), tuple(sorted(pinned.files - self.files)))
+        return Leftovers((), tuple(sorted(pinned.files - self.files)))
 
-    def drop(self) -> Garbage:
+    def drop(self) -> Leftovers:
         """Drop all but the newest checkpoints, and return the files that no kept checkpoint names."""
         own = [place for place, kept in enumerate(self._kept) if kept.checkpoint_id is not None]
         return self._let_go(own[-self._retained] if len(own) >= self._retained else 0)
 
-    def drop_all(self) -> Garbage:
+    def drop_all(self) -> Leftovers:
         """Drop all that this job owns, at the end of a job that retains nothing."""
         return self._let_go(len(self._kept))
 
-    def _let_go(self, count: int) -> Garbage:
+    def _let_go(self, count: int) -> Leftovers:
         dropped, self._kept = self._kept[:count], self._kept[count:]
         files = frozenset[str]().union(*(kept.files for kept in dropped))
-        return Garbage(
+        return Leftovers(
             tuple(kept.checkpoint_id for kept in dropped if kept.checkpoint_id is not None),
             tuple(sorted(files - self.files)),
             tuple(kept.claimed for kept in dropped if kept.claimed is not None),
         )
 
-    def orphans_possible(self, passed_ms: int) -> None:
+    def leftovers_possible(self, passed_ms: int) -> None:
         """Note an abandoned attempt, which may have left files and may still write some."""
-        soon = passed_ms + ORPHAN_AGE_MS
-        if not any(soon - ORPHAN_AGE_MS // 2 <= sweep_ms <= soon for sweep_ms in self._sweeps_ms):
+        soon = passed_ms + LEFTOVER_AGE_MS
+        if not any(soon - LEFTOVER_AGE_MS // 2 <= sweep_ms <= soon for sweep_ms in self._sweeps_ms):
             bisect.insort(self._sweeps_ms, soon)
 
     def sweep_due(self, passed_ms: int) -> bool:
-        """Tell whether a sweep for orphans is due, and count it as done."""
+        """Tell whether a sweep for leftovers is due, and count it as done."""
         due = passed_ms >= self._sweeps_ms[0]
         while self._sweeps_ms and passed_ms >= self._sweeps_ms[0]:
             self._sweeps_ms.popleft()
@@ -235,16 +235,16 @@ class ChainWriter:
         self._tries += 1
         return SetAlarm(RECORD_PAUSE_MS << (self._tries - 2), EntryRetryDue())
 
-    def deletion(self, garbage: Garbage) -> list[Instruction]:
+    def deletion(self, leftovers: Leftovers) -> list[Instruction]:
         """Delete files of this job that are not needed any more."""
-        if garbage == Garbage():
+        if leftovers == Leftovers():
             return []
-        self.claimed = tuple(path for path in self.claimed if path not in garbage.claimed)
-        return [DeleteFiles(self.job_id, garbage, self.begins)]
+        self.claimed = tuple(path for path in self.claimed if path not in leftovers.claimed)
+        return [DeleteFiles(self.job_id, leftovers, self.begins)]
 
-    def sweep(self, retention: CheckpointRetention) -> SweepOrphans:
+    def sweep(self, retention: CheckpointRetention) -> SweepLeftovers:
         """Delete files that earlier drivers and attempts left behind."""
-        return SweepOrphans(self.job_id, self.next_id - 1, retention.checkpoints, retention.files, self.begins)
+        return SweepLeftovers(self.job_id, self.next_id - 1, retention.checkpoints, retention.files, self.begins)
 
     def stored(self, entry: ChainEntry) -> None:
         """Note that an entry of this driver is on the chain."""

@@ -158,7 +158,7 @@ def advance(
             for vertex, subtasks in zip(snapshot.vertices, vertices, strict=True)
         ),
         operators={
-            uid: _without_needless(
+            uid: _without_finished_state(
                 replace(
                     operator,
                     subtasks=tuple(operators[uid]),
@@ -173,7 +173,7 @@ def advance(
     )
 
 
-def _without_needless(operator: OperatorMetadata, *, keep: bool) -> OperatorMetadata:
+def _without_finished_state(operator: OperatorMetadata, *, keep: bool) -> OperatorMetadata:
     """Drop the state of an operator that will never run again, unless it was drained and may continue from a savepoint.
 
     Unread splits stay, because a later start may let the source continue.

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator.alarms import CommitRetryDue, CommitsLookDue
-from penstock._engine.coordinator.instructions import Commit, DeliverOutputs, Garbage, LogMessage, SetAlarm
+from penstock._engine.coordinator.instructions import Commit, DeliverOutputs, Leftovers, LogMessage, SetAlarm
 from penstock._engine.coordinator.phases import RUNNING, Phase
 from penstock._engine.protocol.committables import committable_ids
 from penstock._engine.protocol.metadata import Committable, OutstandingCommit
@@ -349,7 +349,7 @@ class OutputDelivery:
         """Deliver again the outputs that the program has not taken."""
         return [DeliverOutputs(self._outputs)] if self._outputs else []
 
-    def done(self, retention: CheckpointRetention) -> Garbage:
+    def done(self, retention: CheckpointRetention) -> Leftovers:
         """Note that the program has taken the outputs, and return their files."""
         pinned, self._outputs, self._pinned = self._pinned, (), None
-        return retention.unpin(pinned) if pinned is not None else Garbage()
+        return retention.unpin(pinned) if pinned is not None else Leftovers()

@@ -65,5 +65,5 @@ def nothing_at(path: str, job: str, named_by: tuple[ChainEntry, str] | None) -> 
         if entry.kind is ChainEntryKind.FINISHED:
             return NoCheckpointError(path, job, _LEFT_NOTHING)
         return NoCheckpointError(path, job, f"the job has ended ({entry.kind.value}) and was to keep no checkpoint")
-    done = "goes on from it" if entry.savepoint is None else "was stopped into it"
+    done = "continues from it" if entry.savepoint is None else "was stopped into it"
     return MovedCheckpointError(path, job, f"its last record, {record} ({entry.kind.value}), says that it {done}")

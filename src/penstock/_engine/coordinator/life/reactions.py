@@ -87,7 +87,7 @@ def _taken_over(job: JobParts) -> None:
     context.go(Phase.CREATED)
     if start.restored is not None:
         context.emit(
-            do.LogMessage(f"Resuming from checkpoint {start.restored.entry.checkpoint_id} ({start.restored.path})")
+            do.LogMessage(f"Restored from checkpoint {start.restored.entry.checkpoint_id} ({start.restored.path})")
         )
     context.emit(*start.remarks)
     if not _restore(job):

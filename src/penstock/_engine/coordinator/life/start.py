@@ -280,7 +280,7 @@ class JobStart:
                 raise NoCheckpointError(event.path, self._job, reason)
 
     def _check_program(self, begun: ChainEntry) -> None:
-        """Refuse to go on with a batch job that another program has begun."""
+        """Refuse to recover a batch job that another program has begun."""
         recovery = self._settings.recovery
         if recovery is None or begun.program is None:
             return
@@ -293,7 +293,7 @@ class JobStart:
     def _follow(self, path: str, named_by: str) -> ReadChainEntry:
         """Read the entry that an entry names; a circle of entries raises CorruptCheckpointError."""
         if path in self._followed:
-            raise CorruptCheckpointError(named_by, f"it goes on from {path}, and that from it")
+            raise CorruptCheckpointError(named_by, f"it continues from {path}, and that from it")
         self._followed.add(path)
         return ReadChainEntry(path, is_followed=True)
 

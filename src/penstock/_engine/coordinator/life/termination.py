@@ -208,7 +208,7 @@ class ExecutionFailureHandler(JobLife):
     def _break_off(self, cause: Cause) -> None:
         self._context.error = cause
         self._context.report_failure(cause, counted=True)
-        self._context.retention.orphans_possible(self._context.now.passed_ms)
+        self._context.retention.leftovers_possible(self._context.now.passed_ms)
         delay_ms = self._restarts.on_failure(self._context.now.passed_ms, self._random.random())
         self._stop.give_up(text_of(cause))
         self._scheduler.interrupt()

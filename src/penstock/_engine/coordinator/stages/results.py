@@ -69,9 +69,9 @@ class StageResults:
         if self._keeps:
             return []
         read = self._are_read()
-        needless = [part for part in self._stored if part.vertex in read]
+        leftovers = [part for part in self._stored if part.vertex in read]
         self._stored = [part for part in self._stored if part.vertex not in read]
-        return [do.DeleteResults(job_id, _paths(needless, job_id))] if needless else []
+        return [do.DeleteResults(job_id, _paths(leftovers, job_id))] if leftovers else []
 
     def read_by(self, vertices: Collection[int]) -> tuple[ResultPartition, ...]:
         """Return the results that a stage reads, in the order of their senders."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import events as ev
-from penstock._engine.coordinator.checkpoints.chain import ORPHAN_AGE_MS
+from penstock._engine.coordinator.checkpoints.chain import LEFTOVER_AGE_MS
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
 from penstock._engine.driver.checkpoints.claimants import Claimant, check_claim, claim, claimant_of, has_ended, release
 from penstock._engine.driver.checkpoints.claimed_checkpoints import delete_claimed
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from penstock._engine.coordinator import instructions as do
-    from penstock._engine.coordinator.instructions import Garbage
+    from penstock._engine.coordinator.instructions import Leftovers
     from penstock._engine.driver.background import BackgroundExecutor
     from penstock._engine.driver.mailbox import Clock
     from penstock._engine.storage.checkpoint_storage import FileStorage
@@ -76,7 +76,7 @@ _DAMAGED_MARK: Final = (
 
 #: Why what was just made for this user alone can be changed by others.
 _WILL_REFUSE: Final = (
-    "%s: %s, so 'latest' will not go on from what this job writes (penstock.state.private-files is false, or the file "
+    "%s: %s, so 'latest' will not restore what this job writes (penstock.state.private-files is false, or the file "
     "system keeps no rights, as vfat and 9p do). Take another directory, set penstock.state.signing-key, or name the "
     "checkpoint to start from"
 )
@@ -315,35 +315,35 @@ class CheckpointStore:
 
     def delete(self, instruction: do.DeleteFiles) -> None:
         """Delete checkpoints, and then the files that no other checkpoint names."""
-        garbage, job_id = instruction.garbage, instruction.job_id
-        entries = [metadata_path(job_id, number) for number in garbage.checkpoints]
+        leftovers, job_id = instruction.leftovers, instruction.job_id
+        entries = [metadata_path(job_id, number) for number in leftovers.checkpoints]
 
         def delete() -> None:
-            files = self._without_those_of_others(job_id, instruction.begins, garbage)
-            for path in garbage.claimed:  # before the files that it shares with this job's checkpoints
+            files = self._without_those_of_others(job_id, instruction.begins, leftovers)
+            for path in leftovers.claimed:  # before the files that it shares with this job's checkpoints
                 delete_claimed(*self._locate(path), job_id)
             self._storage.delete(entries)
             self._storage.delete(files)
 
         self._in_background(delete)
 
-    def sweep_orphans(self, instruction: do.SweepOrphans) -> None:
+    def sweep_leftovers(self, instruction: do.SweepLeftovers) -> None:
         """Delete files that earlier drivers and attempts left behind."""
 
         def sweep() -> None:
-            for orphans in self._orphans(instruction):
-                self._storage.delete(orphans)
+            for leftovers in self._leftovers(instruction):
+                self._storage.delete(leftovers)
 
         self._in_background(sweep)
 
-    def _orphans(self, instruction: do.SweepOrphans) -> tuple[Sequence[str], Sequence[str]]:
+    def _leftovers(self, instruction: do.SweepLeftovers) -> tuple[Sequence[str], Sequence[str]]:
         """Return the checkpoints to delete, and the files to delete after them."""
         job_id, begins, before = instruction.job_id, instruction.begins, instruction.before
         unneeded = [number for number in self._ids(job_id) if begins <= number < before]
         unneeded = [number for number in unneeded if number not in instruction.checkpoints]
         entries = [metadata_path(job_id, number) for number in unneeded if self._is_checkpoint(job_id, number)]
         entries += [file for number in unneeded for file in self._claims_alone(checkpoint_path(job_id, number))]
-        oldest_ms = self._clock.now().now_ms - ORPHAN_AGE_MS  # files have times of day
+        oldest_ms = self._clock.now().now_ms - LEFTOVER_AGE_MS  # files have times of day
         files = [
             file.path
             for file in self._storage.files(shared_directory(job_id))
@@ -353,14 +353,14 @@ class CheckpointStore:
         ]
         return entries, files
 
-    def _without_those_of_others(self, job_id: str, begins: int, garbage: Garbage) -> Sequence[str]:
+    def _without_those_of_others(self, job_id: str, begins: int, leftovers: Leftovers) -> Sequence[str]:
         """Return the files that no other owner's checkpoint names; if one of those is damaged, no older files."""
-        older = [file for file in garbage.files if (checkpoint_of(file) or 0) < begins]
+        older = [file for file in leftovers.files if (checkpoint_of(file) or 0) < begins]
         if not older:
-            return garbage.files
+            return leftovers.files
         needed: set[str] = set()
         others = (checkpoint_path(job_id, number) for number in self._ids(job_id) if number < begins)
-        for path in (path for path in others if path not in garbage.claimed):
+        for path in (path for path in others if path not in leftovers.claimed):
             try:
                 entry = read_entry(self._storage, path)
             except CorruptCheckpointError as error:
@@ -369,7 +369,7 @@ class CheckpointStore:
                 break
             if entry is not None and entry.snapshot is not None:
                 needed |= state_files(entry.snapshot)
-        return [file for file in garbage.files if file not in needed]
+        return [file for file in leftovers.files if file not in needed]
 
     def _is_checkpoint(self, job_id: str, checkpoint_id: int) -> bool:
         """Tell whether an entry is a readable checkpoint; no other entry may be deleted."""

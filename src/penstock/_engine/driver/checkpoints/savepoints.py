@@ -23,8 +23,9 @@ from penstock._engine.protocol.paths import METADATA, STAGED_METADATA
 from penstock._engine.savepoints.waiting import StoppedJob, note_waiting
 from penstock._engine.state.files.integrity import check_intact
 from penstock._engine.storage.checkpoint_storage import copy_files, document_of, entry_of, find_entry
-from penstock._engine.storage.opening import above, absolute, check_no_links, first_missing, open_storage, remove_empty
+from penstock._engine.storage.opening import above, absolute, open_storage
 from penstock._engine.storage.temporary import TemporaryStorage
+from penstock._files.disk import check_no_links, first_missing, remove_empty
 from penstock.errors import CheckpointRequestError, CheckpointStorageError, PenstockError, SavepointError
 
 if TYPE_CHECKING:
@@ -350,11 +351,11 @@ class ClientRequests:
         else:
             self._stopped.append((request, future))
 
-    def end(self, status: str) -> None:
-        """Answer all open requests after the end of the job."""
+    def end(self, status: str) -> str | None:
+        """Answer all open requests after the end of the job; return the savepoint that it was stopped into."""
         made = [*self._stopped, *(one for one in self._asked.values() if one[0].path in self._savepoints.copied)]
-        into = next((f", stopped into {request.path}" for request, _ in made if request.stop is not StopMode.NO), "")
-        self._over = f"the job is {status}{into}"
+        into = next((request.path for request, _ in made if request.stop is not StopMode.NO), None)
+        self._over = f"the job is {status}" if into is None else f"the job is {status}, stopped into {into}"
         for request_id in list(self._checkpoints):
             self._fail_checkpoint(request_id, CheckpointRequestError(self._over))
         for request, future in made:
@@ -363,6 +364,7 @@ class ClientRequests:
         for request, _ in list(self._asked.values()):
             self._fail(request, self._over)
             self._savepoints.abandon(request.path)
+        return into
 
     def _succeed(self, path: str, future: Future[str]) -> None:
         self.made.append(path)

@@ -1,9 +1,9 @@
 """Keeps a note of the jobs that a supervised program has started, so that its next process resumes each of them.
 
-`penstock run --supervise` names a file (`gateway.supervision`). Every job is noted there after its takeover; from then
-on it resumes from its newest checkpoint, and not from the one that the program or the command line named. A job is
-identified by its name and, among several of one name, by its place among the jobs of the program, which is the same
-program each time.
+`penstock run --supervise` names a file (`processes.supervision_note`). Every job is noted there after its takeover;
+from then on it resumes from its newest checkpoint, and not from the one that the program or the command line named. A
+job is identified by its name and, among several of one name, by its place among the jobs of the program, which is the
+same program each time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from penstock._engine.coordinator.settings import LATEST, EarlierRun
-from penstock._engine.gateway.supervision import NotedJob, SupervisionNote
+from penstock._engine.processes.supervision_note import NotedJob, SupervisionNote
 from penstock.common import option_table
 from penstock.common.config_loading import RESUME_VARIABLE
 from penstock.common.configuration import Configuration

@@ -231,7 +231,7 @@ class JobMonitor:
         self._show(pending_commits=self._pending_commits())
 
     def _delete(self, instruction: do.DeleteFiles) -> None:
-        self._checkpoints.discarded(instruction.garbage.checkpoints)
+        self._checkpoints.discarded(instruction.leftovers.checkpoints)
         self._show()
 
     def _write_savepoint(self, instruction: do.WriteSavepoint) -> None:

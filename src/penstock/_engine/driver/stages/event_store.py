@@ -41,7 +41,7 @@ _PAUSES_MS: Final = (500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000)
 
 _GIVEN_UP: Final = (
     "The events of batch job %s cannot be written, and no more are: %s. The job runs on; if its driver is lost now, it "
-    "goes on from the events before"
+    "is recovered from the events before"
 )
 
 

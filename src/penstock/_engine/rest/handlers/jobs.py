@@ -77,7 +77,7 @@ class GivenUpCommittablesInfo(msgspec.Struct):
 
 
 class BatchRecoveryInfo(msgspec.Struct):
-    """What a batch job has taken up from drivers that were lost."""
+    """What a batch job has recovered from drivers that were lost."""
 
     #: Finished subtasks that their events name.
     recorded: int

@@ -14,11 +14,11 @@ const ACTIONS = {
   savepoint: {
     button: "Savepoint",
     title: "Make a savepoint?",
-    happens: "The job goes on. Once everything that its last checkpoint covers is published, a copy of it becomes a savepoint.",
+    happens: "The job runs on. Once everything that its last checkpoint covers is published, a copy of it becomes a savepoint.",
     after: () => "You can start this job, or a changed version of it, from the savepoint whenever you like.",
     confirm: "Make a savepoint",
     going: "Making a savepoint …",
-    done: "The savepoint is complete, and the job goes on.",
+    done: "The savepoint is complete, and the job runs on.",
     failed: "There is no savepoint.",
     begin: (api, job, directory) => api.post(`/jobs/${job}/savepoints`, { "target-directory": directory }),
   },
@@ -28,7 +28,7 @@ const ACTIONS = {
     happens:
       "The running epoch comes to its end, reading stops, and all output so far is published. Open windows, timers and " +
       "read positions stay in a savepoint, and the job ends as FINISHED.",
-    after: () => "Start it from that savepoint, and it goes on exactly where it stopped.",
+    after: () => "Restored from that savepoint, it continues exactly where it stopped.",
     confirm: "Stop the job",
     going: "Stopping …",
     done: "The job has stopped, and all output so far is published.",
@@ -44,7 +44,7 @@ const ACTIONS = {
       "and the job ends as FINISHED.",
     after: () =>
       "This is for good: a start from that savepoint reads on, but windows that closed now do not open again. Use Stop " +
-      "for a job that is to go on.",
+      "for a job that is to be restored.",
     confirm: "Drain the job",
     going: "Draining …",
     done: "The job has drained, and all its results are published.",
@@ -67,15 +67,15 @@ const ACTIONS = {
 function afterCancel({ job, settings }) {
   const isKept = settings?.externalization.enabled && !settings.externalization.delete_on_cancellation;
   const last = job.penstock.checkpoint_id;
-  if (!isKept || !last) return "Nothing of it is kept to go on from. Use Stop if the job is to go on later.";
-  return `Its checkpoint #${last} is kept: started with execution.state-recovery.path=latest, the job goes on from there.`;
+  if (!isKept || !last) return "Nothing of it is kept to be restored from. Use Stop if the job is to be restored later.";
+  return `Its checkpoint #${last} is kept: started with execution.state-recovery.path=latest, the job is restored from there.`;
 }
 
 const operations = JSON.parse(sessionStorage.getItem(STORED) ?? "[]");
 const following = new Set();
 let changed = () => {};
 
-/** Takes up what an earlier load of the page began; calls a function whenever something has changed. */
+/** Follows what an earlier load of the page began; calls a function whenever something has changed. */
 export function follow(api, whenChanged) {
   changed = whenChanged;
   operations.filter((one) => !one.over).forEach((one) => poll(api, one));

@@ -31,7 +31,7 @@ function withoutCheckpoints() {
     { class: "hint" },
     "This job keeps no checkpoints: set ",
     h("code", null, "execution.checkpointing.dir"),
-    ", and it can go on after its end. Savepoints can be made all the same.",
+    ", and it can be restored after its end. Savepoints can be made all the same.",
   );
 }
 

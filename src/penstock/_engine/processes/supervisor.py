@@ -1,7 +1,7 @@
 """Keeps a program running: starts it, starts it again after a crash, and stops when it has ended for good.
 
 The jobs of the program continue from their newest checkpoints: each process finds the jobs of earlier processes in a
-note (`gateway.supervision`). Signals that end a program are passed on, and then its end is final.
+note (`processes.supervision_note`). Signals that end a program are passed on, and then its end is final.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from penstock._engine.cli.exit_codes import SIGNALLED, ExitCode
-from penstock._engine.cli.output import count_text, say, time_text
-from penstock._engine.gateway.supervision import STOP_FAILED, Supervision
-from penstock._engine.gateway.user_directories import is_usual
+from penstock._engine.processes.exit_codes import SIGNALLED, ExitCode
+from penstock._engine.processes.supervision_note import STOP_FAILED, Supervision
+from penstock._engine.processes.user_directories import is_usual
 from penstock._engine.protocol import clocks
 from penstock.common.config_loading import RESUME_VARIABLE
+from penstock.common.process import report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
     from types import FrameType
 
-    from penstock._engine.gateway.supervision import NotedJob
+    from penstock._engine.processes.supervision_note import NotedJob
 
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: Signals that end a process on purpose; any other one is a crash.
@@ -156,11 +156,10 @@ class Supervisor:
             if missing and not jobs:
                 return shown  # its first start has found nothing, so there is nothing to guard
             if not missing and not self._limit.allows(self._clock()):
-                again = count_text(self._limit.restarts, "time")
                 _tell(
-                    f"The program {_ending(code)}. It has been started again {again} within {self._limit.window_s} s, "
-                    "which is the limit (--max-restarts): nobody starts it any more. Its jobs continue from their "
-                    "newest checkpoints with -s latest."
+                    f"The program {_ending(code)}. Its restarts within {self._limit.window_s} s have reached the limit "
+                    f"of {self._limit.restarts} (--max-restarts), so it is not started again. Its jobs continue from "
+                    "their newest checkpoints with -s latest."
                 )
                 return shown
             if not self._pending:
@@ -236,7 +235,7 @@ class Supervisor:
 
 def _tell(text: str) -> None:
     """Print a line with the time of day."""
-    say(f"{time_text(clocks.now_ms())} {text}")
+    report(f"{clocks.time_text(clocks.now_ms())} {text}")
 
 
 def _ending(code: int) -> str:

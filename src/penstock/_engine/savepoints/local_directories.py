@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from penstock._engine.caches.place import TEMPORARY
 from penstock._engine.savepoints.chains import read_chains
 from penstock._engine.savepoints.reading import SCRATCH
-from penstock._engine.savepoints.survey import UnclearLeftover
+from penstock._engine.savepoints.survey import Leftover, LeftoverKind
 from penstock._engine.state.local.environment import is_in_use
 from penstock._engine.storage.executor_directory import executors_of_host
 from penstock._engine.storage.local_state import has_living_executor
@@ -31,9 +31,10 @@ from penstock._engine.storage.scratch import LOCK, MODULES, is_dead
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from penstock._engine.savepoints.chains import JobChain
+    from penstock._engine.savepoints.search import Search
 
 #: What the names of temporary checkpoint directories begin with.
 _CHECKPOINTS: Final = "penstock-checkpoints-"
@@ -41,21 +42,19 @@ _CHECKPOINTS: Final = "penstock-checkpoints-"
 _RUN: Final = re.compile(r"[0-9a-f]{32}")
 
 
-def dead_local_directories(oldest_ms: int, unclear: list[UnclearLeftover]) -> Iterator[tuple[Path, int, str, int]]:
-    """Iterate (path, bytes, why it is dead, when it was last changed) of this user's directories on this machine.
+def leftover_directories(search: Search) -> Iterator[Leftover]:
+    """Iterate this user's directories on this machine that no process uses.
 
-    Args:
-        oldest_ms: Files that were changed after this time are ignored.
-        unclear: Gets paths that are named like directories of ours, and fail that check.
+    Paths that are named like directories of ours, and fail that check, are noted as unclear.
     """
-    for path, reason in _candidates(unclear):
+    for path, reason in _candidates(search) if search.places.local else ():
         size, modified_ms = _size_and_time(path)
-        if modified_ms <= oldest_ms and is_dead_directory(path):
-            yield path, size, reason, modified_ms
+        if modified_ms <= search.oldest_ms and is_dead_directory(path):
+            yield Leftover(LeftoverKind.LOCAL_DIRECTORY, str(path), size, reason, modified_ms)
 
 
 def is_dead_directory(path: Path) -> bool:
-    """Tell whether no process uses a directory that `dead_local_directories` found."""
+    """Tell whether no process uses a directory of a name of ours."""
     if why_not_own(path) is not None:
         return False
     if _is_state(path):
@@ -66,8 +65,9 @@ def is_dead_directory(path: Path) -> bool:
     return is_dead(path)
 
 
-def remove_local_directory(path: Path) -> str | None:
-    """Remove a directory that `dead_local_directories` found; return why it could not be removed, else None."""
+def remove_local_directory(leftover: Leftover, _: Mapping[str, str]) -> str | None:
+    """Remove a directory unless it was taken into use since; return why it could not be removed, else None."""
+    path = Path(leftover.path)
     for level in levels_of_user(path):
         reason = why_not_own(level)
         if reason is not None:
@@ -78,7 +78,7 @@ def remove_local_directory(path: Path) -> str | None:
     return None
 
 
-def _candidates(unclear: list[UnclearLeftover]) -> Iterator[tuple[Path, str]]:
+def _candidates(search: Search) -> Iterator[tuple[Path, str]]:
     if sys.platform == "win32":
         return  # without flock a dead owner cannot be told from a live one
     temporary = Path(tempfile.gettempdir())
@@ -88,11 +88,11 @@ def _candidates(unclear: list[UnclearLeftover]) -> Iterator[tuple[Path, str]]:
                 yield path, f"the process that made it has ended ({_whose(path)})"
     # `spark.directories` makes these; listing must not make or change anything.
     own = user_path()
-    for path in _own_below(own, unclear):
+    for path in _own_below(own, search):
         if path.name.startswith("spark-"):
             yield path, f"the process that started Spark there has ended ({_whose(path)})"
     for directory in (own, *map(user_path, executors_of_host())):
-        for path in _own_below(directory / "state", unclear) if _is_own(directory) else ():
+        for path in _own_below(directory / "state", search) if _is_own(directory) else ():
             if _RUN.fullmatch(path.name):
                 yield path, f"no process uses it, and checkpoints have all that is in it (run {path.name})"
 
@@ -114,7 +114,7 @@ def _chains_in(path: Path) -> list[JobChain]:
         return []
 
 
-def _own_below(directory: Path, unclear: list[UnclearLeftover]) -> list[Path]:
+def _own_below(directory: Path, search: Search) -> list[Path]:
     """Return the subdirectories of a directory of this user, without excluded ones; none for other directories."""
     try:
         reason = why_not_own(directory)
@@ -124,7 +124,7 @@ def _own_below(directory: Path, unclear: list[UnclearLeftover]) -> list[Path]:
         return []
     except OSError as error:
         reason = error.strerror or str(error)
-    unclear.append(UnclearLeftover(str(directory), f"{reason}, so nothing in it was looked at"))
+    search.note_unclear(str(directory), f"{reason}, so nothing in it was looked at")
     return []
 
 

@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING
 
 import msgspec
 
-from penstock._engine.gateway.user_directories import make_private, user_state_directory
+from penstock._engine.processes.user_directories import make_private, user_state_directory
 from penstock._engine.protocol.decoders import json_decoder
 from penstock.common.user_values import encoded
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock._engine.gateway.registry import JobRegistry, RegistryEntry, default_directory
+from penstock._engine.processes.registry import JobRegistry, RegistryEntry, default_directory
 
 JOB = RegistryEntry.of_this_process("a" * 32, "prices", "http://127.0.0.1:8081", 2, token="secret")
 SOURCES = Path(__file__).parents[3] / "src"
@@ -22,7 +22,7 @@ SOURCES = Path(__file__).parents[3] / "src"
 OTHER_PROCESS = """
 import sys
 from pathlib import Path
-from penstock._engine.gateway.registry import RegistryEntry, JobRegistry
+from penstock._engine.processes.registry import RegistryEntry, JobRegistry
 registry = JobRegistry(Path(sys.argv[1]))
 registry.add(RegistryEntry.of_this_process("b" * 32, "other", "http://127.0.0.1:8082", 1))
 print("listed", flush=True)

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final, Self
 
 import msgspec
 
-from penstock._engine.gateway.registry import is_alive, open_itself
-from penstock._engine.gateway.user_directories import make_private, user_state_directory
+from penstock._engine.processes.registry import is_alive, open_itself
+from penstock._engine.processes.user_directories import make_private, user_state_directory
 from penstock._engine.protocol.decoders import json_decoder
 from penstock._engine.storage.ownership import why_not_own
 from penstock._engine.storage.scratch import DirectoryLock, is_dead, remove_dead, remove_tree
