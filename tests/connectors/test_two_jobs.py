@@ -179,7 +179,7 @@ def test_driver_that_was_replaced_ends_without_touching_what_its_successor_needs
     assert successor.reached.wait(60)
     assert successor.driver.job_id == replaced.driver.job_id
     own = str(tmp_path / "state" / "host-0" / successor.loop.coordinator.chain.identity.run_id)
-    retention, job_id = successor.loop.coordinator._context.retention, successor.driver.job_id
+    retention, job_id = successor.loop.coordinator.state.retention, successor.driver.job_id
     paths = {*retention.files, *(metadata_path(job_id, number) for number in retention.checkpoints)}
     needed = {str(directory / path) for path in paths}
     staged = {segment.path for segment in list_segments(str(tmp_path / "out"))}

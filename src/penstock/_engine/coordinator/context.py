@@ -10,7 +10,6 @@ from penstock._engine.protocol.clocks import Moment
 from penstock.errors import InternalError
 
 if TYPE_CHECKING:
-    from penstock._engine.coordinator.checkpoints.chain import ChainWriter, CheckpointRetention
     from penstock._engine.coordinator.instructions import Instruction
     from penstock._engine.protocol.control import TaskFailure
     from penstock.common.job_status import JobStatus
@@ -19,13 +18,9 @@ if TYPE_CHECKING:
 class CoordinatorContext:
     """The state that the life of a job and its scheduler share: phase, outgoing instructions, unanswered calls.
 
-    At most one *call* (an instruction that the driver answers before it takes the next event), one epoch, one chain
-    entry and the naming of one savepoint are unanswered at a time.
+    At most one *call* (an instruction that the driver answers before it takes the next event), one epoch, the naming of
+    one savepoint, and one chain entry (`ChainWriter`) are unanswered at a time.
     """
-
-    #: Set by the takeover.
-    chain: ChainWriter
-    retention: CheckpointRetention
 
     def __init__(self) -> None:
         self.phase = Phase.STARTING
@@ -45,8 +40,8 @@ class CoordinatorContext:
 
     @property
     def awaiting(self) -> bool:
-        """Whether an answer is still due, after the takeover."""
-        return self.calling or self.epoch_running or self.saving or self.chain.entry is not None
+        """Whether an answer is still due, beside that to a chain entry."""
+        return self.calling or self.epoch_running or self.saving
 
     @property
     def is_stopping(self) -> bool:
@@ -70,9 +65,9 @@ class CoordinatorContext:
         """Give instructions."""
         self._instructions += instructions
 
-    def report_failure(self, cause: TaskFailure | Exception, *, counted: bool) -> None:
-        """Report a failure of the running epoch."""
-        self.emit(ReportFailure(cause, self.chain.next_id, self.job_attempt, counted))
+    def report_failure(self, cause: TaskFailure | Exception, checkpoint_id: int, *, counted: bool) -> None:
+        """Report a failure of the epoch of a checkpoint."""
+        self.emit(ReportFailure(cause, checkpoint_id, self.job_attempt, counted))
 
     def call(self, instruction: Instruction) -> None:
         """Give an instruction, and wait for its answer."""

@@ -208,7 +208,7 @@ class JobCoordinator:
     @property
     def chain(self) -> ChainWriter:
         """The writer of the job's chain, after the takeover."""
-        return self._context.chain
+        return self._parts.state.chain
 
     @property
     def has_taken_over(self) -> bool:

@@ -114,7 +114,7 @@ class Scheduler(ABC):
         """Cancel what runs on Spark; a checkpoint whose chain entry is being written may still complete."""
         if self._context.epoch_running:
             self._context.emit(do.CancelEpoch())
-        if self._context.chain.entry is None:
+        if self._state.chain.entry is None:
             self.reset()
 
     @abstractmethod
@@ -184,12 +184,12 @@ class Scheduler(ABC):
 
     def _run_again(self, what: str, error: Exception) -> None:
         """Run a lost or void epoch or stage again; this does not count as a restart."""
-        self._context.retention.leftovers_possible(self._context.now.passed_ms)
+        self._state.retention.leftovers_possible(self._context.now.passed_ms)
         self._attempt += 1
         if self._attempt > MAX_ATTEMPTS:
             self._life.fail(error)
             return
-        self._context.report_failure(error, counted=False)
+        self._context.report_failure(error, self._state.chain.next_id, counted=False)
         self._context.emit(do.LogMessage(f"{what} runs again, attempt {self._attempt}", error))
         self._run()
 

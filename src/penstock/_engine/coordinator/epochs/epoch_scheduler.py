@@ -89,18 +89,18 @@ class CheckpointCoordinator:
         if added := contributions(acks):
             self._context.call(do.MergeAccumulators(self._state.snapshot.all_accumulators, added))
         else:
-            self._context.call(do.SnapshotEnumerators(self._context.chain.next_id))
+            self._context.call(do.SnapshotEnumerators(self._state.chain.next_id))
 
     def merged(self, event: ev.AccumulatorsMerged) -> None:
         """Continue with the merged accumulators."""
         assert self.pending is not None
         self.pending = replace(self.pending, accumulators=event.accumulators)
-        self._context.call(do.SnapshotEnumerators(self._context.chain.next_id))
+        self._context.call(do.SnapshotEnumerators(self._state.chain.next_id))
 
     def snapshotted(self, event: ev.EnumeratorsSnapshotted) -> None:
         """Continue with the enumerators' snapshots."""
         assert self.pending is not None
-        chain = self._context.chain
+        chain = self._state.chain
         self.pending, files = self._state.snapshotted(self.pending, chain.job_id, chain.next_id, event.snapshots)
         if files:
             self._context.go(Phase.STORING)
@@ -137,7 +137,7 @@ class CheckpointCoordinator:
         self._context.go(Phase.RECORDING)
         document = self._state.document(self.pending)
         request = self._requests.stop if self.pending.stop is not StopMode.NO else None
-        chain = self._context.chain
+        chain = self._state.chain
         entry = chain.make(ChainEntryKind.CHECKPOINT, self._context.now.now_ms, document)
         if request is not None:
             entry = replace(entry, savepoint=request.path, cancels=request.stop is StopMode.CANCEL)
@@ -159,7 +159,7 @@ class CheckpointCoordinator:
 
     def found(self, entry: ChainEntry) -> None:
         """Complete the abandoned checkpoint if this entry, which was found on the chain, is its own."""
-        lost, pending = self._context.chain.lost, self._lost_pending
+        lost, pending = self._state.chain.lost, self._lost_pending
         self.pending = None
         if lost is not None and pending is not None and lost.same_write(entry):
             self._complete(lost, pending)
@@ -168,7 +168,7 @@ class CheckpointCoordinator:
         """Start commits, deliver output and delete old checkpoints."""
         assert entry.snapshot is not None
         context, state, now = self._context, self._state, self._context.now
-        chain, retention = context.chain, context.retention
+        chain, retention = state.chain, state.retention
         state.completed(pending, entry.snapshot, entry.checkpoint_id)
         retention.keep(entry)
         if entry.savepoint is not None:
@@ -176,7 +176,7 @@ class CheckpointCoordinator:
         context.emit(*self._commits.start(context.phase, now.passed_ms))
         self._requests.completed()
         context.emit(
-            *self._savepoints.copy(chain, retention, now.now_ms),
+            *self._savepoints.copy(now.now_ms),
             *self._output.begin(entry.checkpoint_id, outputs(pending.acks, self._collectors), retention),
             do.PublishProgress(state.progress, pending.acks, entry.snapshot),
             *chain.deletion(retention.drop()),
@@ -281,7 +281,7 @@ class EpochScheduler(Scheduler):
         self._stops = request.stop if request else StopMode.NO
         for_savepoint = self._requests.begun()
         dispatches = self._state.dispatches(
-            self._context.chain.completed, self._context.now.passed_ms, for_savepoint=for_savepoint
+            self._state.chain.completed, self._context.now.passed_ms, for_savepoint=for_savepoint
         )
         self._context.emit(self._begun(dispatches, self._state.inputs(), self._stops))
 
@@ -294,7 +294,7 @@ class EpochScheduler(Scheduler):
         context.emit(*self._watch.begin(context.now.passed_ms))
         attempt, rotation = self._attempt, self._rotation
         return do.RunEpoch(
-            *(context.chain.next_id, attempt, context.job_attempt, rotation, stop, dispatches, inputs),
+            *(self._state.chain.next_id, attempt, context.job_attempt, rotation, stop, dispatches, inputs),
             inline_bytes=room(self._state.snapshot),
         )
 
@@ -302,7 +302,7 @@ class EpochScheduler(Scheduler):
         """Cancel the running epoch if it has expired; its end decides what follows. A stop may wait for it too long."""
         context = self._context
         is_running = context.phase in {Phase.EPOCH, Phase.RELEASING}
-        if is_running and self._watch.observed(event, context.chain.next_id, context.now.passed_ms):
+        if is_running and self._watch.observed(event, self._state.chain.next_id, context.now.passed_ms):
             self._state.expired()
             context.emit(do.CancelEpoch())
         if self._stop.give_up_late(event.running):
@@ -315,7 +315,7 @@ class EpochScheduler(Scheduler):
     def epoch_ended(self, event: ev.EpochEnded) -> None:
         """Handle the end of an epoch: it is accepted, runs again, or fails the job."""
         self._context.epoch_running = False
-        outcome, checkpoint_id = event.outcome, self._context.chain.next_id
+        outcome, checkpoint_id = event.outcome, self._state.chain.next_id
         if outcome.failures:
             self._life.fail(outcome.failures[0])
         elif self._context.phase is Phase.RELEASING:
@@ -338,7 +338,7 @@ class EpochScheduler(Scheduler):
 
     @property
     def _name(self) -> str:
-        return f"Epoch {self._context.chain.next_id}"
+        return f"Epoch {self._state.chain.next_id}"
 
     # -------------------------------------------------------------------------------------------------- its checkpoint
 
@@ -396,7 +396,7 @@ class EpochScheduler(Scheduler):
             self._checkpoints.go_on()
         elif self._state.has_advanced:
             self._context.go(Phase.NOTIFYING)
-            self._context.call(do.CallEnumerators(self._context.chain.completed, {}))
+            self._context.call(do.CallEnumerators(self._state.chain.completed, {}))
         else:
             self._finish()
 
@@ -408,7 +408,7 @@ class EpochScheduler(Scheduler):
 
     def _copy_savepoints(self) -> None:
         context = self._context
-        context.emit(*self._savepoints.copy(context.chain, context.retention, context.now.now_ms))
+        context.emit(*self._savepoints.copy(context.now.now_ms))
 
     def check_finished(self) -> None:
         """End the job if it is about to, once everything is committed and delivered."""
@@ -419,7 +419,7 @@ class EpochScheduler(Scheduler):
 
     def _release(self) -> None:
         """Notify the checkpoint listeners of the last checkpoint; the same Spark job closes all functions."""
-        notifications = self._state.notifications(self._context.chain.completed, going_on=False)
+        notifications = self._state.notifications(self._state.chain.completed, going_on=False)
         if notifications:
             self._context.go(Phase.RELEASING)
             self._context.emit(do.NotifyListeners(self._begun(notifications, {}, StopMode.NO)))

@@ -41,6 +41,7 @@ from penstock._engine.protocol.rows import MAX_WATERMARK
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from penstock._engine.coordinator.checkpoints.chain import ChainWriter, CheckpointRetention
     from penstock._engine.coordinator.checkpoints.subtask_state import Subtask
     from penstock._engine.coordinator.settings import JobSettings
     from penstock._engine.plan.levels import ExecutionPlan
@@ -74,6 +75,10 @@ class JobState:
         plan: The job with its levels.
         settings: Its settings.
     """
+
+    #: The chain that the job's checkpoints are put on, and what is kept of them. Set by the takeover.
+    chain: ChainWriter
+    retention: CheckpointRetention
 
     def __init__(self, plan: ExecutionPlan, settings: JobSettings) -> None:
         self.plan = plan

@@ -80,10 +80,8 @@ def _taken_over(job: JobParts) -> None:
         job.termination.end(JobStatus.FINISHED)
         return
     assert start.chain is not None
-    context.chain = start.chain
-    context.retention = CheckpointRetention(
-        job.settings.retention.retained, context.now.passed_ms, context.chain.claimed
-    )
+    retained, claimed = job.settings.retention.retained, start.chain.claimed
+    job.state.chain, job.state.retention = start.chain, CheckpointRetention(retained, context.now.passed_ms, claimed)
     context.go(Phase.CREATED)
     if start.restored is not None:
         context.emit(
@@ -101,7 +99,7 @@ def _restore(job: JobParts) -> bool:
         return False
     job.context.emit(do.AdoptGraph(restored.assignment.graph))
     job.stop.checkpoint = restored.entry if restored.stopping else None
-    origin = adopt_checkpoint(restored, job.context.chain, job.context.retention)
+    origin = adopt_checkpoint(restored, job.state.chain, job.state.retention)
     job.state.restore(origin.snapshot, write_all=origin.write_all)
     job.state.ledger.publish(published(job.settings.commit_decisions))
     if origin.copies:
@@ -169,7 +167,7 @@ def commits_look_due(job: JobParts, _: alarms.CommitsLookDue) -> None:
 
 def outputs_delivered(job: JobParts, _: ev.OutputsDelivered) -> None:
     """Let go of output that the program has."""
-    job.context.emit(*job.context.chain.deletion(job.output.done(job.context.retention)))
+    job.context.emit(*job.state.chain.deletion(job.output.done(job.state.retention)))
 
 
 # -------------------------------------------------------------------------------------------------- what is asked of it
@@ -197,11 +195,10 @@ def savepoint_requested(job: JobParts, event: ev.SavepointRequested) -> None:
 
 def savepoint_answered(job: JobParts, event: ev.SavepointWritten | ev.SavepointFailed) -> None:
     """Continue after a savepoint was written or has failed."""
-    context = job.context
     match job.stop.on_answer(event):
         case StopStep.NONE:
             error = event.error if isinstance(event, ev.SavepointFailed) else None
-            context.emit(*job.savepoints.copied(event.path, error, context.chain, context.retention))
+            job.context.emit(*job.savepoints.copied(event.path, error))
         case StopStep.UNDONE:
             job.life.restart()
         case step:
@@ -227,7 +224,7 @@ def stop_timed_out(job: JobParts, event: alarms.StopTimedOut) -> None:
 
 def entry_answered(job: JobParts, event: ev.ChainEntryStored | ev.ChainEntryTaken | ev.ChainEntryUncertain) -> None:
     """Continue after a chain entry was put: of a checkpoint, of a stop that was given up, or of the job's end."""
-    chain = job.context.chain
+    chain = job.state.chain
     entry = chain.entry
     if entry is None:
         raise InternalError(f"A job in phase {job.context.phase.name} has put no chain entry.")
@@ -256,7 +253,7 @@ def _entry_stored(job: JobParts, entry: ChainEntry) -> None:
 
 
 def _entry_uncertain(job: JobParts, error: Exception) -> None:
-    again = job.context.chain.put_again()
+    again = job.state.chain.put_again()
     if again is not None:
         job.context.emit(again)
         return
@@ -271,7 +268,7 @@ def _entry_uncertain(job: JobParts, error: Exception) -> None:
 
 def _other_entry(job: JobParts, existing: ChainEntry) -> None:
     """React to another chain entry under the id of ours."""
-    context, chain = job.context, job.context.chain
+    context, chain = job.context, job.state.chain
     run_id = chain.identity.run_id
     if existing.run_id != run_id:
         context.emit(do.CloseEnumerators())
@@ -290,7 +287,7 @@ def _other_entry(job: JobParts, existing: ChainEntry) -> None:
 
 def entry_retry_due(job: JobParts, _: alarms.EntryRetryDue) -> None:
     """Put a chain entry without a known outcome again."""
-    entry = job.context.chain.entry
+    entry = job.state.chain.entry
     assert entry is not None
     job.context.emit(do.PutChainEntry(entry))
 

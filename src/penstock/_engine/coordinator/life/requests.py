@@ -20,7 +20,7 @@ from penstock.common.user_values import error_line
 from penstock.errors import CheckpointRequestError, SavepointError, StopIncompleteError, StopTimeoutError
 
 if TYPE_CHECKING:
-    from penstock._engine.coordinator.checkpoints.chain import ChainWriter, CheckpointRetention, RetainedCheckpoint
+    from penstock._engine.coordinator.checkpoints.chain import RetainedCheckpoint
     from penstock._engine.coordinator.epochs.job_state import JobState
     from penstock._engine.coordinator.instructions import Instruction, SavepointRequest
     from penstock._engine.protocol.metadata import JobSnapshot
@@ -240,8 +240,9 @@ class SavepointCopies:
         """Whether such a savepoint is being written, or will be once all is committed."""
         return bool(self._copying) or self._requests.wait_for_commits
 
-    def copy(self, chain: ChainWriter, retention: CheckpointRetention, now_ms: int) -> list[Instruction]:
+    def copy(self, now_ms: int) -> list[Instruction]:
         """Copy the last checkpoint for its requests, if there are any and all its commits are done."""
+        chain, retention = self._state.chain, self._state.retention
         if not self._requests.wait_for_commits or self._state.ledger or chain.parent is None:
             return []
         # Committables that were given up since the checkpoint are not outstanding, and are lost in the copy as well.
@@ -254,14 +255,13 @@ class SavepointCopies:
             written.append(do.WriteSavepoint(request.path, copies(snapshot), entry))
         return written
 
-    def copied(
-        self, path: str, error: Exception | None, chain: ChainWriter, retention: CheckpointRetention
-    ) -> list[Instruction]:
+    def copied(self, path: str, error: Exception | None) -> list[Instruction]:
         """Note that a copy is complete or has failed; the job continues."""
         if path not in self._copying:
             return []  # of a stop that was given up: the driver discards it
         request, pinned = self._copying.pop(path)
-        return [*chain.deletion(retention.unpin(pinned)), *self._requests.answer(request, error)]
+        left = self._state.retention.unpin(pinned)
+        return [*self._state.chain.deletion(left), *self._requests.answer(request, error)]
 
 
 def copies(snapshot: JobSnapshot) -> tuple[tuple[str, str], ...]:

@@ -65,10 +65,10 @@ class StopWithSavepoint:
         """Whether the chain entry that the job stops with is stored or, without a known outcome, may be."""
         if self.checkpoint is not None:
             return True
-        entry = self._context.chain.entry or self._context.chain.lost
+        entry = self._state.chain.entry or self._state.chain.lost
         if entry is None or entry.kind is not ChainEntryKind.CHECKPOINT or entry.savepoint is None:
             return False
-        return entry.checkpoint_id == self._context.chain.next_id
+        return entry.checkpoint_id == self._state.chain.next_id
 
     @property
     def _is_saved(self) -> bool:
@@ -100,7 +100,7 @@ class StopWithSavepoint:
             document: The content of the next checkpoint: the state and the outstanding commits.
         """
         assert self._requests.stop is not None
-        chain = self._context.chain
+        chain = self._state.chain
         entry = chain.savepoint(with_own_names(document), self._context.now.now_ms, of=chain.next_id)
         self._context.emit(do.WriteSavepoint(self._requests.stop.path, copies(document), entry, is_staged=True))
 
@@ -112,7 +112,7 @@ class StopWithSavepoint:
         self._save(self.path)
 
     def _save(self, path: str) -> None:
-        chain, snapshot = self._context.chain, self._state.snapshot
+        chain, snapshot = self._state.chain, self._state.snapshot
         assert chain.parent is not None
         entry = chain.savepoint(with_own_names(snapshot), self._context.now.now_ms, of=chain.parent.checkpoint_id)
         self._tries += 1
@@ -156,7 +156,7 @@ class StopWithSavepoint:
 
     def _named(self, event: ev.SavepointWritten | ev.SavepointFailed) -> StopStep:
         if isinstance(event, ev.SavepointWritten):
-            self._context.chain.resumes = False
+            self._state.chain.resumes = False
             return StopStep.SAVED
         if not self._save_again(event.path):
             self._resume(event.path, event.error)
@@ -166,7 +166,7 @@ class StopWithSavepoint:
         """Put the chain entry that says that the job continues from the checkpoint of the stop."""
         self._not_saved = SavepointError(path, text_of(error))
         self._context.go(Phase.RESUMING)
-        chain = self._context.chain
+        chain = self._state.chain
         chain.resumes = True
         self._context.emit(chain.put(chain.make(ChainEntryKind.TAKEOVER, self._context.now.now_ms)))
 
@@ -177,7 +177,7 @@ class StopWithSavepoint:
 
     @property
     def _parent(self) -> str:
-        checkpoint = self._context.chain.parent
+        checkpoint = self._state.chain.parent
         return "" if checkpoint is None else checkpoint.path
 
     def resumed(self) -> None:

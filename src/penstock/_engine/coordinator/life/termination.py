@@ -93,8 +93,8 @@ class JobTermination:
         """Put the terminal entry with the next id of the chain."""
         reason, savepoint = text_of(self._error or ""), self._savepoint
         if savepoint is None and self._requests.stop is not None:  # the request will be refused
-            self._context.chain.resumes = True
-        entry = self._context.chain.make(
+            self._state.chain.resumes = True
+        entry = self._state.chain.make(
             self._kind,
             self._context.now.now_ms,
             reason=reason,
@@ -105,7 +105,7 @@ class JobTermination:
         if self._kind in {ChainEntryKind.FINISHED, ChainEntryKind.DRAINED}:
             # A later start must not depend on its checkpoints, which may be deleted.
             entry = replace(entry, accumulators=self._state.snapshot.all_accumulators)
-        self._context.emit(self._context.chain.put(entry))
+        self._context.emit(self._state.chain.put(entry))
 
     def closed(self, *, is_stored: bool = True) -> None:
         """Continue after the terminal entry: delete checkpoints that are not retained.
@@ -119,7 +119,7 @@ class JobTermination:
         self.is_over = is_stored and (is_finished or is_given_up)
         self.is_complete = is_stored and self._kind is ChainEntryKind.FINISHED
         if is_stored and not self._keeps_checkpoints:
-            chain, retention = self._context.chain, self._context.retention
+            chain, retention = self._state.chain, self._state.retention
             self._context.emit(*chain.deletion(retention.drop_all()), chain.sweep(retention))
         if self._savepoint is not None:
             self._context.emit(*self._requests.stopped())
@@ -207,8 +207,8 @@ class ExecutionFailureHandler(JobLife):
 
     def _break_off(self, cause: Cause) -> None:
         self._context.error = cause
-        self._context.report_failure(cause, counted=True)
-        self._context.retention.leftovers_possible(self._context.now.passed_ms)
+        self._context.report_failure(cause, self._state.chain.next_id, counted=True)
+        self._state.retention.leftovers_possible(self._context.now.passed_ms)
         delay_ms = self._restarts.on_failure(self._context.now.passed_ms, self._random.random())
         self._stop.give_up(text_of(cause))
         self._scheduler.interrupt()
@@ -261,7 +261,7 @@ class ExecutionFailureHandler(JobLife):
 
     def check(self) -> None:
         """Continue the teardown once no answer is due any more."""
-        if self._context.phase not in STOPPING or self._context.awaiting or self._state.ledger.running:
+        if self._context.phase not in STOPPING or self._is_awaiting:
             return
         match self._context.phase:
             case Phase.TEARDOWN:
@@ -270,6 +270,11 @@ class ExecutionFailureHandler(JobLife):
                 self._termination.close(ChainEntryKind.FAILED, self._context.error)
             case _:
                 self._termination.close(ChainEntryKind.CANCELED, savepoint=self._stopped_into)
+
+    @property
+    def _is_awaiting(self) -> bool:
+        state = self._state
+        return self._context.awaiting or state.chain.entry is not None or state.ledger.running
 
     def _restart(self) -> None:
         self._context.emit(do.CloseEnumerators())

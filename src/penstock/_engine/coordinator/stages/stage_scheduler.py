@@ -114,7 +114,7 @@ class StageScheduler(Scheduler):
             self._checkpoint = self._state.snapshot
         self._state.snapshot = self._checkpoint
         self._state.reset()
-        chain = self._context.chain
+        chain = self._state.chain
         self._context.emit(*self._results.begin(chain.job_id, chain.runs[-1]))
         self._recorded, self._passed_on = 0, {}
         self._bounds.of_vertex.clear()
@@ -134,21 +134,21 @@ class StageScheduler(Scheduler):
         if self._recovery.is_claimed:
             self._take_up(self._recovery)
         else:
-            self._context.call(self._recovery.claim(self._context.chain))
+            self._context.call(self._recovery.claim(self._state.chain))
 
     def events_claimed(self, event: ev.JobEventsClaimed) -> None:
         """Look for the results that the events of earlier drivers name."""
         assert self._recovery is not None
         self._context.emit(*self._recovery.claimed(event, self._context.now.passed_ms))
         if self._recovery.has_events:
-            self._context.call(do.ListPartitions(self._context.chain.job_id))
+            self._context.call(do.ListPartitions(self._state.chain.job_id))
         else:
             self._take_up(self._recovery)
 
     def partitions_look_due(self, _: PartitionsLookDue) -> None:
         """Look again for the results that the events of earlier drivers name."""
         if self._context.phase is Phase.RECONCILING:  # else the job was cancelled meanwhile
-            self._context.call(do.ListPartitions(self._context.chain.job_id))
+            self._context.call(do.ListPartitions(self._state.chain.job_id))
 
     def partitions_listed(self, event: ev.PartitionsListed) -> None:
         """Take up the job once what it needs is there, or the wait for it is over."""
@@ -172,7 +172,7 @@ class StageScheduler(Scheduler):
             return
         self._bounds.of_vertex.update({vertex: event.bounds for vertex, event in recovery.job.initialized.items()})
         for done in recovery.finished_after(checkpoint):
-            self._context.emit(*self._results.add(done.acks, self._context.chain.job_id, done.run_id))
+            self._context.emit(*self._results.add(done.acks, self._state.chain.job_id, done.run_id))
         self._state.committed.begin(self._state.ledger.outstanding, checkpoint)
         self._passed_on = self._state.committed.ended(self._state.snapshot)
         if added := contributions(self._results.acks):
@@ -183,7 +183,7 @@ class StageScheduler(Scheduler):
     def _begin_anew(self, recovery: JobRecovery, error: Exception) -> None:
         cause = InternalError(f"The recovery of the job failed, and it begins anew: {error_line(error)}")
         self._context.emit(recovery.clear(str(cause)))
-        self._context.report_failure(cause, counted=False)
+        self._context.report_failure(cause, self._state.chain.next_id, counted=False)
         self._context.emit(do.LogMessage("The job begins anew", cause))
         self._life.restart()
 
@@ -196,7 +196,7 @@ class StageScheduler(Scheduler):
             }
             self._state.progress = replace(self._state.progress, records=0)  # after a restart they were counted before
             self._state.completed(
-                PendingCheckpoint(acks, 0), replace(snapshot, operators=operators), self._context.chain.next_id
+                PendingCheckpoint(acks, 0), replace(snapshot, operators=operators), self._state.chain.next_id
             )
             assert self._recovery is not None
             assert self._checkpoint is not None
@@ -280,7 +280,7 @@ class StageScheduler(Scheduler):
         number, restarts = self._runs, context.job_attempt
         context.emit(
             do.RunEpoch(
-                context.chain.next_id,
+                state.chain.next_id,
                 number,
                 restarts,
                 0,
@@ -323,7 +323,7 @@ class StageScheduler(Scheduler):
     def _accept(self, event: ev.EpochEnded) -> None:
         """Accept a stage, or let it run again."""
         answers = event.outcome.acks
-        checkpoint_id = self._context.chain.next_id
+        checkpoint_id = self._state.chain.next_id
         acks = answers if self._recovery is None else self._recovery.counting(answers)
         vertices = {vertex for vertex, _ in self._stage}
         edges = [edge for edge in self._state.plan.graph.edges if edge.target in vertices]
@@ -359,7 +359,7 @@ class StageScheduler(Scheduler):
         """Take up the state after a stage."""
         self._accepted = None
         snapshot = self._state.advanced(accepted, {})
-        chain = self._context.chain
+        chain = self._state.chain
         self._state.completed(accepted, snapshot, chain.next_id)
         self._context.emit(*self._results.add(accepted.acks, chain.job_id, chain.runs[-1]))
         self._publish(accepted.acks)
@@ -384,7 +384,7 @@ class StageScheduler(Scheduler):
         if self._losses > MAX_ATTEMPTS:
             self._life.fail(event.error)
             return
-        self._context.report_failure(event.error, counted=False)
+        self._context.report_failure(event.error, self._state.chain.next_id, counted=False)
         self._context.emit(do.LogMessage("A result is lost, and is made again", event.error))
         self._life.restart()
 
@@ -398,12 +398,13 @@ class StageScheduler(Scheduler):
         """Put the chain entry of the whole job, or of all that runs before a committer: the commit point."""
         context, acks = self._context, tuple(self._results.acks[self._recorded :])
         context.go(Phase.RECORDING)
-        commits = commits_of(context.chain.next_id, acks, self._state.plan.graph.sink_uids)
+        commits = commits_of(self._state.chain.next_id, acks, self._state.plan.graph.sink_uids)
         self._pending = PendingCheckpoint(
             acks, 0, snapshot=self._state.snapshot, commits=commits, passed_on=self._passed_on
         )
         document = self._state.document(self._pending)
-        context.emit(context.chain.put(context.chain.make(ChainEntryKind.CHECKPOINT, context.now.now_ms, document)))
+        chain = self._state.chain
+        context.emit(chain.put(chain.make(ChainEntryKind.CHECKPOINT, context.now.now_ms, document)))
 
     def entry_stored(self, entry: ChainEntry) -> None:
         """Start all commits, and deliver all output."""
@@ -419,7 +420,7 @@ class StageScheduler(Scheduler):
         self._state.ledger.add(pending.commits)
         self._state.committed.passed_on(pending.passed_on)
         self._recorded, self._passed_on = len(self._results.acks), {}
-        retention = self._context.retention
+        retention = self._state.retention
         retention.keep(entry)
         self._start_commits()
         found = outputs(pending.acks, self._state.plan.graph.collectors)
@@ -431,7 +432,7 @@ class StageScheduler(Scheduler):
 
     def entry_found(self, entry: ChainEntry) -> None:
         """Complete the job if this entry, which was found on the chain, is its own."""
-        lost, pending = self._context.chain.lost, self._lost_pending
+        lost, pending = self._state.chain.lost, self._lost_pending
         self._pending = None
         if lost is not None and pending is not None and lost.same_write(entry):
             self._complete(lost, pending)
