@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from tests.kit.settings import configured
 
 from penstock._engine.graph.chaining import build_job_graph
-from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.graph.stream_graph import Chaining
+from penstock._engine.operators.factories.sources_and_sinks import CollectFactory
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.testing.sources import ListSource
@@ -59,8 +59,7 @@ class Program:
 
     def collect(self, stream: DataStream, name: str = "out", *, uid: str | None = None, as_text: bool = False) -> None:
         """Have the records of a stream as an output; with a uid in a vertex of its own, so that it changes no chain."""
-        members = {"type_info": None, "as_text": as_text, "prefix": None}
-        node = stream._add(OperatorKind.COLLECT, name, members, keep_size=True)
+        node = stream._add(CollectFactory(None, as_text=as_text), name, keep_size=True)
         if uid is not None:
             node.uid, node.chaining = uid, Chaining.NEVER
 

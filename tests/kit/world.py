@@ -15,16 +15,18 @@ import cloudpickle
 from tests.kit.driving import assembled
 from tests.kit.settings import configured
 
-from penstock._engine.graph.job_graph import JobEdge, JobGraph, JobVertex, OperatorKind, OperatorNode, PartitionerKind
+from penstock._engine.graph.job_graph import JobEdge, JobGraph, JobVertex, OperatorNode, PartitionerKind
+from penstock._engine.operators.factories.sources_and_sinks import CollectFactory, SinkWriterFactory, SourceFactory
 from penstock._engine.plan.epoch_plan import EpochOutcome, EpochProgress
 from penstock._engine.plan.levels import build_plan
 from penstock._engine.protocol.clocks import Moment
-from penstock._engine.protocol.control import OperatorAck, StopMode, SubtaskAck, decode, encode
+from penstock._engine.protocol.control import IOMetrics, OperatorAck, StopMode, SubtaskAck, decode, encode
 from penstock._engine.protocol.events import AddSplitsEvent, NoMoreSplitsEvent, ReaderState, decode_event
 from penstock._engine.protocol.row_sums import MODULUS, row_weight
 from penstock._engine.protocol.rows import MAX_WATERMARK, subtask_target
 from penstock._engine.protocol.state_handle import StateHandle
 from penstock._engine.protocol.versioned import pack
+from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.datastream.connectors import base
 from penstock.errors import EpochCancelledError
 
@@ -121,10 +123,12 @@ def numbers_job(
     collects: bool = False,
 ) -> JobGraph:
     """Return a job of two vertices: numbers, and by number a sink."""
-    members = _members(source=source or Numbers(limit, split_size))
-    reader = OperatorNode(source_uid, "Source: numbers", OperatorKind.SOURCE, members)
-    writer = OperatorNode("target", "Sink: target", OperatorKind.SINK_WRITER, _members(sink=sink or TargetSink(target)))
-    collect = OperatorNode("seen", "collect", OperatorKind.COLLECT, _members(as_text=not collects), parent=0)
+    members = _members(
+        source=source or Numbers(limit, split_size), watermark_strategy=WatermarkStrategy.no_watermarks()
+    )
+    reader = OperatorNode(source_uid, "Source: numbers", SourceFactory, members)
+    writer = OperatorNode("target", "Sink: target", SinkWriterFactory, _members(sink=sink or TargetSink(target)))
+    collect = OperatorNode("seen", "collect", CollectFactory, _members(type_info=None, as_text=not collects), parent=0)
     return JobGraph(
         "numbers",
         (
@@ -362,10 +366,7 @@ def _ack(
         finished=finished,
         input_watermark=0,
         watermark=MAX_WATERMARK if finished else 0,
-        records_in=records_in,
-        records_out=records_in,
-        bytes_out=8 * records_in,
-        busy_ms=10,
+        io=IOMetrics(records_in, records_in, bytes_out=8 * records_in, busy_ms=10),
         started_ms=0,
         ended_ms=10,
     )

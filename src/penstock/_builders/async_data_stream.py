@@ -8,7 +8,7 @@ from penstock._api.functions.async_retry import NO_RETRY_STRATEGY, AsyncRetryStr
 from penstock._api.functions.asynchronous import AsyncFunction, AsyncFunctionDescriptor
 from penstock._builders.checks import check_function
 from penstock._builders.stream import DataStream
-from penstock._engine.graph.job_graph import OperatorKind
+from penstock._engine.operators.factories.functions import AsyncWaitFactory
 from penstock._shelf import show
 from penstock.common.arguments import instance
 
@@ -121,14 +121,14 @@ def _add(
     data_stream: DataStream[Any], descriptor: AsyncFunctionDescriptor, output_type: TypeInformation | None
 ) -> DataStream[Any]:
     instance("data_stream", data_stream, DataStream)
-    members = {
-        "function": descriptor.async_function,
-        "timeout_ms": descriptor.timeout_ms,
-        "capacity": descriptor.capacity,
-        "is_ordered": descriptor.output_mode is _Mode.ORDERED,
-        "retry_strategy": descriptor.async_retry_strategy,
-    }
-    return data_stream._transform(OperatorKind.ASYNC_WAIT, "async wait operator", members, output_type)
+    factory = AsyncWaitFactory(
+        descriptor.async_function,
+        timeout_ms=descriptor.timeout_ms,
+        capacity=descriptor.capacity,
+        is_ordered=descriptor.output_mode is _Mode.ORDERED,
+        retry_strategy=descriptor.async_retry_strategy,
+    )
+    return data_stream._transform(factory, "async wait operator", output_type)
 
 
 show("penstock.datastream.async_data_stream", AsyncDataStream)

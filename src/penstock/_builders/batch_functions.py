@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from penstock._api.connectors.topology import CheckpointFunction
 from penstock._api.functions.basic import MapFunction
 from penstock._builders.checks import check_format, check_function, check_type
-from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.operators.columnar.record_columns import DeclaredColumns
+from penstock._engine.operators.factories.functions import MapBatchesFactory
+from penstock._engine.operators.factories.sources_and_sinks import CheckpointProcessFactory
 from penstock.common.arguments import instance
 
 if TYPE_CHECKING:
@@ -64,15 +65,10 @@ class BatchFunctions(Generic[T]):
         check_type("output_type", output_type)
         check_format("map_batches", batch_format)
         stream = cast("DataStream[T]", self)
-        members = {
-            "function": func,
-            "batch_format": batch_format,
-            "input_type": stream._declared_type(),
-            "output_type": output_type,
-        }
+        factory = MapBatchesFactory(func, batch_format, stream._declared_type(), output_type)
         declared = DeclaredColumns.of(output_type)
         conform = declared is None or not declared.are_complete
-        return stream._transform(OperatorKind.MAP_BATCHES, "MapBatches", members, output_type, conform=conform)
+        return stream._transform(factory, "MapBatches", output_type, conform=conform)
 
     def process_checkpoint(
         self, func: CheckpointFunction[T, U], output_type: TypeInformation | None = None
@@ -90,6 +86,4 @@ class BatchFunctions(Generic[T]):
             UnpicklableFunctionError: The function captured something that cannot be pickled.
         """
         instance("func", func, CheckpointFunction)
-        return cast("DataStream[T]", self)._transform(
-            OperatorKind.CHECKPOINT_PROCESS, "Checkpoint", {"function": func}, output_type
-        )
+        return cast("DataStream[T]", self)._transform(CheckpointProcessFactory(func), "Checkpoint", output_type)

@@ -12,11 +12,13 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock._builders.pipeline import set_factory
 from penstock._engine.caches.files import check_kept, take_noted
 from penstock._engine.caches.place import cache_directory
 from penstock._engine.caches.streams import CacheSource, StreamSink
-from penstock._engine.graph.job_graph import JobType, OperatorKind
-from penstock._engine.graph.pickling import dumps_members
+from penstock._engine.graph.job_graph import JobType
+from penstock._engine.operators.factories.sources_and_sinks import CacheFactory, SourceFactory
+from penstock._engine.operators.operator_factory import OperatorRole
 from penstock._engine.storage.opening import checkpoint_directory, storage_options
 from penstock.common import option_table
 from penstock.common.batch_options import JOB_RECOVERY
@@ -58,19 +60,18 @@ class CachedStream:
         """Make the node read what is kept; if nothing is, or not all of it is there any more, compute the stream."""
         node, kept = self.node, self._found()
         if kept is None:
-            node.kind, node.name, node.inputs = OperatorKind.CACHE, _WRITE, self._inputs
-            node.payload = dumps_members(_WRITE, {"sink": None})
+            node.name, node.inputs = _WRITE, self._inputs
+            set_factory(node, CacheFactory(None))
         else:
             place, _, files = kept
             source = CacheSource(place.storage.url, files, self._type_info)
-            members = {"source": source, "watermark_strategy": WatermarkStrategy.no_watermarks()}
-            node.kind, node.name, node.inputs = OperatorKind.SOURCE, _READ, ()
-            node.payload = dumps_members(_READ, members)
+            node.name, node.inputs = _READ, ()
+            set_factory(node, SourceFactory(source, WatermarkStrategy.no_watermarks()))
 
     def write(self, place: CacheDirectory) -> Callable[[JobView | None], None]:
         """Have the next job write the stream; return what is called at its end, without a view if it did not start."""
         writing = secrets.token_hex(8)
-        self.node.payload = dumps_members(_WRITE, {"sink": StreamSink(place.storage.url, writing)})
+        set_factory(self.node, CacheFactory(StreamSink(place.storage.url, writing)))
         return partial(self._ended, place, writing)
 
     def invalidate(self) -> None:
@@ -127,7 +128,7 @@ class Caches:
         Raises:
             CheckpointStorageError: There is no directory for what is kept.
         """
-        computed = [self._streams[node.id] for node in graph.nodes if node.kind is OperatorKind.CACHE]
+        computed = [self._streams[node.id] for node in graph.nodes if node.factory.role is OperatorRole.CACHE]
         if computed and graph.job_type is not JobType.BATCH:
             _log.warning(
                 "cache() keeps nothing in a job in streaming mode: %s computes %s. Set %s to BATCH",

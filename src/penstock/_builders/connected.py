@@ -8,15 +8,22 @@ from penstock._api.functions.broadcast import BroadcastProcessFunction, KeyedBro
 from penstock._api.functions.co import CoFlatMapFunction, CoMapFunction, CoProcessFunction, KeyedCoProcessFunction
 from penstock._builders.checks import check_function
 from penstock._builders.keyed_functions import KeyedCoFlatMap, KeyedCoMap, KeyedCoProcess
-from penstock._engine.graph.job_graph import OperatorKind
+from penstock._engine.operators.factories.functions import (
+    BroadcastProcessFactory,
+    CoFlatMapFactory,
+    CoMapFactory,
+    CoProcessFactory,
+)
+from penstock._engine.operators.factories.keyed import KeyedBroadcastProcessFactory, KeyedCoProcessFactory
 from penstock._shelf import show
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from penstock._api.functions.basic import KeySelector
     from penstock._api.state.descriptors import MapStateDescriptor
     from penstock._builders.stream import DataStream
+    from penstock._engine.operators.operator_factory import OperatorFactory
     from penstock.common.typeinfo import TypeInformation
 
 IN1 = TypeVar("IN1")
@@ -84,7 +91,7 @@ class ConnectedStreams(Generic[IN1, IN2]):
         check_function("func", func, CoMapFunction, or_callable=False)
         if self._key_selectors() is not None:
             return self._keyed("Co-Map", KeyedCoMap(func), output_type)
-        return self._transform(OperatorKind.CO_MAP, "Co-Map", {"function": func}, output_type)
+        return self._transform(CoMapFactory(func), "Co-Map", output_type)
 
     def flat_map(
         self, func: CoFlatMapFunction[IN1, IN2, OUT], output_type: TypeInformation | None = None
@@ -102,7 +109,7 @@ class ConnectedStreams(Generic[IN1, IN2]):
         check_function("func", func, CoFlatMapFunction, or_callable=False)
         if self._key_selectors() is not None:
             return self._keyed("Co-Flat Map", KeyedCoFlatMap(func), output_type)
-        return self._transform(OperatorKind.CO_FLAT_MAP, "Co-Flat Map", {"function": func}, output_type)
+        return self._transform(CoFlatMapFactory(func), "Co-Flat Map", output_type)
 
     def process(
         self,
@@ -126,7 +133,7 @@ class ConnectedStreams(Generic[IN1, IN2]):
         if isinstance(func, KeyedCoProcessFunction):
             msg = f"{type(func).__name__} needs a key on both streams: call key_by(...) on the connected streams first."
             raise TypeError(msg)
-        return self._transform(OperatorKind.CO_PROCESS, "Co-Process", {"function": func}, output_type)
+        return self._transform(CoProcessFactory(func), "Co-Process", output_type)
 
     # ----------------------------------------------------------------------------------------------------- machinery
 
@@ -138,13 +145,10 @@ class ConnectedStreams(Generic[IN1, IN2]):
     def _keyed(self, name: str, function: object, output_type: TypeInformation | None) -> DataStream[Any]:
         selectors = self._key_selectors()
         assert selectors is not None
-        members = {"function": function, "key_selector1": selectors[0], "key_selector2": selectors[1]}
-        return self._transform(OperatorKind.KEYED_CO_PROCESS, name, members, output_type)
+        return self._transform(KeyedCoProcessFactory(function, *selectors), name, output_type)
 
-    def _transform(
-        self, kind: OperatorKind, name: str, members: Mapping[str, object], output_type: TypeInformation | None
-    ) -> DataStream[Any]:
-        return self.stream1._transform(kind, name, members, output_type, second=self.stream2)
+    def _transform(self, factory: OperatorFactory, name: str, output_type: TypeInformation | None) -> DataStream[Any]:
+        return self.stream1._transform(factory, name, output_type, second=self.stream2)
 
 
 class BroadcastStream(Generic[IN1]):
@@ -208,16 +212,15 @@ class BroadcastConnectedStream(Generic[IN1, IN2]):
             TypeError: The function is of another kind.
             UnpicklableFunctionError: The function captured something that cannot be pickled.
         """
-        stream = self.non_broadcast_stream
-        members: dict[str, object] = {"function": func, "descriptors": tuple(self.broadcast_state_descriptors)}
-        if stream._key_selector is not None:
-            check_function("func", func, KeyedBroadcastProcessFunction, or_callable=False)
-            kind, name = OperatorKind.KEYED_BROADCAST_PROCESS, "Co-Process-Broadcast-Keyed"
-            members["key_selector"] = stream._key_selector
-        else:
+        stream, second = self.non_broadcast_stream, self.broadcast_stream.input_stream
+        descriptors = tuple(self.broadcast_state_descriptors)
+        if stream._key_selector is None:
             check_function("func", func, BroadcastProcessFunction, or_callable=False)
-            kind, name = OperatorKind.BROADCAST_PROCESS, "Co-Process-Broadcast"
-        return stream._transform(kind, name, members, output_type, second=self.broadcast_stream.input_stream)
+            factory = BroadcastProcessFactory(func, descriptors)
+            return stream._transform(factory, "Co-Process-Broadcast", output_type, second=second)
+        check_function("func", func, KeyedBroadcastProcessFunction, or_callable=False)
+        keyed = KeyedBroadcastProcessFactory(func, stream._key_selector, descriptors)
+        return stream._transform(keyed, "Co-Process-Broadcast-Keyed", output_type, second=second)
 
 
 show("penstock.datastream.data_stream", BroadcastConnectedStream, BroadcastStream, ConnectedStreams)

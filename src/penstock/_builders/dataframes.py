@@ -13,8 +13,9 @@ from penstock._connectors.files.source import FileEnumerator, FileReader
 from penstock._connectors.files.source_state import FileCheckpoint, FileSourceSplit
 from penstock._engine.caches.files import take_noted
 from penstock._engine.caches.place import cache_directory
-from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.graph.stream_graph import with_ancestors
+from penstock._engine.operators.factories.sources_and_sinks import SinkWriterFactory
+from penstock._engine.operators.operator_factory import OperatorRole
 from penstock._engine.storage.opening import storage_options
 from penstock._formats.parquet import ParquetColumnarRowInputFormat
 from penstock.common import option_table
@@ -208,7 +209,7 @@ def frame_of_stream(
     from penstock._engine.spark.frames import frame_of_files
 
     sources = with_ancestors([edge.source for edge in edges])
-    endless = next((node for node in sources if node.kind is OperatorKind.SOURCE and not node.bounded), None)
+    endless = next((node for node in sources if node.factory.role is OperatorRole.SOURCE and not node.bounded), None)
     if endless is not None:
         reason = f"{endless} never comes to an end; write the stream by a sink, and query what it has written"
         raise UnsupportedOperationError("to_dataframe() of an unbounded stream", reason)
@@ -216,7 +217,7 @@ def frame_of_stream(
     place = cache_directory(configuration.get(option_table.CHECKPOINT_DIRECTORY), options)
     writing = secrets.token_hex(8)
     sink = FrameSink(place.storage.url, writing, declared)
-    node = pipeline.add_apart(OperatorKind.SINK_WRITER, "DataFrame", {"sink": sink}, edges)
+    node = pipeline.add_apart(SinkWriterFactory(sink), "DataFrame", edges)
     try:
         run(node)
         files = take_noted(writing)

@@ -20,11 +20,13 @@ from penstock._connectors.files.file_source import FileSource
 from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.graph.combining import with_combiners
 from penstock._engine.graph.explain import explain, plan_json
-from penstock._engine.graph.job_graph import JobType, OperatorKind
+from penstock._engine.graph.job_graph import JobType
 from penstock._engine.graph.pickling import dumps_value, main_classes, script_directory
 from penstock._engine.graph.picture import picture
 from penstock._engine.graph.stream_graph import StreamGraph, StreamNode, with_ancestors
 from penstock._engine.graph.uids import assign_uids
+from penstock._engine.operators.factories.sources_and_sinks import SourceFactory
+from penstock._engine.operators.operator_factory import OperatorRole
 from penstock._formats.file_format import StreamFormat
 from penstock._formats.input_format import InputFormat
 from penstock._shelf import show
@@ -371,8 +373,8 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
     ) -> DataStream[Any]:
         check_type("type_info", type_info)
         bounded = source.get_boundedness() is Boundedness.BOUNDED
-        members = {"source": source, "watermark_strategy": watermark_strategy}
-        node = self._pipeline.add_source(shown_name(f"Source: {name}"), members, bounded=bounded)
+        factory = SourceFactory(source, watermark_strategy)
+        node = self._pipeline.add_source(shown_name(f"Source: {name}"), factory, bounded=bounded)
         type_info = Types.PICKLED_BYTE_ARRAY() if type_info is None else type_info
         edge = self._pipeline.output(node, type_info, conform=conform)
         return DataStream(self, self._pipeline, (edge,), type_info, node)
@@ -386,7 +388,7 @@ def _job_type(mode: str, nodes: Iterable[StreamNode]) -> JobType:
     """Return the mode of a job: AUTOMATIC means BATCH if all sources are bounded, else STREAMING."""
     if mode != RuntimeExecutionMode.AUTOMATIC.name:
         return JobType(mode)
-    bounded = all(node.bounded for node in nodes if node.kind is OperatorKind.SOURCE)
+    bounded = all(node.bounded for node in nodes if node.factory.role is OperatorRole.SOURCE)
     return JobType.BATCH if bounded else JobType.STREAMING
 
 
@@ -439,7 +441,7 @@ def _check_behind_committers(graph: StreamGraph) -> None:
         if any(behind) and not all(behind):
             operation = f"{node}, which is behind a committer and has other input as well, with {key} = BATCH"
             raise UnsupportedOperationError(operation, f"set {key} to STREAMING")
-        if node.kind is OperatorKind.COMMITTED or any(behind):
+        if node.factory.role is OperatorRole.COMMITTED or any(behind):
             fed.add(node.id)
 
 

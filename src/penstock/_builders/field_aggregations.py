@@ -10,10 +10,11 @@ from penstock._api.functions.field_key import FieldKey
 from penstock._builders.aggregations import Max, MaxBy, Min, MinBy, Sum
 from penstock._builders.column_aggregation import aggregated_type, column_aggregates
 from penstock._builders.declared_fields import check_field
-from penstock._engine.graph.job_graph import OperatorKind, PartitionerKind
+from penstock._engine.graph.job_graph import PartitionerKind
 from penstock._engine.graph.pickling import dumps_members
 from penstock._engine.graph.stream_graph import Partitioning
 from penstock._engine.operators.columnar.column_aggregates import KEY
+from penstock._engine.operators.factories.partitions import ColumnPartialsFactory, ColumnTotalsFactory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -110,12 +111,11 @@ class FieldAggregations(Generic[T]):
         """
         keyed = cast("KeyedStream[T, Any]", self)
         wanted = column_aggregates(keyed._key_selector, aggregates)
-        members = {"aggregates": wanted, "input_type": keyed._declared_type()}
+        partials = ColumnPartialsFactory(wanted, keyed._declared_type())
         by_key = Partitioning(PartitionerKind.HASH, dumps_members("KeyBy", {"key_selector": FieldKey(KEY)}))
         attached = keyed._pipeline.attached
         edges = tuple(
-            replace(attached(OperatorKind.COLUMN_PARTIALS, "partial results", members, edge), partitioning=by_key)
-            for edge in keyed._edges
+            replace(attached(partials, "partial results", edge), partitioning=by_key) for edge in keyed._edges
         )
-        node = keyed._pipeline.add_operator(OperatorKind.COLUMN_TOTALS, "Aggregate", members, edges)
+        node = keyed._pipeline.add_operator(ColumnTotalsFactory(wanted, keyed._declared_type()), "Aggregate", edges)
         return keyed._output_of(node, aggregated_type(keyed._declared_type(), wanted), conform=False)

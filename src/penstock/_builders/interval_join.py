@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, cast
 from penstock._api.functions.joins import ProcessJoinFunction
 from penstock._api.output_tag import OutputTag
 from penstock._builders.checks import check_function
-from penstock._engine.graph.job_graph import OperatorKind
+from penstock._engine.operators.factories.keyed import IntervalJoinFactory
 from penstock._shelf import show
 from penstock.common.arguments import instance
 from penstock.common.time import millis_of_time
@@ -176,16 +176,15 @@ class IntervalJoined(Generic[IN1, IN2]):
         check_function("process_join_function", process_join_function, ProcessJoinFunction, or_callable=False)
         stream1, stream2 = self._streams
         lower_ms, upper_ms = self._bounds()
-        members = {
-            "function": process_join_function,
-            "key_selector1": stream1._key_selector,
-            "key_selector2": stream2._key_selector,
-            "lower_ms": lower_ms,
-            "upper_ms": upper_ms,
-            "late_tags": tuple(self._late),
-        }
-        kind, name = OperatorKind.INTERVAL_JOIN, "Interval Join"
-        return stream1._transform(kind, name, members, output_type, second=stream2)
+        factory = IntervalJoinFactory(
+            process_join_function,
+            stream1._key_selector,
+            stream2._key_selector,
+            lower_ms=lower_ms,
+            upper_ms=upper_ms,
+            late_tags=(self._late[0], self._late[1]),
+        )
+        return stream1._transform(factory, "Interval Join", output_type, second=stream2)
 
     def _bounds(self) -> tuple[int, int]:
         """Return the bounds, both included."""

@@ -12,58 +12,40 @@ from typing import TYPE_CHECKING, Final, cast
 
 from penstock._api.functions.basic import Function
 from penstock._api.state.refusals import KEYED_STATE_CALLS, needs_key
-from penstock._engine.graph.job_graph import OperatorKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-_WITHOUT_KEY: Final = frozenset(
-    {
-        OperatorKind.ASYNC_WAIT,
-        OperatorKind.MAP,
-        OperatorKind.FLAT_MAP,
-        OperatorKind.FILTER,
-        OperatorKind.MAP_BATCHES,
-        OperatorKind.MAP_PARTITION,
-        OperatorKind.MAP_PARTITION_BATCHES,
-        OperatorKind.AGGREGATE_PARTITION,
-        OperatorKind.REDUCE_PARTITION,
-        OperatorKind.PROCESS,
-        OperatorKind.CO_MAP,
-        OperatorKind.CO_FLAT_MAP,
-        OperatorKind.CO_PROCESS,
-    }
-)
+    from penstock._engine.operators.operator_factory import OperatorFactory
+
 _CALLED: Final = frozenset({"LOAD_METHOD", "LOAD_ATTR"})
 _BRANCHES: Final = frozenset(dis.hasjrel) | frozenset(dis.hasjabs)
 
 
-def refuse_keyed_state_without_key(kind: OperatorKind, members: Mapping[str, object]) -> None:
-    """Raise for functions that are certain to use unsupported state.
+def refuse_keyed_state_without_key(factory: OperatorFactory) -> None:
+    """Raise for functions that are certain to use keyed state in an operator without keys.
 
     Args:
-        kind: The operator's kind.
-        members: The members of its payload.
+        factory: What the program has given to the operator.
 
     Raises:
-        UnsupportedOperationError: Keyed state without a key.
+        UnsupportedOperationError: One of them does.
     """
-    for member in members.values():
+    for member in () if factory.has_key else factory.members().values():
         function = getattr(member, "wrapped_function", member)
         if isinstance(function, Function):
-            _check_calls(kind, function)
+            _check_calls(function)
 
 
-def _check_calls(kind: OperatorKind, function: Function) -> None:
+def _check_calls(function: Function) -> None:
     opening = type(function).open
     if not isinstance(opening, types.FunctionType):  # pyright: ignore[reportUnnecessaryIsInstance] - C code may be
         return
     where = f"in open() of {type(function).__qualname__}, line {opening.__code__.co_firstlineno}"
     calls = list(_certain_calls(opening))
     of_context = {name for receiver, name in calls if receiver == _parameter(opening)}
-    if kind in _WITHOUT_KEY:
-        for call in sorted(of_context & KEYED_STATE_CALLS):
-            raise needs_key(f"{call}() {where}")
+    for call in sorted(of_context & KEYED_STATE_CALLS):
+        raise needs_key(f"{call}() {where}")
 
 
 def _parameter(opening: types.FunctionType) -> str:

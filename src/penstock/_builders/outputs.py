@@ -18,20 +18,24 @@ from penstock._builders.dataframes import frame_of_stream
 from penstock._builders.operator_settings import StreamSettings
 from penstock._builders.results import CloseableIterator
 from penstock._builders.sink import DataStreamSink
-from penstock._engine.graph.job_graph import OperatorKind
+from penstock._engine.operators.factories.sources_and_sinks import (
+    CollectFactory,
+    CommittablesFactory,
+    CommittedFactory,
+    SinkWriterFactory,
+)
 from penstock.common.arguments import instance
 from penstock.common.typeinfo import PickledBytesTypeInfo
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql import DataFrame
 
     from penstock._builders.environment import StreamExecutionEnvironment
     from penstock._builders.pipeline import Pipeline
     from penstock._builders.stream import DataStream
     from penstock._engine.graph.stream_graph import StreamEdge, StreamNode
+    from penstock._engine.operators.operator_factory import OperatorFactory
     from penstock.common.execution_config import ExecutionConfig
     from penstock.common.typeinfo import TypeInformation
 
@@ -113,8 +117,8 @@ class StreamOutputs(StreamSettings, Generic[T]):
             sink_identifier: The prefix of each line, followed by ``> ``. At a parallelism above 1 it includes the
                 number of the subtask, from 1.
         """
-        members = {"type_info": self._declared_type(), "as_text": True, "prefix": sink_identifier}
-        return DataStreamSink(self._add(OperatorKind.COLLECT, "Print to Std. Out", members))
+        factory = CollectFactory(self._declared_type(), as_text=True, prefix=sink_identifier)
+        return DataStreamSink(self._add(factory, "Print to Std. Out"))
 
     def add_sink(self, sink_func: object) -> DataStreamSink:
         """Refuse: sink functions are Java objects.
@@ -162,8 +166,7 @@ class StreamOutputs(StreamSettings, Generic[T]):
         if limit is not None and (not isinstance(limit, int) or limit < 0):  # pyright: ignore[reportUnnecessaryIsInstance]
             msg = f"limit must be a number of records, 0 or more, not {limit!r}."
             raise ValueError(msg)
-        members = {"type_info": self._declared_type(), "as_text": False, "prefix": None}
-        node = self._add(OperatorKind.COLLECT, "Collect", members, keep_size=True)
+        node = self._add(CollectFactory(self._declared_type(), as_text=False), "Collect", keep_size=True)
         records, client = self._environment._run_and_collect(node, job_execution_name)
         iterator: CloseableIterator[Any] = CloseableIterator(records, client)
         if limit is None:
@@ -217,22 +220,23 @@ class StreamOutputs(StreamSettings, Generic[T]):
                 raise UnsupportedOperationError(operation, "it has no committer; implement SupportsCommitter as well")
         stream = cast("DataStream[T]", self)
         if isinstance(sink, SupportsPreCommitTopology):
-            writer = self._add(OperatorKind.SINK_WRITER, "Sink", {"sink": sink, "emits_committables": True})
+            writer = self._add(SinkWriterFactory(sink, emits_committables=True), "Sink")
             committables = stream._output_of(writer, None)
             end = checked_stream(sink.add_pre_commit_topology(committables), "add_pre_commit_topology()")
-            end._add(OperatorKind.COMMITTABLES, "Committables", {"sink": sink})
+            end._add(CommittablesFactory(cast("HasCommittables[Any]", sink)), "Committables")
         else:
-            writer = self._add(OperatorKind.SINK_WRITER, "Sink", {"sink": sink})
+            writer = self._add(SinkWriterFactory(sink), "Sink")
         if isinstance(sink, SupportsPostCommitTopology):
-            committed = self._pipeline.add_committed("Committed", {"sink": sink}, writer)
+            committed = self._pipeline.add_committed(
+                "Committed", CommittedFactory(cast("HasCommittables[Any]", sink)), writer
+            )
             sink.add_post_commit_topology(stream._output_of(committed, None))
         return writer
 
     def _add(
         self,
-        kind: OperatorKind,
+        factory: OperatorFactory,
         name: str,
-        members: Mapping[str, object],
         *,
         second: StreamOutputs[Any] | None = None,
         keep_size: bool = False,
@@ -240,4 +244,4 @@ class StreamOutputs(StreamSettings, Generic[T]):
         """Add an operator that reads this stream, and perhaps a second one as its other input."""
         sized_like = self._edges[0].source if keep_size else None
         others = () if second is None else tuple(replace(edge, input_index=1) for edge in second._edges)
-        return self._pipeline.add_operator(kind, name, members, self._edges + others, sized_like=sized_like)
+        return self._pipeline.add_operator(factory, name, self._edges + others, sized_like=sized_like)

@@ -13,18 +13,27 @@ from penstock._api.windows.unaligned_windows import GlobalWindows
 from penstock._builders.checks import check_format, check_function
 from penstock._builders.declared_fields import check_sort_field
 from penstock._builders.typed_functions import typed_reduce
-from penstock._engine.graph.job_graph import OperatorKind, PartitionerKind
+from penstock._engine.graph.job_graph import PartitionerKind
 from penstock._engine.graph.stream_graph import Partitioning
 from penstock._engine.operators.columnar.record_columns import DeclaredColumns
+from penstock._engine.operators.factories.partitions import (
+    AggregatePartitionFactory,
+    MapPartitionBatchesFactory,
+    MapPartitionFactory,
+    ReducePartitionFactory,
+    SortPartitionBatchesFactory,
+    SortPartitionFactory,
+)
 from penstock._shelf import show
 from penstock.common.order import Order
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from penstock._builders.checks import BatchFormat
     from penstock._builders.stream import DataStream, KeyedStream
+    from penstock._engine.operators.operator_factory import OperatorFactory
     from penstock.common.typeinfo import TypeInformation
 
 T = TypeVar("T")
@@ -34,6 +43,8 @@ ACC = TypeVar("ACC")
 
 #: The type of an operator's output, and whether its records are converted to it.
 _Output: TypeAlias = "tuple[TypeInformation | None, bool]"
+
+_Factory: TypeAlias = "MapPartitionFactory | MapPartitionBatchesFactory | SortPartitionFactory"
 
 
 class PartitionWindowedStream(ABC, Generic[T]):
@@ -79,7 +90,7 @@ class PartitionWindowedStream(ABC, Generic[T]):
             UnpicklableFunctionError: The function captured something that cannot be pickled.
         """
         check_function("func", func, MapPartitionFunction)
-        return self._transform(OperatorKind.MAP_PARTITION, "MapPartition", {"function": func}, (output_type, True))
+        return self._transform(MapPartitionFactory(func), "MapPartition", (output_type, True))
 
     def map_partition_batches(
         self,
@@ -102,16 +113,10 @@ class PartitionWindowedStream(ABC, Generic[T]):
         """
         check_function("func", func, MapPartitionFunction)
         check_format("map_partition_batches", batch_format)
-        members = {
-            "function": func,
-            "batch_format": batch_format,
-            "input_type": self._stream._declared_type(),
-            "output_type": output_type,
-        }
         declared = DeclaredColumns.of(output_type)
         conform = declared is None or not declared.are_complete
-        kind = OperatorKind.MAP_PARTITION_BATCHES
-        return self._transform(kind, "MapPartitionBatches", members, (output_type, conform))
+        factory = MapPartitionBatchesFactory(func, batch_format, self._stream._declared_type(), output_type)
+        return self._transform(factory, "MapPartitionBatches", (output_type, conform))
 
     def sort_partition(
         self, field: int | str | KeySelector[T, Any] | Callable[[T], Any], order: Order, nulls_first: bool = False
@@ -142,8 +147,8 @@ class PartitionWindowedStream(ABC, Generic[T]):
             raise TypeError(msg)
         else:
             check_sort_field("sort_partition", field, self._stream._declared_type())
-        members = {"field": field, "order": checked_order(order), "nulls_first": nulls_first}
-        return self._transform(OperatorKind.SORT_PARTITION, "SortPartition", members, (self._stream._type_info, False))
+        factory = SortPartitionFactory(field, checked_order(order), nulls_first)
+        return self._transform(factory, "SortPartition", (self._stream._type_info, False))
 
     def sort_partition_batches(
         self,
@@ -178,14 +183,8 @@ class PartitionWindowedStream(ABC, Generic[T]):
                 msg = f"The name of a column is a text, not {name!r}."
                 raise TypeError(msg)
         keys, stream = self._columns_of_keys(), self._stream
-        members = {
-            "columns": [*keys, *by],
-            "nulls_first": nulls_first,
-            "input_type": stream._declared_type(),
-            "by_key": bool(keys),
-        }
-        kind, name = OperatorKind.SORT_PARTITION_BATCHES, "SortPartitionBatches"
-        return self._add(kind, name, members, (stream._type_info, False))
+        factory = SortPartitionBatchesFactory([*keys, *by], nulls_first, stream._declared_type(), bool(keys))
+        return self._add(factory, "SortPartitionBatches", (stream._type_info, False))
 
     @abstractmethod
     def aggregate(
@@ -219,23 +218,21 @@ class PartitionWindowedStream(ABC, Generic[T]):
             UnpicklableFunctionError: The function captured something that cannot be pickled.
         """
 
-    def _transform(
-        self, kind: OperatorKind, name: str, members: Mapping[str, object], output: _Output
-    ) -> DataStream[Any]:
+    def _transform(self, factory: _Factory, name: str, output: _Output) -> DataStream[Any]:
         """Add an operator of partitions, and return its output."""
-        return self._add(kind, name, members, output)
+        return self._add(factory, name, output)
 
     def _columns_of_keys(self) -> list[tuple[str, Order]]:
         """Return the key columns, by which is sorted before all others; none for partitions of subtasks."""
         return []
 
-    def _add(self, kind: OperatorKind, name: str, members: Mapping[str, object], output: _Output) -> DataStream[Any]:
+    def _add(self, factory: OperatorFactory, name: str, output: _Output) -> DataStream[Any]:
         stream, forward = self._stream, Partitioning(PartitionerKind.FORWARD)
         edges = tuple(
             replace(edge, partitioning=forward) if edge.partitioning is None else edge for edge in stream._edges
         )
         sender = edges[0].source
-        node = stream._pipeline.add_operator(kind, name, members, edges, sized_like=sender, full_window=True)
+        node = stream._pipeline.add_operator(factory, name, edges, sized_like=sender, full_window=True)
         type_info, conform = output
         return stream._output_of(node, type_info, conform=conform)
 
@@ -247,21 +244,13 @@ class SubtaskPartitions(PartitionWindowedStream[T]):
         self, aggregate_function: AggregateFunction[T, ACC, R], output_type: TypeInformation | None = None
     ) -> DataStream[R]:
         check_function("aggregate_function", aggregate_function, AggregateFunction, or_callable=False)
-        members = {"function": aggregate_function}
-        return self._transform(OperatorKind.AGGREGATE_PARTITION, "PartitionAggregate", members, (output_type, True))
+        return self._add(AggregatePartitionFactory(aggregate_function), "PartitionAggregate", (output_type, True))
 
     def reduce(self, reduce_function: ReduceFunction[T] | Callable[[T, T], T]) -> DataStream[T]:
         check_function("reduce_function", reduce_function, ReduceFunction)
         type_info = self._stream._type_info
-        members = {"function": typed_reduce(reduce_function, type_info)}
-        return self._transform(OperatorKind.REDUCE_PARTITION, "PartitionReduce", members, (type_info, False))
-
-
-_KEYED = {
-    OperatorKind.MAP_PARTITION: OperatorKind.KEYED_MAP_PARTITION,
-    OperatorKind.MAP_PARTITION_BATCHES: OperatorKind.KEYED_MAP_PARTITION_BATCHES,
-    OperatorKind.SORT_PARTITION: OperatorKind.KEYED_SORT_PARTITION,
-}
+        factory = ReducePartitionFactory(typed_reduce(reduce_function, type_info))
+        return self._add(factory, "PartitionReduce", (type_info, False))
 
 
 class KeyPartitions(PartitionWindowedStream[T], Generic[T, K]):
@@ -287,10 +276,8 @@ class KeyPartitions(PartitionWindowedStream[T], Generic[T, K]):
         node.name, node.full_window, node.sized_like = name, True, self._stream._edges[0].source
         return stream
 
-    def _transform(
-        self, kind: OperatorKind, name: str, members: Mapping[str, object], output: _Output
-    ) -> DataStream[Any]:
-        return self._add(_KEYED[kind], name, {**members, "key_selector": self._keyed._key_selector}, output)
+    def _transform(self, factory: _Factory, name: str, output: _Output) -> DataStream[Any]:
+        return self._add(factory.of_keys(self._keyed._key_selector), name, output)
 
     def _columns_of_keys(self) -> list[tuple[str, Order]]:
         selector = self._keyed._key_selector

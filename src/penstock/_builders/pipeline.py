@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING
 from penstock._builders.belonging import key_type, split_class
 from penstock._builders.keyed_state_check import refuse_keyed_state_without_key
 from penstock._builders.origin import calling_line
-from penstock._builders.stateful import is_combinable, keeps_state
 from penstock._engine.graph.fingerprint import fingerprint
-from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.graph.pickling import dumps_members
 from penstock._engine.graph.stream_graph import Chaining, StreamEdge, StreamNode, with_ancestors
+from penstock._engine.operators.factories.functions import DeclaredTypeFactory
+from penstock._engine.operators.factories.sources_and_sinks import CacheFactory
 from penstock.common.conversion import conversion
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from penstock._engine.operators.factories.sources_and_sinks import CommittedFactory, SourceFactory
+    from penstock._engine.operators.operator_factory import OperatorFactory
     from penstock.common.typeinfo import TypeInformation
 
 
@@ -41,15 +43,14 @@ class Pipeline:
         self._side_types: dict[tuple[int, str], TypeInformation] = {}
         self._shapers: dict[tuple[int, str | None], StreamNode] = {}
 
-    def add_source(self, name: str, members: Mapping[str, object], *, bounded: bool) -> StreamNode:
+    def add_source(self, name: str, factory: SourceFactory, *, bounded: bool) -> StreamNode:
         """Add a source; it runs once something reads from it."""
-        return self._node(OperatorKind.SOURCE, name, members, (), bounded=bounded)
+        return self._node(factory, name, (), bounded=bounded)
 
     def add_operator(
         self,
-        kind: OperatorKind,
+        factory: OperatorFactory,
         name: str,
-        members: Mapping[str, object],
         inputs: tuple[StreamEdge, ...],
         *,
         sized_like: StreamNode | None = None,
@@ -60,7 +61,7 @@ class Pipeline:
         Raises:
             UnpicklableFunctionError: One of the members cannot be pickled.
         """
-        node = self._node(kind, name, members, inputs, sized_like=sized_like)
+        node = self._node(factory, name, inputs, sized_like=sized_like)
         node.full_window = full_window
         self._pending.append(node)
         _waiting.add(id(self))
@@ -88,34 +89,31 @@ class Pipeline:
             return StreamEdge(operator, tag)
         shaper = self._shapers.get((operator.id, tag))
         if shaper is None:
-            name, members = "declared type", {"type_info": type_info}
-            edge = StreamEdge(operator, tag)
-            shaper = self._node(OperatorKind.CONFORM, name, members, (edge,), sized_like=operator, owner=operator)
+            factory, edge = DeclaredTypeFactory(type_info), StreamEdge(operator, tag)
+            shaper = self._node(factory, "declared type", (edge,), sized_like=operator, owner=operator)
             self._shapers[operator.id, tag] = shaper
         return StreamEdge(shaper)
 
-    def attached(self, kind: OperatorKind, name: str, members: Mapping[str, object], edge: StreamEdge) -> StreamEdge:
+    def attached(self, factory: OperatorFactory, name: str, edge: StreamEdge) -> StreamEdge:
         """Return the output of a new operator that is attached to the sender of an edge, in the same vertex."""
         source = edge.source
         given = StreamEdge(source, edge.tag)
-        node = self._node(kind, name, members, (given,), sized_like=source, owner=source.operator())
+        node = self._node(factory, name, (given,), sized_like=source, owner=source.operator())
         return StreamEdge(node, input_index=edge.input_index)
 
-    def add_committed(self, name: str, members: Mapping[str, object], writer: StreamNode) -> StreamNode:
+    def add_committed(self, name: str, factory: CommittedFactory, writer: StreamNode) -> StreamNode:
         """Add the node that gives what a sink has committed; it runs once something reads from it."""
-        node = self._node(OperatorKind.COMMITTED, name, members, (), sized_like=writer)
+        node = self._node(factory, name, (), sized_like=writer)
         node.sink_writer = writer
         return node
 
     def add_cache(self, edge: StreamEdge) -> StreamNode:
         """Add a node that reads an edge and stands for it in later jobs; it runs once something reads from it."""
-        return self._node(OperatorKind.CACHE, "CacheWrite", {"sink": None}, (edge,), sized_like=edge.source)
+        return self._node(CacheFactory(None), "CacheWrite", (edge,), sized_like=edge.source)
 
-    def add_apart(
-        self, kind: OperatorKind, name: str, members: Mapping[str, object], inputs: tuple[StreamEdge, ...]
-    ) -> StreamNode:
+    def add_apart(self, factory: OperatorFactory, name: str, inputs: tuple[StreamEdge, ...]) -> StreamNode:
         """Add an operator that the next execution does not run: it has a job of its own."""
-        return self._node(kind, name, members, inputs)
+        return self._node(factory, name, inputs)
 
     def nodes(self) -> list[StreamNode]:
         """Return the nodes of the next execution: operators added since the last one, and all operators upstream."""
@@ -154,20 +152,20 @@ class Pipeline:
 
     def _node(
         self,
-        kind: OperatorKind,
+        factory: OperatorFactory,
         name: str,
-        members: Mapping[str, object],
         inputs: tuple[StreamEdge, ...],
         *,
         sized_like: StreamNode | None = None,
         owner: StreamNode | None = None,
         bounded: bool = True,
     ) -> StreamNode:
-        refuse_keyed_state_without_key(kind, members)
+        refuse_keyed_state_without_key(factory)
+        members = factory.members()
         return StreamNode(
             id=next(self._ids),
             name=name,
-            kind=kind,
+            factory=type(factory),
             payload=dumps_members(name, members),
             inputs=inputs,
             created_at=calling_line(),
@@ -175,12 +173,17 @@ class Pipeline:
             chaining=Chaining.ALWAYS,
             owner=owner,
             bounded=bounded,
-            stateful=keeps_state(kind, members),
-            combinable=is_combinable(kind, members),
+            stateful=factory.keeps_state,
+            combinable=factory.is_combinable,
             fingerprint=_fingerprint(members),
             key_type=key_type(members),
             splits=split_class(members),
         )
+
+
+def set_factory(node: StreamNode, factory: OperatorFactory) -> None:
+    """Make another operator of a node, which keeps its place."""
+    node.factory, node.payload = type(factory), dumps_members(node.name, factory.members())
 
 
 def _fingerprint(members: Mapping[str, object]) -> str:

@@ -27,9 +27,17 @@ from penstock._builders.outputs import StreamOutputs
 from penstock._builders.partitioning import StreamPartitioning
 from penstock._builders.typed_functions import typed_key, typed_reduce
 from penstock._builders.windows.windowing import AllWindowing, KeyedWindowing
-from penstock._engine.graph.job_graph import OperatorKind, PartitionerKind
+from penstock._engine.graph.job_graph import PartitionerKind
 from penstock._engine.graph.pickling import dumps_members
 from penstock._engine.graph.stream_graph import Partitioning, StreamEdge, StreamNode
+from penstock._engine.operators.factories.functions import (
+    FilterFactory,
+    FlatMapFactory,
+    MapFactory,
+    ProcessFactory,
+    WatermarksFactory,
+)
+from penstock._engine.operators.factories.keyed import KeyedProcessFactory, ReduceFactory
 from penstock._shelf import show
 from penstock.common.arguments import instance
 from penstock.common.config_check import say_without_effect
@@ -37,8 +45,9 @@ from penstock.common.typeinfo import TypeInformation, Types
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
+    from penstock._engine.operators.operator_factory import OperatorFactory
     from penstock.common.watermark_strategy import WatermarkStrategy
 
 T = TypeVar("T")
@@ -95,7 +104,7 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamPartitioning[T], Stre
             UnpicklableFunctionError: The function captured something that cannot be pickled.
         """
         check_function("func", func, MapFunction)
-        return self._transform(OperatorKind.MAP, "Map", {"function": func}, output_type)
+        return self._transform(MapFactory(func), "Map", output_type)
 
     def flat_map(
         self,
@@ -113,7 +122,7 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamPartitioning[T], Stre
             UnpicklableFunctionError: The function captured something that cannot be pickled.
         """
         check_function("func", func, FlatMapFunction)
-        return self._transform(OperatorKind.FLAT_MAP, "FlatMap", {"function": func}, output_type)
+        return self._transform(FlatMapFactory(func), "FlatMap", output_type)
 
     def filter(self, func: FilterFunction[T] | Callable[[T], object]) -> DataStream[T]:
         """Keep the records for which a function is true.
@@ -126,7 +135,7 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamPartitioning[T], Stre
             UnpicklableFunctionError: The function captured something that cannot be pickled.
         """
         check_function("func", func, FilterFunction)
-        return self._transform(OperatorKind.FILTER, "Filter", {"function": func}, self._type_info, conform=False)
+        return self._transform(FilterFactory(func), "Filter", self._type_info, conform=False)
 
     def process(self, func: ProcessFunction[T, U], output_type: TypeInformation | None = None) -> DataStream[U]:
         """Run a process function over the records: timestamps, watermarks and side outputs.
@@ -140,7 +149,7 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamPartitioning[T], Stre
             UnpicklableFunctionError: The function captured something that cannot be pickled.
         """
         check_function("func", func, ProcessFunction, or_callable=False)
-        return self._transform(OperatorKind.PROCESS, "Process", {"function": func}, output_type)
+        return self._transform(ProcessFactory(func), "Process", output_type)
 
     def project(self, *field_indexes: int) -> DataStream[Any]:
         """Keep some fields of each tuple, in the given order.
@@ -151,8 +160,7 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamPartitioning[T], Stre
             IndexError: The tuples have no such field.
         """
         output_type = Types.TUPLE(projected_types(self._type_info, field_indexes))
-        members = {"function": Projection(field_indexes)}
-        return self._transform(OperatorKind.MAP, "Projection", members, output_type, conform=False)
+        return self._transform(MapFactory(Projection(field_indexes)), "Projection", output_type, conform=False)
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream[T]:
         """Assign timestamps and watermarks, which replace existing ones.
@@ -167,10 +175,8 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamPartitioning[T], Stre
         check_watermark_strategy(watermark_strategy)
         if watermark_strategy.alignment is not None:
             say_without_effect("An alignment in assign_timestamps_and_watermarks", "only sources can pause")
-        members = {"watermark_strategy": watermark_strategy}
-        return self._transform(
-            OperatorKind.WATERMARKS, "Timestamps/Watermarks", members, self._type_info, conform=False, keep_size=True
-        )
+        factory, name = WatermarksFactory(watermark_strategy), "Timestamps/Watermarks"
+        return self._transform(factory, name, self._type_info, conform=False, keep_size=True)
 
     # ------------------------------------------------------------------------------- several streams, several outputs
 
@@ -291,9 +297,8 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamPartitioning[T], Stre
 
     def _transform(
         self,
-        kind: OperatorKind,
+        factory: OperatorFactory,
         name: str,
-        members: Mapping[str, object],
         output_type: TypeInformation | None,
         *,
         second: DataStream[Any] | None = None,
@@ -302,7 +307,7 @@ class DataStream(AllWindowing[T], BatchFunctions[T], StreamPartitioning[T], Stre
     ) -> DataStream[Any]:
         """Add an operator that reads this stream, and perhaps a second one, and return its main output."""
         check_type("output_type", output_type)
-        node = self._add(kind, name, members, second=second, keep_size=keep_size)
+        node = self._add(factory, name, second=second, keep_size=keep_size)
         return self._output_of(node, output_type, conform=conform)
 
     def _output_of(
@@ -403,8 +408,8 @@ class KeyedStream(
     def _keyed_process(
         self, name: str, func: object, output_type: TypeInformation | None, *, conform: bool = True
     ) -> DataStream[Any]:
-        members = {"function": func, "key_selector": self._key_selector}
-        return self._transform(OperatorKind.KEYED_PROCESS, name, members, output_type, conform=conform)
+        factory = KeyedProcessFactory(func, self._key_selector)
+        return self._transform(factory, name, output_type, conform=conform)
 
     # --------------------------------------------------------------------------------------------------- aggregation
 
@@ -422,8 +427,8 @@ class KeyedStream(
         return self._reduce("Reduce", func)
 
     def _reduce(self, name: str, func: object) -> DataStream[T]:
-        members = {"function": typed_reduce(func, self._type_info), "key_selector": self._key_selector}
-        return self._transform(OperatorKind.REDUCE, name, members, self._type_info, conform=False)
+        factory = ReduceFactory(typed_reduce(func, self._type_info), self._key_selector)
+        return self._transform(factory, name, self._type_info, conform=False)
 
     # ------------------------------------------------------------------------------- what a keyed stream does not have
 

@@ -55,8 +55,8 @@ def test_partial_results_are_made_in_the_senders_vertex(tmp_path: Path) -> None:
     stream = program.source([{"k": "a", "v": 1}])
     program.collect(stream.union(stream.map(lambda record: record)).key_by("k").aggregate_batches({"v": "sum"}))
     sender, receiver = program.graph().vertices
-    assert [operator.kind.value for operator in sender.operators].count("column_partials") == 2
-    assert receiver.operators[0].kind.value == "column_totals"
+    assert [operator.factory.kind for operator in sender.operators].count("column_partials") == 2
+    assert receiver.operators[0].factory.kind == "column_totals"
 
 
 @pytest.mark.parametrize("asked", [{}, {"price": []}, {"price": "median"}, {"price": ["sum", "first"]}])

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from tests.unit.graph.graphs import environment, job_graph, operator
 
-from penstock._engine.graph.job_graph import OperatorKind, PartitionerKind
+from penstock._engine.graph.job_graph import PartitionerKind
+from penstock._engine.operators.factories.functions import BroadcastProcessFactory
+from penstock._engine.operators.factories.keyed import KeyedBroadcastProcessFactory
 from penstock.common import Types
 from penstock.datastream import (
     BroadcastProcessFunction,
@@ -60,7 +62,7 @@ def test_the_second_input_is_broadcast_and_the_first_stays_as_it_is(
     stream.connect(rules).process(Plain()).name("plain").print()
     graph = job_graph(env)
     node = operator(graph, "plain")
-    assert node.kind is OperatorKind.BROADCAST_PROCESS
+    assert node.factory is BroadcastProcessFactory
     assert [one.get_name() for one in pickle.loads(node.payload)["descriptors"]] == ["rules", "limits"]
     assert [(edge.input_index, edge.partitioner) for edge in graph.inputs(2)] == [
         (0, PartitionerKind.REBALANCE),
@@ -73,7 +75,7 @@ def test_a_keyed_stream_brings_its_keys(
 ) -> None:
     stream.key_by(abs).connect(rules).process(Keyed()).name("keyed").print()
     graph = job_graph(env)
-    assert operator(graph, "keyed").kind is OperatorKind.KEYED_BROADCAST_PROCESS
+    assert operator(graph, "keyed").factory is KeyedBroadcastProcessFactory
     assert [edge.partitioner for edge in graph.inputs(2)] == [PartitionerKind.HASH, PartitionerKind.BROADCAST]
 
 

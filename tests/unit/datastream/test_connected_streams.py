@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.unit.graph.graphs import environment, job_graph, operator
 
 from penstock._engine.graph.explain import explain
-from penstock._engine.graph.job_graph import OperatorKind, PartitionerKind
+from penstock._engine.graph.job_graph import PartitionerKind
+from penstock._engine.operators.factories.functions import CoFlatMapFactory, CoMapFactory, CoProcessFactory
+from penstock._engine.operators.factories.keyed import KeyedCoProcessFactory
 from penstock.common import Types
 from penstock.datastream import (
     CoFlatMapFunction,
@@ -19,6 +21,9 @@ from penstock.datastream import (
     StreamExecutionEnvironment,
 )
 from penstock.errors import UnsupportedOperationError
+
+if TYPE_CHECKING:
+    from penstock._engine.operators.operator_factory import OperatorFactory
 
 
 class Map(CoMapFunction):
@@ -84,21 +89,21 @@ def test_the_operator_is_the_head_of_its_chain_and_knows_its_inputs(
 @pytest.mark.parametrize(
     ("method", "function", "kind"),
     [
-        ("map", Map(), OperatorKind.CO_MAP),
-        ("flat_map", FlatMap(), OperatorKind.CO_FLAT_MAP),
-        ("process", Process(), OperatorKind.CO_PROCESS),
+        ("map", Map(), CoMapFactory),
+        ("flat_map", FlatMap(), CoFlatMapFactory),
+        ("process", Process(), CoProcessFactory),
     ],
 )
 def test_keys_on_both_sides_give_keyed_state(
-    left: DataStream, right: DataStream, method: str, function: Any, kind: OperatorKind
+    left: DataStream, right: DataStream, method: str, function: Any, kind: type[OperatorFactory]
 ) -> None:
     connected = left.connect(right)
     getattr(connected, method)(function).name("plain").print()
     getattr(connected.key_by(abs, len), method)(function).name("keyed").print()
     getattr(left.key_by(abs).connect(right), method)(function).name("half keyed").print()
     graph = job_graph(left.get_execution_environment())
-    kinds = [operator(graph, name).kind for name in ("plain", "keyed", "half keyed")]
-    assert kinds == [kind, OperatorKind.KEYED_CO_PROCESS, kind]
+    kinds = [operator(graph, name).factory for name in ("plain", "keyed", "half keyed")]
+    assert kinds == [kind, KeyedCoProcessFactory, kind]
 
 
 def test_keys_are_exchanged_on_both_inputs(

@@ -11,7 +11,8 @@ import pytest
 from tests.unit.datastream.fake_launch import FakeLaunch, install
 
 from penstock._engine.graph.chaining import build_job_graph
-from penstock._engine.graph.job_graph import JobType, OperatorKind
+from penstock._engine.graph.job_graph import JobType
+from penstock._engine.operators.factories.sources_and_sinks import CollectFactory
 from penstock.common import Configuration, JobClient, JobExecutionResult, JobListener, JobStatus, WatermarkStrategy
 from penstock.datastream import DataStream, RuntimeExecutionMode, StreamExecutionEnvironment
 from penstock.datastream.connectors.base import Boundedness
@@ -166,7 +167,7 @@ def test_collect_gives_the_records_of_its_own_operator(env: StreamExecutionEnvir
     with collect(env.from_collection([1]).map(abs)) as records:
         assert list(records) == [1, 2, 3]
     [handle] = launch.handles
-    [node] = [node for node in handle.graph.vertices[-1].operators if node.kind is OperatorKind.COLLECT]
+    [node] = [node for node in handle.graph.vertices[-1].operators if node.factory is CollectFactory]
     assert handle.asked_uids == [node.uid]
     assert handle.graph.name == "DataStream Collect"
     assert not handle.client.cancelled

@@ -10,7 +10,9 @@ import pytest
 from tests.unit.graph.graphs import environment, job_graph, operator
 
 from penstock._builders.aggregations import Max, MaxBy, Min, MinBy, Sum
-from penstock._engine.graph.job_graph import OperatorKind, PartitionerKind
+from penstock._engine.graph.job_graph import PartitionerKind
+from penstock._engine.operators.factories.functions import FilterFactory, FlatMapFactory, MapFactory
+from penstock._engine.operators.factories.keyed import KeyedProcessFactory, ReduceFactory
 from penstock.common import Row, RowKind, Types
 from penstock.datastream import (
     FilterFunction,
@@ -26,6 +28,8 @@ from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from penstock._engine.operators.operator_factory import OperatorFactory
 
 Reading = namedtuple("Reading", "name value")
 
@@ -91,7 +95,7 @@ def test_a_function_object_runs_with_keyed_state(
 ) -> None:
     build(keyed).name("keyed")
     node = operator(job_graph(env), "keyed")
-    assert node.kind is OperatorKind.KEYED_PROCESS
+    assert node.factory is KeyedProcessFactory
     function: KeyedProcessFunction = pickle.loads(node.payload)["function"]
     context: Any = None
     if isinstance(expected, type):
@@ -114,17 +118,20 @@ def test_open_and_close_reach_the_function() -> None:
 @pytest.mark.parametrize(
     ("build", "kind"),
     [
-        (lambda keyed: keyed.map(abs), OperatorKind.MAP),
-        (lambda keyed: keyed.flat_map(lambda value: [value]), OperatorKind.FLAT_MAP),
-        (lambda keyed: keyed.filter(bool), OperatorKind.FILTER),
+        (lambda keyed: keyed.map(abs), MapFactory),
+        (lambda keyed: keyed.flat_map(lambda value: [value]), FlatMapFactory),
+        (lambda keyed: keyed.filter(bool), FilterFactory),
     ],
 )
 def test_a_lambda_runs_plainly_behind_the_exchange_by_key(
-    env: StreamExecutionEnvironment, keyed: KeyedStream, build: Callable[[KeyedStream], Any], kind: OperatorKind
+    env: StreamExecutionEnvironment,
+    keyed: KeyedStream,
+    build: Callable[[KeyedStream], Any],
+    kind: type[OperatorFactory],
 ) -> None:
     build(keyed)
     graph = job_graph(env)
-    assert graph.vertices[1].operators[0].kind is kind
+    assert graph.vertices[1].operators[0].factory is kind
     assert graph.edges[0].partitioner is PartitionerKind.HASH
 
 
@@ -266,7 +273,7 @@ def test_aggregations_are_reduce_operators(
 ) -> None:
     build(keyed)
     node = operator(job_graph(env), name)
-    assert node.kind is OperatorKind.REDUCE
+    assert node.factory is ReduceFactory
     assert sorted(pickle.loads(node.payload)) == ["function", "key_selector"]
 
 

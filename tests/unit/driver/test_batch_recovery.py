@@ -20,8 +20,9 @@ from penstock._engine.driver.assembly import RuntimeEnvironment, assemble, recov
 from penstock._engine.driver.stages.program import program_of
 from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.graph.combining import with_combiners
-from penstock._engine.graph.job_graph import JobType, OperatorKind
+from penstock._engine.graph.job_graph import JobType
 from penstock._engine.graph.uids import assign_uids
+from penstock._engine.operators.factories.sources_and_sinks import CollectFactory
 from penstock._engine.savepoints.leftovers import find_leftovers, remove_leftovers
 from penstock._engine.savepoints.survey import LeftoverKind, LeftoverPlaces
 from penstock.common import Configuration, Encoder, WatermarkStrategy
@@ -178,7 +179,7 @@ def test_finished_vertices_do_not_run_again_and_no_record_is_lost_with_the_drive
 
 def figures(driver: Any) -> tuple[int, list[int]]:
     """Return the number of records of the job, and how many each vertex has read."""
-    return driver.view.progress.records, [sum(part.records_in for part in row) for row in driver.view.subtasks]
+    return driver.view.progress.records, [sum(part.io.records_in for part in row) for row in driver.view.subtasks]
 
 
 def test_figures_count_what_was_recovered_once(tmp_path: Path) -> None:
@@ -413,8 +414,7 @@ def test_what_a_program_has_collected_goes_with_it_and_the_next_start_computes_i
         if sinks:
             sink = FileSink.for_row_format(str(tmp_path / "sums"), Encoder.simple_string_encoder()).build()
             numbers.map(str).sink_to(sink).uid("sums")
-        collected: Any = {"type_info": None, "as_text": False, "prefix": None}
-        node = numbers._add(OperatorKind.COLLECT, "Collect", collected, keep_size=True)
+        node = numbers._add(CollectFactory(None, as_text=False), "Collect", keep_size=True)
         stream_graph = env._stream_graph("collecting")
         uid = assign_uids(stream_graph)[node.id]
         threads = Threads()

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.unit.graph.graphs import chains, environment, job_graph, operator
 
-from penstock._engine.graph.job_graph import OperatorKind, PartitionerKind
+from penstock._engine.graph.job_graph import PartitionerKind
+from penstock._engine.operators.factories.functions import DeclaredTypeFactory, FilterFactory, MapFactory
+from penstock._engine.operators.factories.sources_and_sinks import SourceFactory
 from penstock.common import Configuration, Types
 from penstock.datastream import DataStream, OutputTag, ProcessFunction, StreamExecutionEnvironment
 from penstock.errors import ConfigurationError, ForwardParallelismError
@@ -140,11 +142,11 @@ def test_records_flow_through_the_declared_type() -> None:
     row = Types.ROW_NAMED(["id"], [Types.INT()])
     env.from_collection([1]).map(lambda n: {"id": n}, output_type=row).filter(bool)
     [vertex] = job_graph(env).vertices
-    assert [(node.name, node.kind, node.parent) for node in vertex.operators] == [
-        ("Source: Collection", OperatorKind.SOURCE, None),
-        ("Map", OperatorKind.MAP, 0),
-        ("Map (declared type)", OperatorKind.CONFORM, 1),
-        ("Filter", OperatorKind.FILTER, 2),
+    assert [(node.name, node.factory, node.parent) for node in vertex.operators] == [
+        ("Source: Collection", SourceFactory, None),
+        ("Map", MapFactory, 0),
+        ("Map (declared type)", DeclaredTypeFactory, 1),
+        ("Filter", FilterFactory, 2),
     ]
 
 

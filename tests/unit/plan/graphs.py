@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from penstock._engine.graph.job_graph import JobEdge, JobGraph, JobVertex, OperatorKind, OperatorNode, PartitionerKind
+from penstock._engine.graph.job_graph import JobEdge, JobGraph, JobVertex, OperatorNode, PartitionerKind
+from penstock._engine.operators.factories.functions import MapFactory
+from penstock._engine.operators.factories.sources_and_sinks import SourceFactory
 
 HASH, FORWARD, RESCALE = PartitionerKind.HASH, PartitionerKind.FORWARD, PartitionerKind.RESCALE
 
@@ -14,11 +16,7 @@ def graph(parallelisms: list[int], edges: list[tuple[int, int] | tuple[int, int,
         JobVertex(
             number,
             f"v{number}",
-            (
-                OperatorNode(
-                    f"op-{number}", f"v{number}", OperatorKind.MAP if number in fed else OperatorKind.SOURCE, b""
-                ),
-            ),
+            (OperatorNode(f"op-{number}", f"v{number}", MapFactory if number in fed else SourceFactory, b""),),
             parallelism,
             128,
         )

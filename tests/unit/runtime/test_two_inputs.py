@@ -8,8 +8,8 @@ import pytest
 from tests.kit.epochs import EpochFailedError, Job, in_order, run
 from tests.kit.program import Program
 
-from penstock._engine.operators import factory
 from penstock._engine.operators.batch import RowBatch
+from penstock._engine.operators.factories.functions import CoProcessFactory
 from penstock._engine.operators.functions.co_process import CoProcessOperator
 from penstock.datastream.functions import CoMapFunction, CoProcessFunction, KeyedCoProcessFunction
 from penstock.datastream.state import ValueStateDescriptor
@@ -124,7 +124,7 @@ def test_the_watermark_waits_for_the_slower_input(program: Program, tmp_path: Pa
 def test_each_input_ends_once_and_the_operator_finishes_behind_both(
     program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(factory._OPERATORS, "co_process", TellsEnds)
+    monkeypatch.setattr(CoProcessFactory, "create", lambda factory: TellsEnds(factory.function))
     short = program.source([("a", 1)], name="short", timestamps=in_order())
     long = program.source([("b", time) for time in range(5)], name="long", timestamps=in_order())
     program.collect(short.connect(long).process(Late()))
@@ -139,7 +139,7 @@ def test_each_input_ends_once_and_the_operator_finishes_behind_both(
 def test_an_input_of_several_streams_ends_with_the_last_of_them(
     program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(factory._OPERATORS, "co_process", TellsEnds)
+    monkeypatch.setattr(CoProcessFactory, "create", lambda factory: TellsEnds(factory.function))
     long, short = program.source([("a", time) for time in range(4)]), program.source([("b", 1)], name="short")
     program.collect(long.union(short).connect(short).process(Late()))
     out = Job(program.graph(), tmp_path).run(1)["out"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 from penstock._api.functions.joins import CoGroupFunction, FlatJoinFunction, JoinFunction
 from penstock._builders.checks import check_function
 from penstock._builders.windows.joined_functions import KeyOfTagged, OfBoth, Tag, grouping, joining
-from penstock._engine.graph.job_graph import OperatorKind
+from penstock._engine.operators.factories.functions import MapFactory
 from penstock._shelf import show
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ class CoGroupedStreams(_TwoStreams[IN1, IN2, "CoGroupedWindows[IN1, IN2]"], Gene
 def _tagged(stream: DataStream[Any], side: int) -> DataStream[Any]:
     """Return the records of a stream, each with the number of its stream and without the stream's partitioning."""
     origin: DataStream[Any] = getattr(stream, "_origin", stream)
-    return origin._transform(OperatorKind.MAP, "Tag", {"function": Tag(side)}, None)
+    return origin._transform(MapFactory(Tag(side)), "Tag", None)
 
 
 show("penstock.datastream.data_stream", CoGroupedStreams, JoinedStreams)

@@ -13,7 +13,7 @@ from penstock._api.windows.triggers import Trigger
 from penstock._api.windows.window import MergingWindowAssigner, WindowAssigner
 from penstock._builders.checks import check_function
 from penstock._builders.typed_functions import typed_aggregate, typed_reduce
-from penstock._engine.graph.job_graph import OperatorKind
+from penstock._engine.operators.factories.windows import ColumnWindowFactory, WindowFactory
 from penstock.common.arguments import instance, whole_number
 from penstock.errors import UnsupportedOperationError
 
@@ -142,18 +142,18 @@ class WindowSettings(Generic[T, W]):
         if trigger is None:
             default = self._window_assigner.get_default_trigger(self.get_execution_environment())
             trigger = self._checked_trigger(f"the default trigger of {self._window_assigner!r}", default)
-        members = {
-            "key_selector": self._keyed_stream._key_selector,
-            "assigner": self._window_assigner,
-            "allowed_lateness_ms": self._allowed_lateness_ms,
-            "late_tag": None if self._late_tag is None else self._late_tag.tag_id,
-            "strategy": strategy,
-            "function": function,
-            "window_function": window_function,
-            "trigger": trigger,
-            "evictor": self._evictor,
-        }
-        return self._keyed_stream._transform(OperatorKind.WINDOW, "Window", members, output_type)
+        factory = WindowFactory(
+            self._keyed_stream._key_selector,
+            self._window_assigner,
+            allowed_lateness_ms=self._allowed_lateness_ms,
+            late_tag=None if self._late_tag is None else self._late_tag.tag_id,
+            strategy=strategy,
+            function=function,
+            window_function=window_function,
+            trigger=trigger,
+            evictor=self._evictor,
+        )
+        return self._keyed_stream._transform(factory, "Window", output_type)
 
     def _build_columns(self, aggregates: ColumnAggregates, output_type: TypeInformation | None) -> DataStream[Any]:
         """Add the operator of windows of columns, and return its main output."""
@@ -165,14 +165,14 @@ class WindowSettings(Generic[T, W]):
                 "aggregate() or reduce(), which take records"
             )
             raise UnsupportedOperationError(f"aggregate_batches() in {assigner!r}", reason)
-        members = {
-            "assigner": assigner,
-            "aggregates": aggregates,
-            "input_type": self._keyed_stream._declared_type(),
-            "allowed_lateness_ms": self._allowed_lateness_ms,
-            "late_tag": None if self._late_tag is None else self._late_tag.tag_id,
-        }
-        return self._keyed_stream._transform(OperatorKind.COLUMN_WINDOW, "Window", members, output_type, conform=False)
+        factory = ColumnWindowFactory(
+            assigner,
+            aggregates,
+            self._keyed_stream._declared_type(),
+            allowed_lateness_ms=self._allowed_lateness_ms,
+            late_tag=None if self._late_tag is None else self._late_tag.tag_id,
+        )
+        return self._keyed_stream._transform(factory, "Window", output_type, conform=False)
 
     def _checked_trigger(self, what: str, trigger: Trigger[Any, Any]) -> Trigger[Any, Any]:
         instance(what, trigger, Trigger)

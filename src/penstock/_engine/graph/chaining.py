@@ -7,22 +7,24 @@ input, the edge is forward, the parallelism is the same and both allow it. A ver
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from penstock._engine.graph.job_graph import (
-    FULL_WINDOWS,
-    READING,
     JobEdge,
     JobGraph,
     JobVertex,
-    OperatorKind,
     OperatorNode,
     PartitionerKind,
 )
 from penstock._engine.graph.stream_graph import Chaining, Partitioning, StreamEdge, StreamGraph, StreamNode
 from penstock._engine.graph.uids import assign_uids, places_of
+from penstock._engine.operators.operator_factory import OperatorRole
 from penstock._engine.protocol.key_groups import default_max_parallelism
 from penstock.common.option_table import MAX_PARALLELISM
 from penstock.errors import ConfigurationError, ForwardParallelismError
+
+if TYPE_CHECKING:
+    from penstock._engine.operators.operator_factory import OperatorFactory
 
 _FORWARD = Partitioning(PartitionerKind.FORWARD)
 #: What comes by one of these is the same partition however many subtasks run.
@@ -51,7 +53,7 @@ def build_job_graph(graph: StreamGraph) -> JobGraph:
     chain_of: dict[int, _Chain] = {}
     for node in graph.nodes:
         chain = chain_of[node.inputs[0].source.id] if _joins_its_input(graph, node) else None
-        if chain is not None and not _may_follow(chain.nodes[0].kind, node.kind):
+        if chain is not None and not _may_follow(chain.nodes[0].factory, node.factory):
             chain = None
         if chain is None:
             chain = _Chain(len(chains))
@@ -96,9 +98,9 @@ def _joins_its_input(graph: StreamGraph, node: StreamNode) -> bool:
     )
 
 
-def _may_follow(head: OperatorKind, kind: OperatorKind) -> bool:
+def _may_follow(head: type[OperatorFactory], operator: type[OperatorFactory]) -> bool:
     """Return whether an operator may be in the vertex of a head."""
-    return kind not in READING and not (kind in FULL_WINDOWS and head is OperatorKind.SOURCE)
+    return not operator.reads_its_input and not (operator.takes_partitions and head.role is OperatorRole.SOURCE)
 
 
 def _vertex(graph: StreamGraph, chain: _Chain, uids: dict[int, str]) -> JobVertex:
@@ -108,7 +110,7 @@ def _vertex(graph: StreamGraph, chain: _Chain, uids: dict[int, str]) -> JobVerte
         OperatorNode(
             uid=uids[node.id],
             name=node.name if node.owner is None else f"{node.owner.name} ({node.name})",
-            kind=node.kind,
+            factory=node.factory,
             payload=node.payload,
             parent=None if node is head else positions[node.inputs[0].source.id],
             input_tag=None if node is head else node.inputs[0].tag,
@@ -122,7 +124,7 @@ def _vertex(graph: StreamGraph, chain: _Chain, uids: dict[int, str]) -> JobVerte
     )
     name = _chain_name(head, chain.nodes)
     is_set, sets = _chosen_max_parallelism(graph, head) != -1, graph.sets_parallelism(head)
-    if head.kind in FULL_WINDOWS:  # what one receiver gets of a partitioning is one partition
+    if head.factory.takes_partitions:  # what one receiver gets of a partitioning is one partition
         sets = sets or any(partitioning(graph, edge, head).kind not in _KEEPING for edge in head.inputs)
     return JobVertex(chain.id, name, operators, graph.parallelism_of(head), _max_parallelism(graph, head), is_set, sets)
 

@@ -10,19 +10,12 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
-from penstock._engine.graph.job_graph import OperatorKind, OperatorNode, PartitionerKind
+from penstock._engine.graph.job_graph import OperatorNode, PartitionerKind
 from penstock._engine.graph.pickling import dumps_members
 
 if TYPE_CHECKING:
     from penstock._engine.graph.job_graph import JobEdge, JobGraph, JobVertex
 
-#: By the kind of an operator: what combines before the shuffle to it, and what takes the partial results.
-_KINDS: Final = {
-    OperatorKind.REDUCE: (OperatorKind.COMBINE, OperatorKind.REDUCE_COMBINED),
-    OperatorKind.WINDOW: (OperatorKind.COMBINE_WINDOW, OperatorKind.WINDOW_COMBINED),
-}
-#: What combines.
-COMBINING: Final = tuple(combine for combine, _ in _KINDS.values())
 #: A partial result is a pair of its key and its value.
 _KEY: Final = itemgetter(0)
 
@@ -35,7 +28,7 @@ def with_combiners(graph: JobGraph) -> JobGraph:
         inputs = graph.inputs(vertex.id)
         if not head.combinable or any(edge.partitioner is not PartitionerKind.HASH for edge in inputs):
             continue
-        vertices[vertex.id] = _with_head(vertices[vertex.id], replace(head, kind=_KINDS[head.kind][1]))
+        vertices[vertex.id] = _with_head(vertices[vertex.id], replace(head, factory=head.factory.combined()[1]))
         for edge in inputs:
             vertices[edge.source], edges[edge.id] = _combined(vertices[edge.source], edge, head)
     return replace(graph, vertices=tuple(vertices), edges=tuple(edges))
@@ -50,7 +43,7 @@ def _combined(sender: JobVertex, edge: JobEdge, head: OperatorNode) -> tuple[Job
     combine = OperatorNode(
         uid=f"{head.uid}-combine-{edge.id}",
         name=f"{head.name} (combining)",
-        kind=_KINDS[head.kind][0],
+        factory=head.factory.combined()[0],
         payload=head.payload,
         parent=edge.source_operator,
         input_tag=edge.output_tag,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from penstock._engine.graph.job_graph import JobEdge, JobGraph, JobType, JobVertex, OperatorKind, OperatorNode
+from penstock._engine.graph.job_graph import JobEdge, JobGraph, JobType, JobVertex, OperatorNode
+from penstock._engine.operators.operator_factory import OperatorRole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-_SINKS = (OperatorKind.SINK_WRITER, OperatorKind.COMMITTABLES, OperatorKind.COLLECT)
+_SINKS = (OperatorRole.SINK_WRITER, OperatorRole.COMMITTABLES, OperatorRole.COLLECT)
 
 
 def explain(graph: JobGraph) -> str:
@@ -90,6 +91,6 @@ def plan_json(graph: JobGraph, descriptions: Mapping[str, str]) -> str:
 
 
 def _pact(operator: OperatorNode) -> str:
-    if operator.kind in {OperatorKind.SOURCE, OperatorKind.COMMITTED}:
+    if operator.factory.role in {OperatorRole.SOURCE, OperatorRole.COMMITTED}:
         return "Data Source"
-    return "Data Sink" if operator.kind in _SINKS else "Operator"
+    return "Data Sink" if operator.factory.role in _SINKS else "Operator"

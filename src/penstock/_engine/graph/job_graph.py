@@ -1,15 +1,17 @@
 """The job graph: vertices (chains of operators), the edges between them, and the program that tasks load.
 
-Frozen data made by `chaining` from the stream graph. An operator is described by its kind and a pickled payload;
-`runtime` turns the description into an operator, so this layer imports no operator.
+Frozen data made by `chaining` from the stream graph. An operator is its factory and the pickled members of that; tasks
+make the operator of it.
 """
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from penstock._engine.operators.operator_factory import OperatorFactory, OperatorRole
 from penstock._engine.protocol.metadata import OperatorPlace
 
 if TYPE_CHECKING:
@@ -21,82 +23,6 @@ class JobType(StrEnum):
 
     STREAMING = "STREAMING"
     BATCH = "BATCH"
-
-
-class OperatorKind(StrEnum):
-    """The kind of operator that runs a node; each kind lists the members of its payload."""
-
-    SOURCE = "source"  #: source: Source, watermark_strategy: WatermarkStrategy
-    MAP = "map"  #: function: Callable | MapFunction
-    FLAT_MAP = "flat_map"  #: function: Callable | FlatMapFunction
-    FILTER = "filter"  #: function: Callable | FilterFunction
-    #: function: Callable | MapFunction, batch_format, input_type, output_type: TypeInformation | None
-    MAP_BATCHES = "map_batches"
-    PROCESS = "process"  #: function: ProcessFunction
-    WATERMARKS = "watermarks"  #: watermark_strategy: WatermarkStrategy
-    KEYED_PROCESS = "keyed_process"  #: function: KeyedProcessFunction, key_selector
-    CO_MAP = "co_map"  #: function: CoMapFunction; this and the next six have two inputs
-    CO_FLAT_MAP = "co_flat_map"  #: function: CoFlatMapFunction
-    CO_PROCESS = "co_process"  #: function: CoProcessFunction
-    KEYED_CO_PROCESS = "keyed_co_process"  #: function: KeyedCoProcessFunction, key_selector1, key_selector2
-    #: function: ProcessJoinFunction, key_selector1, key_selector2, lower_ms, upper_ms, late_tags (of each side)
-    INTERVAL_JOIN = "interval_join"
-    BROADCAST_PROCESS = "broadcast_process"  #: function: BroadcastProcessFunction, descriptors
-    #: function: KeyedBroadcastProcessFunction, key_selector (of the first input), descriptors
-    KEYED_BROADCAST_PROCESS = "keyed_broadcast_process"
-    REDUCE = "reduce"  #: function: Callable | ReduceFunction, key_selector; so have the next two, see `combining`
-    COMBINE = "combine"  #: sends partial results, each with its key
-    REDUCE_COMBINED = "reduce_combined"  #: reduces them
-    #: key_selector, assigner, allowed_lateness_ms, late_tag, strategy ("reduce", "aggregate" or "elements"),
-    #: function (ReduceFunction | AggregateFunction | None),
-    #: window_function (WindowFunction | ProcessWindowFunction | None)
-    WINDOW = "window"
-    COMBINE_WINDOW = "combine_window"  #: the same; sends partial results, each with its key, see `combining`
-    WINDOW_COMBINED = "window_combined"  #: the same; makes windows of them
-    #: function: AsyncFunction, timeout_ms, capacity, is_ordered, retry_strategy: AsyncRetryStrategy
-    ASYNC_WAIT = "async_wait"
-    #: aggregates: ColumnAggregates, input_type: TypeInformation | None; before the shuffle to the next one
-    COLUMN_PARTIALS = "column_partials"
-    COLUMN_TOTALS = "column_totals"  #: the same
-    COLUMN_WINDOW = "column_window"  #: the same, assigner, allowed_lateness_ms, late_tag
-    #: function: Callable | MapPartitionFunction; the next eight are of whole partitions, see `FULL_WINDOWS`
-    MAP_PARTITION = "map_partition"
-    #: function, batch_format, input_type, output_type: as MAP_BATCHES
-    MAP_PARTITION_BATCHES = "map_partition_batches"
-    SORT_PARTITION = "sort_partition"  #: field: int | str | Callable | KeySelector, order: Order, nulls_first: bool
-    #: columns: list of name and Order, nulls_first: bool, input_type, by_key: bool
-    SORT_PARTITION_BATCHES = "sort_partition_batches"
-    AGGREGATE_PARTITION = "aggregate_partition"  #: function: AggregateFunction
-    REDUCE_PARTITION = "reduce_partition"  #: function: Callable | ReduceFunction
-    KEYED_MAP_PARTITION = "keyed_map_partition"  #: this and the next two: key_selector, and as above
-    KEYED_MAP_PARTITION_BATCHES = "keyed_map_partition_batches"
-    KEYED_SORT_PARTITION = "keyed_sort_partition"
-    CONFORM = "conform"  #: type_info: TypeInformation; converts records to it
-    SINK_WRITER = "sink_writer"  #: sink: Sink, emits_committables: bool (optional)
-    CHECKPOINT_PROCESS = "checkpoint_process"  #: function: CheckpointFunction
-    COMMITTABLES = "committables"  #: sink: HasCommittables; the end of its pre-commit topology
-    COMMITTED = "committed"  #: sink: HasCommittables; the beginning of its post-commit topology, which the driver feeds
-    CACHE = "cache"  #: sink: KeptSink | None; passes the records on, and writes them where there is a sink
-    #: type_info: TypeInformation | None, as_text: bool (print: the text of each record; else the records)
-    COLLECT = "collect"
-
-
-#: The kinds that work on whole partitions. Their vertex has no source, because a source may run in several Spark jobs,
-#: and a partition is read in one.
-FULL_WINDOWS: Final = frozenset(
-    {
-        OperatorKind.MAP_PARTITION,
-        OperatorKind.MAP_PARTITION_BATCHES,
-        OperatorKind.SORT_PARTITION,
-        OperatorKind.SORT_PARTITION_BATCHES,
-        OperatorKind.AGGREGATE_PARTITION,
-        OperatorKind.REDUCE_PARTITION,
-    }
-)
-#: Those that read their input themselves, so that they are the head of their vertex.
-READING: Final = frozenset({OperatorKind.MAP_PARTITION, OperatorKind.MAP_PARTITION_BATCHES})
-#: The kinds whose state is a list of items, which other subtasks may take over.
-KINDS_WITH_ITEMS = frozenset({OperatorKind.SINK_WRITER, OperatorKind.CHECKPOINT_PROCESS})
 
 
 class PartitionerKind(StrEnum):
@@ -121,8 +47,8 @@ class OperatorNode:
 
     uid: str
     name: str
-    kind: OperatorKind
-    #: cloudpickled dict of the members that `kind` names.
+    factory: type[OperatorFactory]
+    #: cloudpickled dict of the factory's members.
     payload: bytes
     parent: int | None = None
     input_tag: str | None = None
@@ -136,6 +62,10 @@ class OperatorNode:
     stateful: bool = False
     #: For a reduce and for windows: whether their input may be combined before the shuffle of a batch job.
     combinable: bool = False
+
+    def make_factory(self) -> OperatorFactory:
+        """Return the factory with what the program has given; unpickles it, which may raise anything."""
+        return self.factory(**pickle.loads(self.payload))
 
     def __str__(self) -> str:
         return f"{self.name!r} at {self.created_at}" if self.created_at else repr(self.name)
@@ -175,12 +105,12 @@ class JobVertex:
     @property
     def is_source(self) -> bool:
         """Whether the vertex reads from a source and has no incoming edge."""
-        return self.operators[0].kind is OperatorKind.SOURCE
+        return self.operators[0].factory.role is OperatorRole.SOURCE
 
     @property
     def is_fed(self) -> bool:
         """Whether the driver feeds it with what a sink has committed; it has no incoming edge."""
-        return self.operators[0].kind is OperatorKind.COMMITTED
+        return self.operators[0].factory.role is OperatorRole.COMMITTED
 
     def name_of(self, subtask: int) -> str:
         """Return the name of a subtask for users, with the uids that they have given to its operators."""
@@ -245,13 +175,13 @@ class JobGraph:
     def collectors(self) -> list[str]:
         """The uids of the operators whose output goes to the program, in graph order."""
         nodes = (operator for vertex in self.vertices for operator in vertex.operators)
-        return [operator.uid for operator in nodes if operator.kind is OperatorKind.COLLECT]
+        return [operator.uid for operator in nodes if operator.factory.role is OperatorRole.COLLECT]
 
     @property
     def sink_uids(self) -> dict[str, str]:
         """The uids of sinks with a pre-commit topology, by the uid of the topology's last operator."""
         nodes = self.operators.values()
-        return {node.uid: node.sink_uid or node.uid for node in nodes if node.kind is OperatorKind.COMMITTABLES}
+        return {node.uid: node.sink_uid or node.uid for node in nodes if node.factory.role is OperatorRole.COMMITTABLES}
 
     @property
     def ends(self) -> list[int]:
@@ -271,10 +201,10 @@ class JobGraph:
 
 def _commits(node: OperatorNode, sink_uid: str | None) -> bool:
     """Tell whether an operator's committables are those of a sink."""
-    match node.kind:
-        case OperatorKind.SINK_WRITER:
+    match node.factory.role:
+        case OperatorRole.SINK_WRITER:
             return node.uid == sink_uid
-        case OperatorKind.COMMITTABLES:
+        case OperatorRole.COMMITTABLES:
             return node.sink_uid == sink_uid
         case _:
             return False

@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from penstock._engine.graph.job_graph import JobType, OperatorKind, PartitionerKind
+from penstock._engine.graph.job_graph import JobType, PartitionerKind
+from penstock._engine.operators.operator_factory import OperatorFactory, OperatorRole
 
 
 class Chaining(Enum):
@@ -51,8 +52,8 @@ class StreamNode:
     #: Ascending in the order of creation, so inputs come first.
     id: int
     name: str
-    kind: OperatorKind
-    #: cloudpickled dict of the members that `OperatorKind` names.
+    factory: type[OperatorFactory]
+    #: cloudpickled dict of the factory's members.
     payload: bytes
     inputs: tuple[StreamEdge, ...]
     #: Where the program made it: "file:line".
@@ -137,7 +138,7 @@ class StreamGraph:
 
     def sources(self) -> list[StreamNode]:
         """Return the nodes that read from outside."""
-        return [node for node in self.nodes if node.kind is OperatorKind.SOURCE]
+        return [node for node in self.nodes if node.factory.role is OperatorRole.SOURCE]
 
 
 def with_ancestors(nodes: list[StreamNode]) -> list[StreamNode]:
@@ -149,6 +150,6 @@ def with_ancestors(nodes: list[StreamNode]) -> list[StreamNode]:
         if node.id not in found:
             found[node.id] = node
             waiting.extend(edge.source for edge in node.inputs)
-            if node.kind is OperatorKind.COMMITTED and node.sink_writer is not None:
+            if node.factory.role is OperatorRole.COMMITTED and node.sink_writer is not None:
                 waiting.append(node.sink_writer)
     return [found[node_id] for node_id in sorted(found)]

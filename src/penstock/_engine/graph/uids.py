@@ -15,7 +15,7 @@ from collections import Counter
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from penstock._engine.graph.job_graph import OperatorKind
+from penstock._engine.operators.operator_factory import OperatorRole
 from penstock._engine.protocol.metadata import OperatorPlace, PlaceInput
 from penstock.common.option_table import AUTO_GENERATE_UIDS
 from penstock.errors import ConfigurationError, DuplicateUidError
@@ -61,7 +61,7 @@ def places_of(graph: StreamGraph, uids: dict[int, str]) -> dict[str, OperatorPla
     """
     return {
         uids[node.id]: OperatorPlace(
-            node.kind.value,
+            node.factory.kind,
             node.is_named,
             _inputs(node, uids),
             node.name,
@@ -75,14 +75,14 @@ def places_of(graph: StreamGraph, uids: dict[int, str]) -> dict[str, OperatorPla
 
 
 def _inputs(node: StreamNode, uids: dict[int, str]) -> tuple[PlaceInput, ...]:
-    if node.kind is OperatorKind.COMMITTED and node.sink_writer is not None:
+    if node.factory.role is OperatorRole.COMMITTED and node.sink_writer is not None:
         return (PlaceInput(uids[node.sink_writer.id]),)
     return tuple(PlaceInput(uids[edge.source.operator().id], edge.input_index, _tag(edge)) for edge in node.inputs)
 
 
 def _generated_uid(node: StreamNode, uids: dict[int, str], ranks: Counter[str], given: set[str]) -> str:
-    parts = [node.kind.value]
-    if node.kind is OperatorKind.COMMITTED and node.sink_writer is not None:
+    parts = [node.factory.kind]
+    if node.factory.role is OperatorRole.COMMITTED and node.sink_writer is not None:
         parts.append(uids[node.sink_writer.id])
     for edge in node.inputs:
         # A type declared for an output must not change the uids after it.

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from penstock._engine.graph.combining import COMBINING
-from penstock._engine.graph.job_graph import OperatorKind
 from penstock._engine.operators.columns import ColumnBatch
+from penstock._engine.operators.operator_factory import OperatorRole
 from penstock._engine.runtime.edge_writer import EdgeWriter
 from penstock._engine.runtime.failures import create_in_task
 
@@ -53,9 +52,9 @@ def chain_of(vertex: JobVertex, plan: ExecutionPlan, subtask: int) -> list[Chain
 def owner_of(graph: JobGraph, vertex: JobVertex, position: int) -> OperatorNode:
     """Return the user's operator: of a cast that whose output is cast, of a combining one that which it is for."""
     node = vertex.operators[position]
-    if node.kind is OperatorKind.CONFORM and node.parent is not None:
+    if node.factory.role is OperatorRole.DECLARED_TYPE and node.parent is not None:
         return vertex.operators[node.parent]
-    if node.kind in COMBINING:
+    if node.factory.role is OperatorRole.COMBINING:
         [edge] = [edge for edge in graph.outputs(vertex.id) if edge.source_operator == position]
         return graph.vertices[edge.target].operators[0]
     return node

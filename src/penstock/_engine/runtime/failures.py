@@ -12,7 +12,6 @@ import traceback
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.graph.job_graph import JobType
-from penstock._engine.operators.factory import create_operator
 from penstock._engine.protocol import cloudpickled
 from penstock._engine.protocol.control import TaskFailure
 from penstock._engine.protocol.non_recoverable import is_non_recoverable
@@ -119,7 +118,8 @@ def _pickled(error: SerializedThrowable | BaseException) -> bytes | None:
 def create_in_task(node: OperatorNode, job_type: JobType = JobType.STREAMING) -> Operator:
     """Create the operator of a node; an error counts as the operator's."""
     try:
-        return create_operator(node.kind.value, node.payload, batch=job_type is JobType.BATCH)
+        factory = node.make_factory()
+        return factory.create_in_batch() if job_type is JobType.BATCH else factory.create()
     except BaseException as error:  # for example a module that is not installed here
         if is_interrupt(error):
             raise

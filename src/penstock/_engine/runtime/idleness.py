@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock._engine.graph.job_graph import JobType, OperatorKind
-from penstock._engine.operators.factory import create_operator
-from penstock._engine.operators.sources.watermarks import TimestampsAndWatermarksOperator
+from penstock._engine.graph.job_graph import JobType
+from penstock._engine.operators.factories.functions import WatermarksFactory
 
 if TYPE_CHECKING:
     from penstock._engine.graph.job_graph import JobGraph
@@ -25,10 +24,10 @@ def longest_idleness(graph: JobGraph, vertex: int) -> int:
     while waiting:
         sender = waiting.pop()
         for node in graph.vertices[sender].operators:
-            if node.kind is OperatorKind.WATERMARKS:
-                operator = create_operator(node.kind.value, node.payload)
-                assert isinstance(operator, TimestampsAndWatermarksOperator)
-                longest = max(longest, operator.strategy.idleness_ms or 0)
+            if issubclass(node.factory, WatermarksFactory):
+                factory = node.make_factory()
+                assert isinstance(factory, WatermarksFactory)
+                longest = max(longest, factory.watermark_strategy.idleness_ms or 0)
         found = {edge.target for edge in graph.edges if edge.source == sender} - reached
         reached |= found
         waiting += found

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pickle
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock._engine.graph.job_graph import OperatorKind
+from penstock._engine.operators.factories.sources_and_sinks import SinkWriterFactory, SourceFactory
 from penstock._engine.spark.probe import COMPARED, Place
 from penstock.common import option_table
 from penstock.common.batch_options import HA_STORAGE
@@ -31,12 +30,13 @@ def places_of(graph: JobGraph | None, configuration: Configuration) -> Iterator[
         if (path := configuration.get(option)) is not None:
             yield Place(option.key, path, is_written=True)
     for node in () if graph is None else graph.operators.values():
-        if node.kind is OperatorKind.SINK_WRITER:
-            for path in pickle.loads(node.payload)["sink"].storage_paths():
-                yield Place(_named("sink", node), path, is_written=True)
-        elif node.kind is OperatorKind.SOURCE:
-            for path in pickle.loads(node.payload)["source"].storage_paths():
-                yield Place(_named("source", node), path)
+        match node.make_factory() if issubclass(node.factory, (SinkWriterFactory, SourceFactory)) else None:
+            case SinkWriterFactory(sink=sink):
+                yield from (Place(_named("sink", node), path, is_written=True) for path in sink.storage_paths())
+            case SourceFactory(source=source):
+                yield from (Place(_named("source", node), path) for path in source.storage_paths())
+            case _:
+                pass
 
 
 def _named(kind: str, node: OperatorNode) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,13 +14,17 @@ from penstock._engine.graph.job_graph import (
     JobEdge,
     JobGraph,
     JobVertex,
-    OperatorKind,
     OperatorNode,
     PartitionerKind,
 )
+from penstock._engine.operators.factories.functions import MapFactory
+from penstock._engine.operators.factories.sources_and_sinks import SourceFactory
 from penstock._engine.protocol.metadata import JobSnapshot, OperatorSubtaskState
 from penstock._engine.protocol.rows import MAX_WATERMARK
 from penstock.errors import FinishedOperatorError, MixedChainError, RestoreError
+
+if TYPE_CHECKING:
+    from penstock._engine.operators.operator_factory import OperatorFactory
 
 POINTWISE, ALL_TO_ALL = PartitionerKind.RESCALE, PartitionerKind.REBALANCE
 RUNNING, PARTLY, FINISHED = Extent.RUNNING, Extent.PARTLY, Extent.FINISHED
@@ -27,7 +32,7 @@ RUNNING, PARTLY, FINISHED = Extent.RUNNING, Extent.PARTLY, Extent.FINISHED
 COUNTS = {RUNNING: 0, PARTLY: 1, FINISHED: 2}
 
 
-def node(uid: str, kind: OperatorKind = OperatorKind.MAP, parent: int | None = None) -> OperatorNode:
+def node(uid: str, kind: type[OperatorFactory] = MapFactory, parent: int | None = None) -> OperatorNode:
     return OperatorNode(uid, f"name of {uid}", kind, b"", parent)
 
 
@@ -36,7 +41,7 @@ def job(*partitioners: PartitionerKind, parallelism: int = 2) -> JobGraph:
     return JobGraph(
         "job",
         (
-            JobVertex(0, "before", (node("before", OperatorKind.SOURCE),), parallelism, 128),
+            JobVertex(0, "before", (node("before", SourceFactory),), parallelism, 128),
             JobVertex(1, "behind", (node("behind"),), parallelism, 128),
         ),
         tuple(JobEdge(number, 0, 0, None, 1, number, kind) for number, kind in enumerate(partitioners)),

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from penstock._engine.coordinator.checkpoints.snapshots import fresh_snapshot, state_files
 from penstock._engine.coordinator.restore.origin import own_files
 from penstock._engine.coordinator.restore.state_assignment import StateAssignment, assign_state
-from penstock._engine.graph.job_graph import JobGraph, JobVertex, OperatorKind, OperatorNode
+from penstock._engine.graph.job_graph import JobGraph, JobVertex, OperatorNode
+from penstock._engine.operators.factories.keyed import KeyedProcessFactory
+from penstock._engine.operators.factories.sources_and_sinks import SinkWriterFactory, SourceFactory
 from penstock._engine.protocol.control import decode, encode
 from penstock._engine.protocol.events import (
     AddSplitsEvent,
@@ -38,8 +40,8 @@ PATH = "job/chk-7"
 
 
 def graph(parallelism: int, *, max_parallelism: int = 128, is_set: bool = False, uid: str = "counts") -> JobGraph:
-    source = OperatorNode("orders", "Source: orders", OperatorKind.SOURCE, b"")
-    counts = OperatorNode(uid, "Count", OperatorKind.KEYED_PROCESS, b"")
+    source = OperatorNode("orders", "Source: orders", SourceFactory, b"")
+    counts = OperatorNode(uid, "Count", KeyedProcessFactory, b"")
     return JobGraph(
         "orders",
         (
@@ -215,7 +217,7 @@ def test_other_number_of_key_groups_is_fine_without_keyed_state() -> None:
 @pytest.mark.parametrize(("before", "now"), [(3, 1), (2, 5), (4, 3)])
 def test_each_state_of_a_writer_goes_to_one_subtask_whatever_the_parallelism(before: int, now: int) -> None:
     def job(parallelism: int) -> JobGraph:
-        writer = OperatorNode("target", "Sink", OperatorKind.SINK_WRITER, b"")
+        writer = OperatorNode("target", "Sink", SinkWriterFactory, b"")
         return JobGraph("orders", (JobVertex(0, "Sink", (writer,), parallelism, 128),), ())
 
     snapshot = fresh_snapshot(job(before))

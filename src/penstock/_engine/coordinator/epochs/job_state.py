@@ -33,7 +33,6 @@ from penstock._engine.coordinator.epochs.budget import BudgetPlanner, epoch_cost
 from penstock._engine.coordinator.epochs.sources import EnumeratorSnapshot, SourceCoordinator
 from penstock._engine.coordinator.restore.reopening import at_and_behind
 from penstock._engine.gateway.progress import JobProgress
-from penstock._engine.graph.job_graph import KINDS_WITH_ITEMS
 from penstock._engine.protocol.control import HISTORY, StopMode
 from penstock._engine.protocol.metadata import StoredCommits, late_records
 from penstock._engine.protocol.rows import MAX_WATERMARK
@@ -90,7 +89,7 @@ class JobState:
         #: The operators that keep their state after they have finished.
         self._kept = at_and_behind(graph, settings.reopened_sources)
         operators = graph.operators.items()
-        self._writers = frozenset(uid for uid, node in operators if node.kind in KINDS_WITH_ITEMS)
+        self._writers = frozenset(uid for uid, node in operators if node.factory.has_items)
         self._planner = BudgetPlanner(settings.epoch_ms, self._source_vertices)
         #: The state at the last completed checkpoint.
         self.snapshot = fresh_snapshot(graph)
@@ -339,7 +338,7 @@ class JobState:
         reading = [ack for ack in self._last if ack.vertex in self._source_vertices]
         if self.is_fed or (self._work_at_hand(reading) and not self.awaits_commits):
             return 0
-        if any(ack.records_in for ack in reading):
+        if any(ack.io.records_in for ack in reading):
             pause_ms = self._started_ms + (self._planner.interval_ms or 0) - now.passed_ms
         else:
             pause_ms = self._planner.idle()
@@ -354,7 +353,7 @@ class JobState:
     def wait_for_splits_ms(self) -> int:
         """Return the pause before sources run again in a batch job: 0 as long as they have read something or may."""
         reading = [ack for ack in self._last if ack.vertex in self._source_vertices]
-        if not self._sources_left or self._work_at_hand(reading) or any(ack.records_in for ack in reading):
+        if not self._sources_left or self._work_at_hand(reading) or any(ack.io.records_in for ack in reading):
             return 0
         return self._planner.idle()
 
@@ -370,7 +369,7 @@ class JobState:
 
     def _progress(self, pending: PendingCheckpoint, checkpoint_id: int) -> JobProgress:
         before = self.progress
-        read = sum(ack.records_in for ack in pending.acks if ack.vertex in self._source_vertices)
+        read = sum(ack.io.records_in for ack in pending.acks if ack.vertex in self._source_vertices)
         ends = [subtask for id_ in self._ends for subtask in self.snapshot.vertices[id_].subtasks]
         return JobProgress(
             checkpoint_id=checkpoint_id,

@@ -49,7 +49,7 @@ from penstock._engine.coordinator.restore.commit_decisions import (
 from penstock._engine.coordinator.restore.origin import ownership
 from penstock._engine.coordinator.restore.reopening import ReopenedSources, reopen
 from penstock._engine.coordinator.restore.state_assignment import RestoredCheckpoint, StateAssignment, assign_state
-from penstock._engine.graph.job_graph import OperatorKind
+from penstock._engine.operators.operator_factory import OperatorRole
 from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind, ParentCheckpoint
 from penstock._engine.protocol.paths import checkpoint_path, job_id_of_name
 from penstock.common import option_table
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.metadata import StoredCommits
 
 #: What writes output that outlives the job.
-_WRITERS: Final = frozenset({OperatorKind.SINK_WRITER, OperatorKind.CACHE})
+_WRITERS: Final = frozenset({OperatorRole.SINK_WRITER, OperatorRole.CACHE})
 #: A takeover whose outcome is unknown is put again this often.
 _TAKEOVER_TRIES: Final = 5
 
@@ -233,7 +233,7 @@ class JobStart:
         if not event.are_there:
             return self._take_over()
         if self._settings.collects:
-            if not any(node.kind in _WRITERS for node in self._graph.operators.values()):
+            if not any(node.factory.role in _WRITERS for node in self._graph.operators.values()):
                 return self._take_over()
             raise UndeliveredResultsError(self._settings.job_name, self.job_id)
         self.already_ended = self._newest

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock._engine.graph.job_graph import OperatorKind as Kind
-
 if TYPE_CHECKING:
     from penstock._engine.protocol.metadata import OperatorPlace
 
 #: Kinds whose state is what functions have named, so that a function goes on with it in another kind of this group.
 _NAMED_BY_FUNCTIONS: Final = (
-    {Kind.KEYED_PROCESS, Kind.KEYED_CO_PROCESS, Kind.KEYED_BROADCAST_PROCESS},
-    {Kind.MAP, Kind.FLAT_MAP, Kind.FILTER, Kind.PROCESS, Kind.CO_MAP, Kind.CO_FLAT_MAP, Kind.CO_PROCESS}
-    | {Kind.BROADCAST_PROCESS},
+    {"keyed_process", "keyed_co_process", "keyed_broadcast_process"},
+    {"map", "flat_map", "filter", "process", "co_map", "co_flat_map", "co_process", "broadcast_process"},
 )
 
 

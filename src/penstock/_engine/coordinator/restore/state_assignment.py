@@ -17,7 +17,6 @@ from penstock._engine.coordinator.restore.belonging import misfit
 from penstock._engine.coordinator.restore.finished import Extent, extents
 from penstock._engine.coordinator.restore.max_parallelism import take_over_max_parallelism
 from penstock._engine.coordinator.restore.places import differences
-from penstock._engine.graph.job_graph import KINDS_WITH_ITEMS
 from penstock._engine.protocol.control import decode, encode
 from penstock._engine.protocol.events import EndOfInputEvent, SourceEventWrapper, decode_event, encode_event
 from penstock._engine.protocol.key_groups import key_group_range
@@ -175,7 +174,7 @@ def _refusal(stored: JobSnapshot, graph: JobGraph, path: str, uid: str, reason: 
         commits = sum(len(commit.committables) for commit in stored.outstanding if commit.uid == uid)
         return UnclaimedStateError(path, uid, tuple(nodes), commits)
     kind = place and place.kind
-    alike = (node for node in nodes.values() if node.kind == kind and not node.explicit_uid)
+    alike = (node for node in nodes.values() if node.factory.kind == kind and not node.explicit_uid)
     now = (nodes[uid],) if uid in nodes else tuple(node for node in alike if node.uid not in stored.operators)
     return MovedOperatorError(path, (stored.operators[uid].name, uid), tuple(map(str, now)), reason)
 
@@ -214,7 +213,7 @@ def _fit(
     if extent is Extent.RUNNING and found.parallelism == wanted.parallelism:
         return replace(wanted, subtasks=found.subtasks, enumerator=found.enumerator)
     # A reader's splits go back to the enumerator, and watermarks begin anew; only states of items are left.
-    states = _deal(found, wanted.parallelism) if node.kind in KINDS_WITH_ITEMS else [None] * wanted.parallelism
+    states = _deal(found, wanted.parallelism) if node.factory.has_items else [None] * wanted.parallelism
     lineages = [part.lineage for part in found.subtasks]
     subtasks = tuple(
         OperatorSubtaskState(

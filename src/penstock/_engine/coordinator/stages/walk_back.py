@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator.checkpoints.subtask_state import Subtask
-from penstock._engine.graph.job_graph import OperatorKind
+from penstock._engine.operators.operator_factory import OperatorRole
 from penstock._engine.plan.bounds import receivers_of, subtasks_of
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from penstock._engine.plan.levels import ExecutionPlan
 
 #: Operators whose output leaves the job.
-_ENDS: Final = {OperatorKind.SINK_WRITER, OperatorKind.COLLECT, OperatorKind.CACHE}
+_ENDS: Final = {OperatorRole.SINK_WRITER, OperatorRole.COLLECT, OperatorRole.CACHE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,11 @@ class _WalkBack:
     def needed(self) -> tuple[set[Subtask], set[Subtask]]:
         """Return the subtasks that have to run, and the finished ones whose results they read."""
         graph, job = self._plan.graph, self._job
-        ends = (v for v in graph.vertices if not graph.outputs(v.id) or any(node.kind in _ENDS for node in v.operators))
+        ends = (
+            v
+            for v in graph.vertices
+            if not graph.outputs(v.id) or any(node.factory.role in _ENDS for node in v.operators)
+        )
         left = [place for end in ends for place in job.subtasks(end.id, graph) if place not in job.finished]
         runs, read = set(left), set[Subtask]()
         while left:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock._engine.coordinator.settings import LATEST, EarlierRun
-from penstock._engine.graph.job_graph import OperatorKind
+from penstock._engine.operators.factories.sources_and_sinks import SourceFactory
 from penstock.common import option_table
 from penstock.common.job_status import JobStatus
 from penstock.errors import RepeatedJobError
@@ -46,11 +46,7 @@ class Submission:
             job_graph.name,
             configuration.get(option_table.CHECKPOINT_DIRECTORY),
             configuration.get(option_table.JOB_ID),
-            {
-                uid: place.fingerprint
-                for uid, place in job_graph.places.items()
-                if place.kind == OperatorKind.SOURCE.value
-            },
+            {uid: place.fingerprint for uid, place in job_graph.places.items() if place.kind == SourceFactory.kind},
         )
 
     def finds(self, other: Submission) -> bool:

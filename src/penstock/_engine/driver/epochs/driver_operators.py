@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import TYPE_CHECKING, Any
 
 from penstock._api.connectors.committer import HasCommittables
-from penstock._engine.graph.job_graph import OperatorKind
+from penstock._engine.operators.factories.sources_and_sinks import (
+    CacheFactory,
+    CollectFactory,
+    SinkWriterFactory,
+    SourceFactory,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from penstock._api.connectors.source import Source
-    from penstock._engine.graph.job_graph import JobGraph, OperatorNode
+    from penstock._engine.graph.job_graph import JobGraph
 
 
 class DriverOperators:
@@ -29,23 +31,19 @@ class DriverOperators:
         self.committing_sinks: dict[str, tuple[str, HasCommittables[Any]]] = {}
         #: Name, and whether the collected records are lines to print.
         self.collectors: dict[str, tuple[str, bool]] = {}
-        for node, members in _members(graph):
-            if node.kind is OperatorKind.SOURCE:
-                self.sources[node.uid] = node.name, members["source"]
-            elif node.kind is OperatorKind.COLLECT:
-                self.collectors[node.uid] = node.name, members["as_text"]
-            elif isinstance(members["sink"], HasCommittables):
-                self.committing_sinks[node.uid] = node.name, members["sink"]
+        called = (SourceFactory, CollectFactory, SinkWriterFactory, CacheFactory)
+        for node in graph.operators.values():
+            match node.make_factory() if issubclass(node.factory, called) else None:
+                case SourceFactory(source=source):
+                    self.sources[node.uid] = node.name, source
+                case CollectFactory(as_text=as_text):
+                    self.collectors[node.uid] = node.name, as_text
+                case SinkWriterFactory(sink=sink) | CacheFactory(sink=sink) if isinstance(sink, HasCommittables):
+                    self.committing_sinks[node.uid] = node.name, sink
+                case _:
+                    pass
 
     @property
     def collects(self) -> bool:
         """Whether records go to the user's program, and not only to standard output."""
         return not all(prints for _, prints in self.collectors.values())
-
-
-def _members(graph: JobGraph) -> Iterator[tuple[OperatorNode, dict[str, Any]]]:
-    kinds = {OperatorKind.SOURCE, OperatorKind.COLLECT, OperatorKind.SINK_WRITER, OperatorKind.CACHE}
-    for vertex in graph.vertices:
-        for node in vertex.operators:
-            if node.kind in kinds:
-                yield node, pickle.loads(node.payload)

@@ -286,11 +286,6 @@ class PassOperator(Operator):
         return ((None, batch),)
 
 
-def cache_operator(sink: Sink[Any] | None) -> Operator:
-    """Return the operator of a cached stream; without a sink it does not write."""
-    return PassOperator() if sink is None else CacheOperator(sink)
-
-
 class CollectOperator(Operator):
     """Sends records, or their text, to the program with the epoch's ack."""
 

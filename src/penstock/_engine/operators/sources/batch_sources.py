@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penstock._engine.operators.sources.source import SourceOperator
-from penstock._engine.operators.sources.watermarks import TimestampsAndWatermarksOperator
 from penstock.common.watermark_strategy import WatermarkStrategy
 
 if TYPE_CHECKING:
@@ -26,11 +25,6 @@ class BatchSourceOperator(SourceOperator):
         for tag, batch in super().read(limits, size):
             batch.watermarks = ()
             yield tag, batch
-
-
-def batch_timestamps(watermark_strategy: WatermarkStrategy) -> TimestampsAndWatermarksOperator:
-    """Return the operator that assigns timestamps in the middle of a stream."""
-    return TimestampsAndWatermarksOperator(timestamps_only(watermark_strategy))
 
 
 def timestamps_only(strategy: WatermarkStrategy) -> WatermarkStrategy:
