@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import typing
+from typing import Any
 
 import pytest
 from tests.docs.reactions import BEGIN, DOCUMENT, END, table
 
+from penstock._engine.coordinator import alarms
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator.epochs.epoch_scheduler import EpochScheduler
 from penstock._engine.coordinator.epochs.reactions import EPOCHS
@@ -14,7 +16,7 @@ from penstock._engine.coordinator.instructions import ANSWERED
 from penstock._engine.coordinator.job import TABLES
 from penstock._engine.coordinator.life.reactions import LIFE
 from penstock._engine.coordinator.phases import RUNNING, STOPPING, Phase
-from penstock._engine.coordinator.reactions import Rule, table_of
+from penstock._engine.coordinator.reactions import TAKEN_OVER, Rule, table_of
 from penstock._engine.graph.job_graph import JobType
 from penstock.errors import InternalError
 
@@ -57,6 +59,14 @@ def test_a_job_that_breaks_off_takes_the_answer_to_whatever_was_on_its_way() -> 
     for phase in STOPPING:
         both = REACTIONS.keys() | BATCH.keys()
         assert {event for at, event in both if at is phase} == answers
+
+
+@pytest.mark.parametrize(
+    ("table", "of_the_other"), [(REACTIONS, alarms.PartitionsLookDue), (BATCH, alarms.EpochLookDue)]
+)
+def test_an_alarm_may_ring_in_whatever_phase_the_job_has_come_to_meanwhile(table: Any, of_the_other: type[Any]) -> None:
+    rings = set(typing.get_args(alarms.Alarm)) - {of_the_other}
+    assert {(phase, alarm) for phase in TAKEN_OVER for alarm in rings} <= table.keys()
 
 
 def test_life_and_progress_share_no_reaction() -> None:
