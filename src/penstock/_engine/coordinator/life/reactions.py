@@ -212,7 +212,8 @@ def savepoint_retry_due(job: JobParts, event: alarms.SavepointRetryDue) -> None:
 
 def stop_timed_out(job: JobParts, event: alarms.StopTimedOut) -> None:
     """Give up a stop that takes too long; a running epoch first says what it waits for."""
-    job.requests.stop_timed_out(event.request_id)
+    if not job.requests.stop_timed_out(event.request_id):
+        return
     if job.context.phase is Phase.EPOCH:
         job.context.emit(do.ObserveEpoch())
     elif job.stop.give_up_late(()):

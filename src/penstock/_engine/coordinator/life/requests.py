@@ -107,10 +107,12 @@ class PendingRequests:
 
     # ------------------------------------------------------------------------------------------------ a stop in time
 
-    def stop_timed_out(self, request_id: int) -> None:
-        """Note that a stop has taken as long as its request allows."""
-        if self.stop is not None and self.stop.id == request_id:
-            self._late = self.stop
+    def stop_timed_out(self, request_id: int) -> bool:
+        """Note that a stop has taken as long as its request allows; tell whether it is still open."""
+        if self.stop is None or self.stop.id != request_id:
+            return False
+        self._late = self.stop
+        return True
 
     def give_up_late_stop(self, running: tuple[str, ...], phase: Phase, *, is_decided: bool) -> list[Instruction]:
         """Refuse a stop after its timeout, unless it cannot be given up any more; nothing without such a stop.
