@@ -25,7 +25,7 @@ from penstock._engine.plan.bounds import subtasks_of
 from penstock._engine.protocol.control import ENDED, IOMetrics, OperatorAck, ReadingTime, SubtaskAck
 from penstock._engine.protocol.rows import MAX_WATERMARK, subtask_target
 from penstock._engine.runtime.chain import ChainNode, chain_of, owner_of, pieces, wants_columns, with_room
-from penstock._engine.runtime.epoch_context import epoch_context, figures
+from penstock._engine.runtime.epoch_context import epoch_context
 from penstock._engine.runtime.failures import OperatorError, create_in_task, passes_guards
 from penstock._engine.runtime.idleness import longest_idleness
 from penstock._engine.runtime.input_channels import InputChannels
@@ -340,7 +340,7 @@ class SubtaskRuntime:
             operator = self._nodes[position].operator
             epoch = self._epochs[position]
             ack: OperatorAck = self._call(position, partial(operator.snapshot, epoch, finished=self._finished))
-            if (metrics := self._call(position, figures, self.metrics[position])) or operator.wants_notification:
+            if (metrics := self._call(position, self.metrics[position].figures)) or operator.wants_notification:
                 ack = replace(ack, metrics=metrics, wants_notification=operator.wants_notification)
             accumulators = self._call(position, self._accumulators[position].take)
             if accumulators:

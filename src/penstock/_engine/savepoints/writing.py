@@ -24,8 +24,7 @@ from penstock._engine.state.local.local_backend import LocalBackend
 from penstock._engine.state.operator_state import OperatorStateBackend, describe
 from penstock._engine.state.rows import IN_ADDRESS, Address, holds_segments, key_at
 from penstock._engine.state.table import ABSENT, MISSING, FullRow
-from penstock._engine.storage.copying import copy_files
-from penstock._engine.storage.entries import document_of
+from penstock._engine.storage.checkpoint_storage import copy_files, document_of
 from penstock._engine.storage.opening import open_storage
 from penstock._engine.storage.scratch import ScratchDirectory
 from penstock.errors import InternalError, SavepointChangeError

@@ -31,7 +31,7 @@ LONG = list(range(30))
 def all_state_lies_in_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no state be so small that it stands in the metadata."""
     monkeypatch.setattr("penstock._engine.runtime.subtask_state._INLINE_UNION_BYTES", 0)
-    monkeypatch.setattr("penstock._engine.coordinator.checkpoints.inline_state.MAX_INLINE", 0)
+    monkeypatch.setattr("penstock._engine.coordinator.checkpoints.snapshots.MAX_INLINE", 0)
 
 
 def program(sheet: Sheet) -> None:
