@@ -160,10 +160,6 @@ MANY_METHODS = {
     "_engine/driver/checkpoints/checkpoint_store.py:CheckpointStore": "performs each instruction about checkpoints",
     "_engine/operators/windows/keyed_windows.py:KeyedWindowOperator": "elements, timers, triggers, merges of windows",
     "_engine/runtime/subtask.py:SubtaskRuntime": "a subtask from its first epoch to its last, call by call",
-    "_engine/state/keyed_store.py:KeyedStore": "each kind of access that operators have to state, and its epochs",
-    "_engine/state/local/local_version.py:LocalVersion": "reads and writes of each table of the local disk",
-    "_engine/state/memory_store.py:MemoryStore": "each kind of access that operators have to state",
-    "_engine/state/timers.py:Timers": "timers of both clocks: set, deleted, fired, stored",
 }
 MOST_METHODS = 25
 

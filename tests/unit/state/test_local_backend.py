@@ -4,7 +4,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.state.checkpoints import ABSENT, MAX_PARALLELISM, Checkpoints, contents, read, write, write_all
+from tests.unit.state.checkpoints import (
+    ABSENT,
+    MAX_PARALLELISM,
+    Checkpoints,
+    KilledError,
+    contents,
+    killed_while_it_moves,
+    read,
+    write,
+    write_all,
+    written_in_parts,
+)
 
 from penstock._engine.protocol.keys import normal_key
 from penstock._engine.state.local.local_version import LocalVersion
@@ -207,6 +218,20 @@ def test_versions_of_abandoned_branches_are_removed_but_the_last_used(
         store.catch_up(checkpoints.lineage)
         assert contents(store)[1, ()] == branch
     assert len(versions(directory)) == 2
+
+
+def test_process_whose_version_another_one_left_half_moved_reads_the_checkpoint(
+    checkpoints: Checkpoints, directory: Path
+) -> None:
+    store = checkpoints.keyed_store(directory, memory_bytes=1)
+    run(checkpoints, store, dict.fromkeys(range(20), "a"), epochs=2)
+    store.catch_up(checkpoints.lineage)
+    write_all(store, dict.fromkeys(range(20), "b"))
+    checkpoints.end_epoch(store)
+    with written_in_parts(), killed_while_it_moves(writes=2), pytest.raises(KilledError):
+        checkpoints.keyed_store(directory, memory_bytes=1).catch_up(checkpoints.lineage)
+    store.catch_up(checkpoints.lineage)
+    assert contents(store) == {(number, ()): "b" for number in range(20)} | {("epoch", ()): 1}
 
 
 def test_damaged_local_version_is_passed_over(checkpoints: Checkpoints, directory: Path) -> None:
