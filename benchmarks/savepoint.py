@@ -42,7 +42,7 @@ from penstock._engine.protocol.paths import METADATA, shared_path
 from penstock._engine.protocol.state_handle import rescale
 from penstock._engine.state.keyed_state import KeyedState
 from penstock._engine.state.local.local_backend import LocalBackend
-from penstock._engine.storage.copying import copy_files
+from penstock._engine.storage.checkpoint_storage import copy_files
 from penstock._engine.storage.opening import open_storage
 from penstock.savepoint import Savepoint, SavepointWriter
 

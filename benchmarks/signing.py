@@ -26,7 +26,7 @@ from penstock._engine.protocol.paths import metadata_path, shared_path
 from penstock._engine.protocol.signing import SigningKeys, file_digest
 from penstock._engine.state import keyed_state
 from penstock._engine.state.backend import MemoryBackend
-from penstock._engine.storage.entries import document_of
+from penstock._engine.storage.checkpoint_storage import document_of
 from penstock._engine.storage.opening import open_storage
 from penstock.datastream import KeyedProcessFunction
 from penstock.datastream.state import ValueStateDescriptor
