@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from penstock._engine.protocol.keys import NormalKey
     from penstock._engine.protocol.state_handle import Lineage, StateHandle
-    from penstock._engine.state.table import Namespace, Pane
+    from penstock._engine.state.rows import Namespace
+    from penstock._engine.state.table import Pane
 
 MAX_PARALLELISM = 128
 
