@@ -22,7 +22,8 @@ from tests.unit.operators.starved import OperatorHarness, starved
 from penstock._engine.operators.columnar.column_aggregates import PARTS, ColumnAggregates
 from penstock._engine.operators.columnar.column_windows import column_window_operator
 from penstock._engine.operators.columns import ColumnBatch
-from penstock._engine.operators.windows.window_choice import window_operator
+from penstock._engine.operators.factories.windows import WindowFactory
+from penstock._engine.operators.windows.window_strategy import AggregatePanes
 from penstock._engine.protocol.key_groups import key_group, subtask_of_key_group
 from penstock._engine.protocol.keys import normal_key
 from penstock.common import Duration, WatermarkStrategy
@@ -207,15 +208,18 @@ def test_windows_of_columns_are_those_of_records_over_restores_and_rescalings(da
     kind, keys = data.draw(st.sampled_from(KEYS))
 
     def of_rows() -> Any:
-        return window_operator(
+        factory = WindowFactory(
             lambda record: record["k"],
             assigner,
             allowed_lateness_ms=lateness,
             late_tag=late,
-            strategy="aggregate",
+            strategy=AggregatePanes,
             function=Summed(),
             window_function=Told(),
+            trigger=assigner.get_default_trigger(None),
+            evictor=None,
         )
+        return factory.create()
 
     def of_columns() -> Any:
         return column_window_operator(

@@ -131,7 +131,6 @@ def module_of(text: str) -> Module:
 MANY_PARAMETERS = {
     "_engine/cli/run_command.py:run": "click passes each option of a command",
     "_engine/cli/clean_command.py:clean": "click passes each option of a command",
-    "_engine/operators/windows/window_choice.py:window_operator": "a window, as the calls of its builder describe it",
 }
 MOST_PARAMETERS = 8
 

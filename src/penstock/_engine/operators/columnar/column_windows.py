@@ -51,12 +51,12 @@ class ColumnResults(WindowResults):
     """The results of a fired pane: of each key a tuple of the key, the window's start and end, and the aggregates.
 
     Args:
-        aggregates: The aggregates.
+        strategy: Has the aggregates.
     """
 
-    def __init__(self, aggregates: ColumnAggregates) -> None:
-        super().__init__(aggregates, aggregated=True)
-        self._aggregates = aggregates
+    def __init__(self, strategy: ColumnPanes) -> None:
+        super().__init__(strategy)
+        self._aggregates: ColumnAggregates = strategy.function
         self._window: Any = None
 
     def begin(self, window: Window, watermark: int) -> None:
@@ -302,13 +302,14 @@ def column_window_operator(
     declared = DeclaredColumns.of(input_type)
     layout = RecordLayout.DICTS if declared is None else declared.layout
     is_tumbling = isinstance(assigner, TumblingEventTimeWindows)
+    panes = ColumnPanes(aggregates)
     operator = (TumblingColumnWindowOperator if is_tumbling else SlidingColumnWindowOperator)(
         itemgetter(0),
         assigner,
         allowed_lateness_ms=allowed_lateness_ms,
         late_tag=late_tag,
-        strategy=ColumnPanes(aggregates),
-        results=ColumnResults(aggregates),
+        strategy=panes,
+        results=ColumnResults(panes),
     )
     operator.aggregates, operator.given, operator.layout = aggregates, declared, layout
     return operator

@@ -11,7 +11,7 @@ from penstock._engine.state.table import ABSENT, MISSING, Pane
 from penstock.common.copies import copy_if_mutable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from penstock._engine.protocol.keys import NormalKey
 
@@ -21,7 +21,7 @@ class PaneStrategy(ABC):
 
     #: The kind of the state in checkpoints.
     kind: str
-    #: Whether a function of the user's gets each record as it is added.
+    #: Whether a function of the user's gets each record as it is added; else all records are kept.
     folds = True
     #: Whether `folded` accepts zero records.
     folds_nothing = True
@@ -29,10 +29,10 @@ class PaneStrategy(ABC):
     def __init__(self, function: Any) -> None:
         self.function = function
 
-    @staticmethod
-    def named(name: str, function: Any) -> PaneStrategy:
-        """Return the strategy of that name: "reduce", "aggregate" or "elements"."""
-        return {"reduce": ReducePanes, "aggregate": AggregatePanes, "elements": ElementPanes}[name](function)
+    @property
+    def get_result(self) -> Callable[[Any], Any] | None:
+        """What makes the result of contents; None where they are the result."""
+        return None
 
     @abstractmethod
     def fold_all(self, pane: Pane, keys: list[Any], records: Iterator[Any]) -> None:
@@ -118,6 +118,10 @@ class AggregatePanes(PaneStrategy):
     def __init__(self, function: Any) -> None:
         super().__init__(function)
         self._loops = Loops()
+
+    @property
+    def get_result(self) -> Callable[[Any], Any] | None:
+        return self.function.get_result
 
     def fold_all(self, pane: Pane, keys: list[Any], records: Iterator[Any]) -> None:
         function, state = self.function, (pane.hot, pane.load)
