@@ -20,9 +20,8 @@ from tests.property.test_column_functions import CASES, STREAM_SETTINGS, as_dict
 from tests.unit.operators.starved import OperatorHarness, starved
 
 from penstock._engine.operators.columnar.column_aggregates import PARTS, ColumnAggregates
-from penstock._engine.operators.columnar.column_windows import column_window_operator
 from penstock._engine.operators.columns import ColumnBatch
-from penstock._engine.operators.factories.windows import WindowFactory
+from penstock._engine.operators.factories.windows import ColumnWindowFactory, WindowFactory
 from penstock._engine.operators.windows.window_strategy import AggregatePanes
 from penstock._engine.protocol.key_groups import key_group, subtask_of_key_group
 from penstock._engine.protocol.keys import normal_key
@@ -222,13 +221,8 @@ def test_windows_of_columns_are_those_of_records_over_restores_and_rescalings(da
         return factory.create()
 
     def of_columns() -> Any:
-        return column_window_operator(
-            assigner,
-            aggregates=ColumnAggregates("k", AGGREGATES),
-            input_type=None,
-            allowed_lateness_ms=lateness,
-            late_tag=late,
-        )
+        aggregates = ColumnAggregates("k", AGGREGATES)
+        return ColumnWindowFactory(assigner, aggregates, None, allowed_lateness_ms=lateness, late_tag=late).create()
 
     schema = pa.schema([("k", kind), ("v", pa.int64())])
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:

@@ -22,16 +22,19 @@ from penstock._api.windows.time_windows import (
 from penstock._api.windows.triggers import EventTimeTrigger, ProcessingTimeTrigger
 from penstock._api.windows.unaligned_windows import EndOfStreamTrigger, EndOfStreamWindows, GlobalWindows
 from penstock._api.windows.window import MergingWindowAssigner
-from penstock._engine.operators.columnar.column_windows import column_window_operator
+from penstock._engine.operators.columnar.column_windows import ColumnPanes, ColumnWindowOperator
+from penstock._engine.operators.columnar.record_columns import DeclaredColumns
 from penstock._engine.operators.factories.keyed import KeyedFactory, is_combinable
 from penstock._engine.operators.operator_factory import OperatorFactory, OperatorRole
 from penstock._engine.operators.sorting.sorted_input import SortedInputOperator
+from penstock._engine.operators.windows.aligned_windows import AlignedWindowOperator
 from penstock._engine.operators.windows.clock_windows import ClockWindowOperator
 from penstock._engine.operators.windows.keyed_windows import KeyedWindowOperator
+from penstock._engine.operators.windows.pane_contents import PaneContents
 from penstock._engine.operators.windows.partials import Accumulators, CombineWindowOperator, Partials
 from penstock._engine.operators.windows.session_windows import SessionWindowOperator
-from penstock._engine.operators.windows.sliding_windows import SlidingWindowOperator
-from penstock._engine.operators.windows.window import WindowOperator
+from penstock._engine.operators.windows.slice_contents import SliceContents
+from penstock._engine.operators.windows.watermark_firing import WatermarkFiring
 from penstock._engine.operators.windows.window_contents import EvictedContents, WindowContents
 from penstock._engine.operators.windows.window_function import KeyedWindowContext, MergingWindowContext, window_results
 from penstock._engine.operators.windows.window_namespaces import WindowNamespaces
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
     from penstock._engine.operators.base import Operator
     from penstock._engine.operators.columnar.column_aggregates import ColumnAggregates
     from penstock._engine.operators.keyed import KeyedOperator
+    from penstock._engine.operators.windows.pane_contents import AlignedContents
     from penstock._engine.operators.windows.window_strategy import PaneStrategy
     from penstock.common.typeinfo import TypeInformation
 
@@ -58,11 +62,8 @@ _KNOWN_BY_A_RECORD: Final = frozenset(
     }
 )
 
-#: The operators of windows that fire at their end, by the class of the assigner; all others use `KeyedWindowOperator`.
-_ALIGNED: Final[dict[type[Any], type[WindowOperator]]] = {
-    TumblingEventTimeWindows: WindowOperator,
-    SlidingEventTimeWindows: SlidingWindowOperator,
-}
+#: The assigners whose windows all keys share; classes of the program below them may have other windows.
+_ALIGNED: Final[frozenset[type[Any]]] = frozenset({TumblingEventTimeWindows, SlidingEventTimeWindows})
 
 #: The operators of windows of single keys that are filled by blocks where they fire at their end, by the assigner.
 _BY_BLOCKS: Final[dict[type[Any], type[KeyedWindowOperator]]] = {
@@ -73,6 +74,12 @@ _BY_BLOCKS: Final[dict[type[Any], type[KeyedWindowOperator]]] = {
     TumblingProcessingTimeWindows: ClockWindowOperator,
     SlidingProcessingTimeWindows: ClockWindowOperator,
 }
+
+
+def _aligned_contents(windows: AlignedWindows, strategy: PaneStrategy, lateness_ms: int) -> AlignedContents:
+    """Return where windows that all keys share have their contents."""
+    contents = PaneContents if isinstance(windows, TumblingEventTimeWindows) else SliceContents
+    return contents(windows, strategy, WatermarkFiring(lateness_ms))
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,20 +100,15 @@ class WindowFactory(KeyedFactory):
 
     def create(self) -> KeyedOperator:
         strategy = self.strategy(self.function)
-        aligned = _ALIGNED.get(type(self.assigner)) if self._fires_at_the_end else None
-        if aligned is not None:
-            return aligned(
-                self.key_selector,
-                cast("AlignedWindows", self.assigner),
-                allowed_lateness_ms=self.allowed_lateness_ms,
-                late_tag=self.late_tag,
-                strategy=strategy,
-                results=window_results(strategy, self.window_function),
-            )
+        at_the_end = self._fires_at_the_end
+        if at_the_end and type(self.assigner) in _ALIGNED:
+            aligned = _aligned_contents(cast("AlignedWindows", self.assigner), strategy, self.allowed_lateness_ms)
+            results = window_results(strategy, self.window_function)
+            return AlignedWindowOperator(self.key_selector, aligned, late_tag=self.late_tag, results=results)
         namespaces = WindowNamespaces(self.assigner.get_window_serializer())
         merges = isinstance(self.assigner, MergingWindowAssigner)
         context = MergingWindowContext if merges else partial(KeyedWindowContext, namespaces=namespaces)
-        by_blocks = _BY_BLOCKS.get(type(self.assigner)) if self._fires_at_the_end else None
+        by_blocks = _BY_BLOCKS.get(type(self.assigner)) if at_the_end else None
         return (by_blocks or KeyedWindowOperator)(
             self.key_selector,
             self.assigner,
@@ -173,7 +175,8 @@ class ColumnWindowFactory(OperatorFactory):
     late_tag: str | None
 
     def create(self) -> Operator:
-        return column_window_operator(**self.members())
+        contents = _aligned_contents(self.assigner, ColumnPanes(self.aggregates), self.allowed_lateness_ms)
+        return ColumnWindowOperator(contents, DeclaredColumns.of(self.input_type), late_tag=self.late_tag)
 
     @property
     def keeps_state(self) -> bool:

@@ -18,13 +18,11 @@ from penstock._api.windows.time_windows import AlignedWindows
 from penstock._api.windows.triggers import TriggerResult
 from penstock._api.windows.window import MergingWindowAssigner, TimeWindow, Window
 from penstock._engine.operators.context import EngineRuntimeContext
-from penstock._engine.operators.side_outputs import SideOutputs
 from penstock._engine.operators.timer_times import EARLIEST, TimerTimes
 from penstock._engine.operators.windows.assigner_context import AssignerContext
-from penstock._engine.operators.windows.late_records import LateRecords
 from penstock._engine.operators.windows.merging_windows import MergingWindows
 from penstock._engine.operators.windows.trigger_context import TriggerState
-from penstock._engine.operators.windows.window_contents import CONTENTS, WindowContents
+from penstock._engine.operators.windows.window_strategy import CONTENTS
 from penstock._engine.operators.windows.windowed import WindowedOperator
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
 from penstock._engine.state.table import ABSENT, MISSING
@@ -38,7 +36,8 @@ if TYPE_CHECKING:
     from penstock._api.windows.triggers import Trigger
     from penstock._api.windows.window import WindowAssigner
     from penstock._engine.operators.base import EpochContext, OperatorContext, Output
-    from penstock._engine.operators.batch import RowBatch
+    from penstock._engine.operators.side_outputs import SideOutputs
+    from penstock._engine.operators.windows.window_contents import WindowContents
     from penstock._engine.operators.windows.window_function import WindowResults
     from penstock._engine.operators.windows.window_namespaces import WindowNamespaces
     from penstock._engine.protocol.keys import NormalKey
@@ -66,8 +65,6 @@ class KeyedWindowOperator(WindowedOperator):
         namespaces: The namespaces of the assigner's windows.
     """
 
-    parts_tagged = True
-
     def __init__(
         self,
         key_selector: Any,
@@ -80,11 +77,10 @@ class KeyedWindowOperator(WindowedOperator):
         results: WindowResults,
         namespaces: WindowNamespaces,
     ) -> None:
-        super().__init__(key_selector, results)
+        super().__init__(key_selector, results, late_tag)
         self.assigner = assigner
         self.trigger = trigger
         self.lateness_ms = allowed_lateness_ms
-        self.late_tag = late_tag
         self.contents = contents
         self.namespaces = namespaces
         self.merges = isinstance(assigner, MergingWindowAssigner)
@@ -108,7 +104,6 @@ class KeyedWindowOperator(WindowedOperator):
         self.state = TriggerState(context, self.store, timers, self.namespaces, times)
         self.contents.open(self.store.table(CONTENTS, kind=self.contents.kind, keep_keys=True).pane(), self.state)
         self._merging = self.store.table(MERGING, kind=MERGING).pane()
-        self._late = LateRecords(context)
         self._assigner_context = AssignerContext(context, self.store, self.state)
 
     def begin_epoch(self, epoch: EpochContext) -> None:
@@ -122,20 +117,10 @@ class KeyedWindowOperator(WindowedOperator):
 
     # -------------------------------------------------------------------------------------------------------- records
 
-    def process(self, batch: RowBatch, input_index: int) -> Iterator[Output]:
-        out = SideOutputs(with_timestamps=True, object_reuse=self.object_reuse)
-        for start, stop, watermark in batch.segments():
-            if start < stop:
-                records = batch.records[start:stop]
-                keys, normals = self.keys_of(records)
-                stamps = self.state.times.stamps = batch.stamps(start, stop)
-                self._add_all(records, stamps, keys, normals, out)
-            if watermark is not None:
-                self.watermark = self.state.watermark = watermark
-                self._leave_records()
-                yield from self._fired(self.event_timers.pop_due(watermark), TimeDomain.EVENT_TIME, out)
-                out.watermark(watermark)
-        yield from out.outputs()
+    def add(self, records: list[Any], stamps: list[int], out: SideOutputs) -> None:
+        keys, normals = self.keys_of(records)
+        self.state.times.stamps = stamps
+        self._add_all(records, stamps, keys, normals, out)
 
     def _add_all(
         self, records: list[Any], stamps: list[int], keys: list[Any], normals: list[NormalKey], out: SideOutputs
@@ -181,7 +166,7 @@ class KeyedWindowOperator(WindowedOperator):
         if merging is not None:
             self._keep(normal, merging)
         if not was_taken and (windows or self._is_late(stamp)):
-            self._set_aside(value, stamp, out)
+            self.late.set_aside([value], [stamp], self.late_tag, self.watermark, out)
 
     def _never_fires(self, window: Window, value: Any, stamp: int) -> bool:
         """Return whether a window ends after the last watermark; a record without timestamp has no windows at all."""
@@ -210,15 +195,12 @@ class KeyedWindowOperator(WindowedOperator):
     def _wrong(self, call: str, result: object, wanted: str) -> FunctionResultError:
         return FunctionResultError(call, self.context.operator_name, short_repr(result), wanted)
 
-    def _set_aside(self, value: Any, stamp: int, out: SideOutputs) -> None:
-        if self.late_tag is None:
-            self._late.drop(1, value, stamp, self.watermark)
-            return
-        late = out.side(self.late_tag)
-        late.records.append(value)
-        late.timestamps.append(stamp)
-
     # --------------------------------------------------------------------------------------------------------- firing
+
+    def advance(self, watermark: int, out: SideOutputs) -> Iterator[Output]:
+        self.watermark = self.state.watermark = watermark
+        self._leave_records()
+        return self._fired(self.event_timers.pop_due(watermark), TimeDomain.EVENT_TIME, out)
 
     def _follow(self, result: TriggerResult, window: Window, stands: Window, out: SideOutputs) -> None:
         """Follow the trigger's decision about a window."""
@@ -262,7 +244,7 @@ class KeyedWindowOperator(WindowedOperator):
         return self._fire_processing(self.processing_timers.pop_left())
 
     def _fire_processing(self, due: Iterator[DueTimer]) -> Iterator[Output]:
-        out = SideOutputs(with_timestamps=True, object_reuse=self.object_reuse)
+        out = self.new_outputs()
         self._leave_records()
         yield from self._fired(due, TimeDomain.PROCESSING_TIME, out)
         yield from out.outputs()

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._api.windows.evictors import TimestampedValue
-from penstock._engine.operators.windows.fired_windows import CONTENTS
 from penstock._engine.state.rows import IN_ADDRESS
 from penstock._engine.state.table import ABSENT, MISSING
 from penstock.common.copies import copy_if_mutable
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from penstock._engine.operators.windows.window_strategy import PaneStrategy
     from penstock._engine.state.rows import Composite
     from penstock._engine.state.table import Pane
-
-__all__ = ["CONTENTS", "EvictedContents", "WindowContents"]
 
 #: The kind of windows with an evictor: lists of pairs of record and timestamp.
 _EVICTED: Final = "window-evicted"

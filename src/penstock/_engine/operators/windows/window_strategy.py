@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.operators.loops import Loops
 from penstock._engine.state.table import ABSENT, MISSING, Pane
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from penstock._engine.protocol.keys import NormalKey
+
+#: The table of the contents of windows.
+CONTENTS: Final = "window-contents"
 
 
 class PaneStrategy(ABC):

@@ -1,13 +1,19 @@
-"""The common base of window operators: it opens and calls the window function."""
+"""What the operators of windows have in common: how they walk a batch, the window function, and late records."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from penstock._engine.operators.keyed import KeyedOperator
+from penstock._engine.operators.side_outputs import SideOutputs
+from penstock._engine.operators.windows.late_records import LateRecords
 
 if TYPE_CHECKING:
-    from penstock._engine.operators.base import EpochContext
+    from collections.abc import Iterable, Iterator
+
+    from penstock._engine.operators.base import EpochContext, OperatorContext, Output
+    from penstock._engine.operators.batch import RowBatch
     from penstock._engine.operators.windows.window_function import WindowResults
 
 
@@ -17,11 +23,20 @@ class WindowedOperator(KeyedOperator):
     Args:
         key_selector: The key selector of the stream.
         results: Emits the results of a firing window.
+        late_tag: The id of the side output for late records; None drops them.
     """
 
-    def __init__(self, key_selector: Any, results: WindowResults) -> None:
+    parts_tagged = True
+
+    def __init__(self, key_selector: Any, results: WindowResults, late_tag: str | None) -> None:
         super().__init__(key_selector)
         self.results = results
+        self.late_tag = late_tag
+        self.late: LateRecords
+
+    def open(self, context: OperatorContext) -> None:
+        super().open(context)
+        self.late = LateRecords(context)
 
     def open_functions(self, epoch: EpochContext) -> None:
         function = self.results.prepare(self.context, self.store)
@@ -30,3 +45,25 @@ class WindowedOperator(KeyedOperator):
 
     def leave_keys(self) -> None:
         self.results.leave_keys()
+
+    def process(self, batch: RowBatch, input_index: int) -> Iterator[Output]:
+        out = self.new_outputs()
+        for start, stop, watermark in batch.segments():
+            if start < stop:
+                self.add(batch.records[start:stop], batch.stamps(start, stop), out)
+            if watermark is not None:
+                yield from self.advance(watermark, out)
+                out.watermark(watermark)
+        yield from out.outputs()
+
+    def new_outputs(self) -> SideOutputs:
+        """Return empty outputs."""
+        return SideOutputs(with_timestamps=True, object_reuse=self.object_reuse)
+
+    @abstractmethod
+    def add(self, records: list[Any], stamps: list[int], out: SideOutputs) -> None:
+        """Add records to their windows; those that are late fire them again, or are set aside."""
+
+    @abstractmethod
+    def advance(self, watermark: int, out: SideOutputs) -> Iterable[Output]:
+        """Fire and clear the windows that are due by a watermark; yield results that are too many to be held."""
