@@ -262,4 +262,4 @@ class ColumnWindowOperator(AlignedWindowOperator):
             self.late.drop(len(late), first.records[0], first.stamps()[0], self.firing.watermark)
             return
         rows = late.rows()
-        self.late.set_aside(rows.records, rows.stamps(), self.late_tag, self.firing.watermark, out)
+        self.set_aside(rows.records, rows.stamps(), self.firing.watermark, out)

@@ -28,12 +28,13 @@ from penstock._engine.operators.factories.keyed import KeyedFactory, is_combinab
 from penstock._engine.operators.operator_factory import OperatorFactory, OperatorRole
 from penstock._engine.operators.sorting.sorted_input import SortedInputOperator
 from penstock._engine.operators.windows.aligned_windows import AlignedWindowOperator
-from penstock._engine.operators.windows.clock_windows import ClockWindowOperator
+from penstock._engine.operators.windows.clock_firing import ClockFiring
 from penstock._engine.operators.windows.keyed_windows import KeyedWindowOperator
 from penstock._engine.operators.windows.pane_contents import PaneContents
 from penstock._engine.operators.windows.partials import Accumulators, CombineWindowOperator, Partials
-from penstock._engine.operators.windows.session_windows import SessionWindowOperator
+from penstock._engine.operators.windows.session_firing import SessionFiring
 from penstock._engine.operators.windows.slice_contents import SliceContents
+from penstock._engine.operators.windows.trigger_firing import TriggerFiring
 from penstock._engine.operators.windows.watermark_firing import WatermarkFiring
 from penstock._engine.operators.windows.window_contents import EvictedContents, WindowContents
 from penstock._engine.operators.windows.window_function import KeyedWindowContext, MergingWindowContext, window_results
@@ -65,14 +66,14 @@ _KNOWN_BY_A_RECORD: Final = frozenset(
 #: The assigners whose windows all keys share; classes of the program below them may have other windows.
 _ALIGNED: Final[frozenset[type[Any]]] = frozenset({TumblingEventTimeWindows, SlidingEventTimeWindows})
 
-#: The operators of windows of single keys that are filled by blocks where they fire at their end, by the assigner.
-_BY_BLOCKS: Final[dict[type[Any], type[KeyedWindowOperator]]] = {
-    EventTimeSessionWindows: SessionWindowOperator,
-    ProcessingTimeSessionWindows: SessionWindowOperator,
-    DynamicEventTimeSessionWindows: SessionWindowOperator,
-    DynamicProcessingTimeSessionWindows: SessionWindowOperator,
-    TumblingProcessingTimeWindows: ClockWindowOperator,
-    SlidingProcessingTimeWindows: ClockWindowOperator,
+#: The firing of windows of single keys that are filled by blocks where they fire at their end, by the assigner.
+_BY_BLOCKS: Final[dict[type[Any], type[TriggerFiring]]] = {
+    EventTimeSessionWindows: SessionFiring,
+    ProcessingTimeSessionWindows: SessionFiring,
+    DynamicEventTimeSessionWindows: SessionFiring,
+    DynamicProcessingTimeSessionWindows: SessionFiring,
+    TumblingProcessingTimeWindows: ClockFiring,
+    SlidingProcessingTimeWindows: ClockFiring,
 }
 
 
@@ -109,16 +110,15 @@ class WindowFactory(KeyedFactory):
         merges = isinstance(self.assigner, MergingWindowAssigner)
         context = MergingWindowContext if merges else partial(KeyedWindowContext, namespaces=namespaces)
         by_blocks = _BY_BLOCKS.get(type(self.assigner)) if at_the_end else None
-        return (by_blocks or KeyedWindowOperator)(
-            self.key_selector,
+        firing = (by_blocks or TriggerFiring)(
             self.assigner,
             self.trigger,
-            allowed_lateness_ms=self.allowed_lateness_ms,
-            late_tag=self.late_tag,
-            contents=WindowContents(strategy) if self.evictor is None else EvictedContents(strategy, self.evictor),
-            results=window_results(strategy, self.window_function, context),
+            WindowContents(strategy) if self.evictor is None else EvictedContents(strategy, self.evictor),
             namespaces=namespaces,
+            lateness_ms=self.allowed_lateness_ms,
         )
+        results = window_results(strategy, self.window_function, context)
+        return KeyedWindowOperator(self.key_selector, firing, late_tag=self.late_tag, results=results)
 
     @property
     def _fires_at_the_end(self) -> bool:
