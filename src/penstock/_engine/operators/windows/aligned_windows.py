@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._api.windows.window import TimeWindow
 from penstock._engine.operators.base import NOTHING
-from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.windows.pane_contents import Rows
 from penstock._engine.operators.windows.windowed import WindowedOperator
 from penstock._engine.protocol.rows import NO_TIMESTAMP
@@ -40,7 +39,7 @@ class AlignedWindowOperator(WindowedOperator):
     def __init__(
         self, key_selector: Any, contents: AlignedContents, *, late_tag: str | None, results: WindowResults
     ) -> None:
-        super().__init__(key_selector, results, late_tag)
+        super().__init__(key_selector, contents.strategy.function, results, late_tag)
         self.contents = contents
         self.firing = contents.firing
 
@@ -53,10 +52,6 @@ class AlignedWindowOperator(WindowedOperator):
         super().begin_epoch(epoch)
         self.firing.watermark = epoch.watermark
         self.firing.begin(self.contents.begin(epoch))
-
-    def open_functions(self, epoch: EpochContext) -> None:
-        self.open_function(self.contents.strategy.function, EngineRuntimeContext(self.context), epoch)
-        super().open_functions(epoch)
 
     def snapshot(self, epoch: EpochContext, *, finished: bool) -> OperatorAck:
         self.contents.snapshot()

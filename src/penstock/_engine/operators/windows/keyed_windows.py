@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penstock._api.time_domain import TimeDomain
-from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.windows.windowed import WindowedOperator
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ class KeyedWindowOperator(WindowedOperator):
     def __init__(
         self, key_selector: Any, firing: TriggerFiring, *, late_tag: str | None, results: WindowResults
     ) -> None:
-        super().__init__(key_selector, results, late_tag)
+        super().__init__(key_selector, firing.contents.strategy.function, results, late_tag)
         self.firing = firing
         self.event_timers: Timers
         self.processing_timers: Timers
@@ -49,12 +48,6 @@ class KeyedWindowOperator(WindowedOperator):
     def begin_epoch(self, epoch: EpochContext) -> None:
         super().begin_epoch(epoch)
         self.firing.state.watermark = epoch.watermark
-
-    def open_functions(self, epoch: EpochContext) -> None:
-        function = self.firing.contents.function
-        if function is not None:
-            self.open_function(function, EngineRuntimeContext(self.context), epoch)
-        super().open_functions(epoch)
 
     def add(self, records: list[Any], stamps: list[int], out: SideOutputs) -> None:
         keys, normals = self.keys_of(records)

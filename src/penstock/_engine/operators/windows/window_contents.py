@@ -36,7 +36,6 @@ class WindowContents:
         #: Whether a function of the user's folds each record as it is added.
         self.folds = strategy.folds
         self.kind = IN_ADDRESS + strategy.kind
-        self.function = strategy.function
         self.pane: Pane
         self.state: TriggerState
 

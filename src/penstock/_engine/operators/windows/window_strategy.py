@@ -59,9 +59,9 @@ class PaneStrategy(ABC):
         """Whether the contents of slices can be joined to those of a window."""
         return True
 
-    @abstractmethod
     def joined(self, parts: list[Any]) -> Any:
         """Return the contents of a window whose slices have these contents; a value of its own."""
+        return reduce(self.merged, map(copy_if_mutable, parts))
 
     @abstractmethod
     def folded(self, records: list[Any]) -> Any:
@@ -106,9 +106,6 @@ class ReducePanes(PaneStrategy):
     def joins(self) -> bool:
         return getattr(getattr(self.function, "wrapped_function", self.function), "combinable", True)
 
-    def joined(self, parts: list[Any]) -> Any:
-        return reduce(self.merged, map(copy_if_mutable, parts))
-
     def folded(self, records: list[Any]) -> Any:
         return reduce(self.merged, records)
 
@@ -144,9 +141,6 @@ class AggregatePanes(PaneStrategy):
     @property
     def joins(self) -> bool:
         return getattr(getattr(self.function, "wrapped_function", self.function), "combinable", False)
-
-    def joined(self, parts: list[Any]) -> Any:
-        return reduce(self.merged, map(copy_if_mutable, parts))
 
     def folded(self, records: list[Any]) -> Any:
         function = self.function

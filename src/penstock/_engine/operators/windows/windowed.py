@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
+from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.keyed import KeyedOperator
 from penstock._engine.operators.side_outputs import SideOutputs
 from penstock._engine.operators.windows.late_records import LateRecords
@@ -18,18 +19,20 @@ if TYPE_CHECKING:
 
 
 class WindowedOperator(KeyedOperator):
-    """Emits the results of a window function for a window's contents.
+    """Adds records to windows, and emits the results of windows that fire.
 
     Args:
         key_selector: The key selector of the stream.
+        function: What folds records into contents; None where windows hold all records.
         results: Emits the results of a firing window.
         late_tag: The id of the side output for late records; None drops them.
     """
 
     parts_tagged = True
 
-    def __init__(self, key_selector: Any, results: WindowResults, late_tag: str | None) -> None:
+    def __init__(self, key_selector: Any, function: Any, results: WindowResults, late_tag: str | None) -> None:
         super().__init__(key_selector)
+        self._function = function
         self.results = results
         self.late_tag = late_tag
         self.late: LateRecords
@@ -39,6 +42,7 @@ class WindowedOperator(KeyedOperator):
         self.late = LateRecords(context)
 
     def open_functions(self, epoch: EpochContext) -> None:
+        self.open_function(self._function, EngineRuntimeContext(self.context), epoch)
         function = self.results.prepare(self.context, self.store)
         if function is not None:
             self.open_function(*function, epoch, yields=True)
