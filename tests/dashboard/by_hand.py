@@ -10,6 +10,7 @@ from tests.unit.rest.fakes import SETTINGS, checkpoint, job
 
 from penstock._engine.gateway.checkpoint_view import CheckpointsView
 from penstock._engine.gateway.job_view import InputView, OperatorView, PlanView, SubtaskView, VertexView, vertex_id
+from penstock._engine.protocol.control import IOMetrics
 from penstock._engine.rest.server import RestServer
 from penstock._engine.rest.settings import RestSettings
 from penstock.common.configuration import Configuration
@@ -73,14 +74,8 @@ def wide_job() -> JobView:
     subtasks = tuple(
         tuple(
             SubtaskView(
-                records_in=1_234_567,
-                records_out=1_200_000,
-                bytes_in=50_000_000,
-                bytes_out=48_000_000,
-                busy_ms=busy[uid] * 30,
-                last_records_in=8_400,
-                last_records_out=8_300,
-                last_busy_ms=busy[uid] - 100 * index,
+                io=IOMetrics(1_234_567, 1_200_000, 50_000_000, 48_000_000, busy[uid] * 30),
+                last_io=IOMetrics(8_400, 8_300, busy_ms=busy[uid] - 100 * index),
                 input_watermark=1_795_229_585_000,
                 output_watermark=1_795_229_585_000,
                 finished=uid == "rates" and index == 0,

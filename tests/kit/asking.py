@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from functools import partial
+from heapq import merge
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from penstock._engine.protocol.key_groups import key_group, subtask_of_key_group
@@ -38,7 +40,8 @@ class _Doing(KeyedBroadcastProcessFunction):
     def __init__(self, descriptors: tuple[Any, ...]) -> None:
         self.descriptors = descriptors
         self.fired: list[tuple[int, Any]] = []
-        self.in_timer: Callable[[Any], None] | None = None
+        #: Is called when a timer fires, with its time.
+        self.in_timer: Callable[[int, Any], None] | None = None
 
     def open(self, runtime_context: Any) -> None:
         self.states = {
@@ -55,7 +58,7 @@ class _Doing(KeyedBroadcastProcessFunction):
     def on_timer(self, timestamp: int, ctx: Any) -> None:
         self.fired.append((timestamp, ctx.get_current_key()))
         if self.in_timer is not None:
-            self.in_timer(ctx)
+            self.in_timer(timestamp, ctx)
 
 
 class Process:
@@ -121,6 +124,13 @@ class Process:
         self.jump_to(now)
         return list(self.function.fired)
 
+    def advance(self, watermark: int) -> list[tuple[int, Any]]:
+        """Return the timers that fire at a watermark of both inputs, in their order."""
+        self.function.fired.clear()
+        self.harness.process_watermark(watermark)
+        self.harness.process_watermark2(watermark)
+        return list(self.function.fired)
+
     def begin(self, snapshots: list[OperatorSnapshot]) -> None:
         """Begin an epoch after a checkpoint."""
         if snapshots:
@@ -130,6 +140,84 @@ class Process:
     def end(self, *, incremental: bool = True) -> OperatorSnapshot:
         """End the epoch; whoever begins the next one says whether its checkpoint has completed."""
         return self.harness.snapshot(incremental=incremental, completes=False)
+
+
+class Subtasks:
+    """Processes of one host that run all subtasks of the function; each epoch begins with :meth:`begin`.
+
+    Args:
+        descriptors: The states that the function has.
+        parallelism: The number of subtasks.
+        directory: The disk of the host; None for state that is in memory whole.
+        memory_bytes: The memory for the state of a subtask.
+        now_ms: The processing time.
+    """
+
+    def __init__(
+        self,
+        descriptors: Iterable[Any],
+        parallelism: int = 1,
+        directory: Path | None = None,
+        memory_bytes: int | None = None,
+        now_ms: int = 0,
+    ) -> None:
+        self.descriptors, self.parallelism = tuple(descriptors), parallelism
+        self.directory, self.memory_bytes, self.now_ms = directory, memory_bytes, now_ms
+        self.processes: list[Process] = []
+
+    def begin(self, snapshots: list[OperatorSnapshot], *, moves: bool = False) -> None:
+        """Begin an epoch after the checkpoint of all subtasks, at this or another parallelism, or the first one.
+
+        Args:
+            snapshots: The checkpoint; empty before the first one.
+            moves: Whether other processes of the host run it than those that ran the one before.
+        """
+        if moves or not snapshots or not self.processes:
+            self.processes = [self._process(subtask) for subtask in range(self.parallelism)]
+        for subtask, process in enumerate(self.processes):
+            process.begin(snapshots[subtask : subtask + 1] if len(snapshots) == self.parallelism else snapshots)
+
+    def _process(self, subtask: int) -> Process:
+        place = self.directory and self.directory / f"{self.parallelism}-{subtask}"
+        return Process(self.descriptors, place, self.memory_bytes, (subtask, self.parallelism), self.now_ms)
+
+    def end(self, *, incremental: bool = True) -> list[OperatorSnapshot]:
+        """End the epoch of all subtasks."""
+        return [process.end(incremental=incremental) for process in self.processes]
+
+    def of(self, key: Any) -> Process:
+        """Return the process that has a key."""
+        return self.processes[owner(key, self.parallelism)]
+
+    def at(self, key: Any, what: Callable[[dict[str, Any], Any], Any]) -> Any:
+        """Return what something gives that is done to the states of a key."""
+        return self.of(key).at(key, what)
+
+    def at_each(self, asked: list[tuple[Any, Callable[[dict[str, Any], Any], Any]]]) -> None:
+        """Do things for a batch of keys."""
+        for process in self.processes:
+            process.at_each([(key, what) for key, what in asked if self.of(key) is process])
+
+    def everywhere(self, what: dict[Any, Callable[[Any, Any, str], None]]) -> None:
+        """By descriptor, do something to each key that has a value in that state: it gets key, state and name."""
+        for process in self.processes:
+            process.everywhere(what)
+
+    def fire(self, limit: int) -> list[tuple[int, Any]]:
+        """Return the timers that fire at a processing time, in their order of all subtasks."""
+        return list(merge(*[process.fire(limit) for process in self.processes], key=itemgetter(0)))
+
+    def jump_to(self, now_ms: int) -> None:
+        """Set the clocks."""
+        self.now_ms = now_ms
+        for process in self.processes:
+            process.jump_to(now_ms)
+
+
+def timer(time: int, domain: str, *, is_set: bool = True) -> Callable[[Any, Any], None]:
+    """Return what sets or deletes a timer, for :meth:`Process.at`; the domain is "event" or "processing"."""
+    method = f"{'register' if is_set else 'delete'}_{domain}_time_timer"
+    return lambda _, ctx: getattr(ctx.timer_service(), method)(time)
 
 
 def owner(key: Any, parallelism: int) -> int:

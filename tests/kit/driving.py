@@ -83,7 +83,7 @@ class Epochs(InProcessEpochRunner):
 
     def records(self, vertex: int) -> list[int]:
         """Return how many records a vertex took in each epoch."""
-        return [sum(ack.records_in for ack in acks if ack.vertex == vertex) for acks in self.acks]
+        return [sum(ack.io.records_in for ack in acks if ack.vertex == vertex) for acks in self.acks]
 
 
 def assembled(

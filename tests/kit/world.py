@@ -20,7 +20,7 @@ from penstock._engine.operators.factories.sources_and_sinks import CollectFactor
 from penstock._engine.plan.epoch_plan import EpochOutcome, EpochProgress
 from penstock._engine.plan.levels import build_plan
 from penstock._engine.protocol.clocks import Moment
-from penstock._engine.protocol.control import OperatorAck, StopMode, SubtaskAck, decode, encode
+from penstock._engine.protocol.control import IOMetrics, OperatorAck, StopMode, SubtaskAck, decode, encode
 from penstock._engine.protocol.events import AddSplitsEvent, NoMoreSplitsEvent, ReaderState, decode_event
 from penstock._engine.protocol.row_sums import MODULUS, row_weight
 from penstock._engine.protocol.rows import MAX_WATERMARK, subtask_target
@@ -366,10 +366,7 @@ def _ack(
         finished=finished,
         input_watermark=0,
         watermark=MAX_WATERMARK if finished else 0,
-        records_in=records_in,
-        records_out=records_in,
-        bytes_out=8 * records_in,
-        busy_ms=10,
+        io=IOMetrics(records_in, records_in, bytes_out=8 * records_in, busy_ms=10),
         started_ms=0,
         ended_ms=10,
     )

@@ -8,6 +8,7 @@ from collections import defaultdict
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,20 +17,18 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.kit.subtasks import Subtasks
 from tests.property.test_column_functions import CASES, STREAM_SETTINGS, as_dict, results
 from tests.unit.operators.starved import OperatorHarness, starved
 
 from penstock._engine.operators.columnar.column_aggregates import PARTS, ColumnAggregates
-from penstock._engine.operators.columns import ColumnBatch
-from penstock._engine.operators.factories.windows import ColumnWindowFactory, WindowFactory
-from penstock._engine.operators.windows.window_strategy import AggregatePanes
-from penstock._engine.protocol.key_groups import key_group, subtask_of_key_group
 from penstock._engine.protocol.keys import normal_key
 from penstock.common import Duration, WatermarkStrategy
-from penstock.common.columns import int64_column
 from penstock.common.watermark_strategy import TimestampAssigner
+from penstock.datastream import OutputTag
 from penstock.datastream.functions import AggregateFunction, ProcessWindowFunction
 from penstock.datastream.window import SlidingEventTimeWindows, TumblingEventTimeWindows
+from penstock.testing import Watermark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -142,6 +141,7 @@ WINDOWS = [
     SlidingEventTimeWindows(9, 4, 1),
     SlidingEventTimeWindows(3, 8, 2),
 ]
+LATE = OutputTag("late")
 EDGES = [-(2**63) + 1, 2**63 - 20, -(2**62)]
 STAMPS = st.one_of(st.integers(-20, 60), st.integers(-20, 60), st.sampled_from(EDGES))
 BATCHES = st.lists(
@@ -162,104 +162,85 @@ KEYS = [
 ]
 
 
-class Subtasks:
-    """The subtasks of one operator in a store without room; a restore may change their number."""
+class Windows(Subtasks):
+    """The subtasks of one operator in a store without room."""
 
-    def __init__(self, directory: str, make: Callable[[], Any]) -> None:
-        self._harness, self._make = starved(OperatorHarness, Path(directory)), make
-        self.parts: list[Any] = []
-        self.restore(1)
+    def __init__(self, directory: Path, program: Callable[[Any], Any]) -> None:
+        super().__init__(partial(starved(OperatorHarness, directory).for_stream, program))
 
-    def restore(self, parallelism: int) -> None:
-        before, same = [part.snapshot() for part in self.parts], parallelism == len(self.parts)
-        assert [part.values() for part in self.parts] == [[]] * len(self.parts)
-        self.parts = [
-            self._harness(self._make(), subtask_index=index, parallelism=parallelism) for index in range(parallelism)
-        ]
-        for index, part in enumerate(self.parts):
-            if before:
-                part.restore(*([before[index]] if same else before))
-            part.open()
-
-    def feed(self, index: int, batch: Any, watermark: int) -> Any:
-        """Return what a subtask puts out for a batch, and the late records that it has dropped."""
+    def feed(self, index: int, batch: Any, stamps: list[int], place: int, watermark: int) -> Any:
+        """Return what a subtask puts out for a batch with a watermark in it, and the late records it has dropped."""
         part = self.parts[index]
-        process = part._operator.process_columns if part._operator.takes_columns else part._operator.process
-        given = batch if part._operator.takes_columns else batch.rows()
-        told = [
-            (tag, out.rows().records, out.rows().timestamps, list(out.watermarks)) for tag, out in process(given, 0)
-        ]
-        part._watermark = watermark
-        part._operator.make_room()
-        return last_of_windows(told), repr(part._operator.context.accumulators.take())
+        part.process_batch(batch.slice(0, place), stamps[:place])
+        part.process_watermark(watermark)
+        part.process_batch(batch.slice(place), stamps[place:])
+        told = part.output(), part.side_output(LATE)
+        part.clear_output()
+        return last_of_windows(*told), part.metrics.snapshot()["numLateRecordsDropped"]["count"]
 
-    def owner(self, key: Any) -> int:
-        return subtask_of_key_group(key_group(normal_key(key), 128), len(self.parts), 128)
+
+def programs(assigner: Any, lateness: int, *, late: bool) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    """Return windows of records and windows of columns."""
+
+    def windows(keyed: Any) -> Any:
+        windowed = keyed.window(assigner).allowed_lateness(lateness)
+        return windowed.side_output_late_data(LATE) if late else windowed
+
+    return (
+        lambda stream: windows(stream.key_by(lambda record: record["k"])).aggregate(Summed(), Told()),
+        lambda stream: windows(stream.key_by("k")).aggregate_batches(ALL),
+    )
+
+
+@pytest.mark.parametrize("behind", [-1, 0, 1])
+def test_records_of_columns_in_no_window_are_late_as_those_of_records(tmp_path: Path, behind: int) -> None:
+    of_rows, of_columns = programs(SlidingEventTimeWindows(3, 8, 2), 0, late=False)
+    rows, columns = Windows(tmp_path / "rows", of_rows), Windows(tmp_path / "columns", of_columns)
+    for at in range(20):
+        batch = pa.RecordBatch.from_pylist([{"k": "a", "v": 1}])
+        assert columns.feed(0, batch, [at], 0, at + behind) == rows.feed(0, batch, [at], 0, at + behind)
 
 
 @given(data=st.data())
 @settings(max_examples=80, deadline=None)
 def test_windows_of_columns_are_those_of_records_over_restores_and_rescalings(data: st.DataObject) -> None:
     assigner: Any = data.draw(st.sampled_from(WINDOWS))
-    late = data.draw(st.sampled_from([None, "late"]))
+    late = data.draw(st.booleans())
     batches = data.draw(BATCHES)
     lateness = data.draw(st.sampled_from([0, 0, 6]))
     kind, keys = data.draw(st.sampled_from(KEYS))
 
-    def of_rows() -> Any:
-        factory = WindowFactory(
-            lambda record: record["k"],
-            assigner,
-            allowed_lateness_ms=lateness,
-            late_tag=late,
-            strategy=AggregatePanes,
-            function=Summed(),
-            window_function=Told(),
-            trigger=assigner.get_default_trigger(None),
-            evictor=None,
-        )
-        return factory.create()
-
-    def of_columns() -> Any:
-        aggregates = ColumnAggregates("k", AGGREGATES)
-        return ColumnWindowFactory(assigner, aggregates, None, allowed_lateness_ms=lateness, late_tag=late).create()
-
+    of_rows, of_columns = programs(assigner, lateness, late=late)
     schema = pa.schema([("k", kind), ("v", pa.int64())])
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
-        rows, columns = Subtasks(one, of_rows), Subtasks(other, of_columns)
+        rows, columns = Windows(Path(one), of_rows), Windows(Path(other), of_columns)
         watermark = -(2**63)
         for records, stamp, parallelism in batches:
             watermark = max(watermark, stamp)
             for index in range(len(rows.parts)):
                 mine = [(keys[key], value, at) for key, value, at in records if rows.owner(keys[key]) == index]
-                table = [{"k": key, "v": value} for key, value, _ in mine]
-                batch = ColumnBatch(
-                    pa.RecordBatch.from_pylist(table, schema),
-                    timestamps=int64_column([at for _, _, at in mine]),
-                    watermarks=[(data.draw(st.integers(0, len(mine))), watermark)],
-                )
-                assert columns.feed(index, batch, watermark) == rows.feed(index, batch, watermark)
+                batch = pa.RecordBatch.from_pylist([{"k": key, "v": value} for key, value, _ in mine], schema)
+                given = batch, [at for _, _, at in mine], data.draw(st.integers(0, len(mine))), watermark
+                assert columns.feed(index, *given) == rows.feed(index, *given)
             if parallelism is not None:
                 rows.restore(parallelism)
                 columns.restore(parallelism)
 
 
-def last_of_windows(outputs: list[Any]) -> Any:
-    """Return the last result of each key and window with the watermarks before it, the late records, the watermarks.
+def last_of_windows(output: list[Any], late: list[Any]) -> Any:
+    """Return the last result of each key and window with the watermarks before it, the watermarks, the late records.
 
     How many results a window gives before its last one is open: windows of records give one for each late record.
     """
     last: dict[Any, Any] = {}
-    sides: list[Any] = []
-    for tag, records, stamps, marks in outputs:
-        if tag is None:
-            for place, (record, stamp) in enumerate(zip(records, stamps or (), strict=True)):
-                before = [mark for at, mark in marks if at <= place]
-                last[normal_key(record.pop("k")), record["window_start"]] = record, stamp, before
-            sides.append([mark for _, mark in marks])
+    marks: list[int] = []
+    for one in output:
+        if isinstance(one, Watermark):
+            marks.append(one.timestamp)
         else:
-            sides.append(([(normal_key(record["k"]), record["v"]) for record in records], stamps, marks))
-    return last, sides
+            record = dict(one.value)
+            last[normal_key(record.pop("k")), record["window_start"]] = record, one.timestamp, list(marks)
+    return last, marks, [(normal_key(one.value["k"]), one.value["v"], one.timestamp) for one in late]
 
 
 class Own(TimestampAssigner):

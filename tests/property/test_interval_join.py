@@ -5,13 +5,13 @@ The store has room for almost nothing: what is not being changed is read from th
 
 from __future__ import annotations
 
-from typing import Any, Self
+from functools import partial
+from typing import Any
 
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import HealthCheck, example, given, note, settings
 from hypothesis import strategies as st
+from tests.kit.subtasks import Subtasks
 
-from penstock._engine.protocol.key_groups import key_group, subtask_of_key_group
-from penstock._engine.protocol.keys import normal_key
 from penstock.datastream import OutputTag
 from penstock.datastream.functions import ProcessJoinFunction
 from penstock.testing import StreamRecord, TwoInputHarness
@@ -29,7 +29,7 @@ STEPS = st.one_of(
     ),
     st.tuples(st.just("many"), st.tuples(st.integers(0, 1), st.sampled_from(KEYS), st.integers(0, 30))),
     st.tuples(st.just("watermark"), STAMPS),
-    st.tuples(st.just("checkpoint"), st.none()),
+    st.tuples(st.just("checkpoint"), st.booleans()),
     st.tuples(st.just("rescale"), st.integers(1, 3)),
 )
 BOUNDS = st.tuples(st.integers(-12, 12), st.integers(-12, 12)).map(sorted)
@@ -71,31 +71,17 @@ class Told(ProcessJoinFunction):
         yield left[0], left[1].pop(), right[1].pop(), ctx.get_left_timestamp(), ctx.get_right_timestamp()
 
 
-class Job:
-    """The subtasks of one operator, whose state a restore carries to others."""
+class Job(Subtasks):
+    """The subtasks of one operator, beside a model."""
 
     def __init__(self, lower: int, upper: int, scale: int, *, is_starved: bool) -> None:
         self._scale = scale
-        self._memory = 1 if is_starved else None
-        self._bounds = {"lower_ms": lower, "upper_ms": upper}
-        self.parts: list[Any] = []
+        self._options: Any = {"lower_ms": lower, "upper_ms": upper, "late": LATE}
+        self._options |= {"state_memory_bytes": 1 if is_starved else None}
         self.pairs: list[Any] = []
         self.late: list[Any] = []
         self.number = 0
-        self._restore(1)
-
-    def _restore(self, parallelism: int) -> None:
-        before = [part.snapshot() for part in self.parts]
-        same = len(before) == parallelism
-        self.close()
-        self.parts = []
-        for index in range(parallelism):
-            subtask: Any = {"subtask_index": index, "parallelism": parallelism, "state_memory_bytes": self._memory}
-            part = TwoInputHarness.for_interval_join(Told(), _key, _key, **self._bounds, late=LATE, **subtask)
-            if before:
-                part.restore(*([before[index]] if same else before))
-            part.open()
-            self.parts.append(part)
+        super().__init__(partial(TwoInputHarness.for_interval_join, Told(), _key, _key, **self._options))
 
     def records(self, what: Any, model: Model) -> None:
         side, rows = what
@@ -105,11 +91,9 @@ class Job:
             self.number += 1
             stamped.append((key, self.number, stamp))
             model.record(side, key, self.number, stamp)
-        for index, part in enumerate(self.parts):
-            mine = [row for row in stamped if self._owner(row[0]) == index]
-            if mine:
-                process = part.process_records2 if side else part.process_records
-                process([StreamRecord((key, [number]), stamp) for key, number, stamp in mine])
+        for part, mine in self.by_part(stamped):
+            process = part.process_records2 if side else part.process_records
+            process([StreamRecord((key, [number]), stamp) for key, number, stamp in mine])
 
     def many(self, what: Any, model: Model) -> None:
         """More records of a key at close times than a short list has."""
@@ -123,17 +107,14 @@ class Job:
             part.process_watermark(watermark)
             part.process_watermark2(watermark)
 
-    def checkpoint(self, _: None, model: Model) -> None:
+    def checkpoint(self, incremental: bool, model: Model) -> None:
         for part in self.parts:
-            part.snapshot()
+            part.snapshot(incremental=incremental)
 
     def rescale(self, parallelism: int, model: Model) -> None:
         if parallelism != len(self.parts):
             model.watermark = FIRST
-        self._restore(parallelism)
-
-    def _owner(self, key: Any) -> int:
-        return subtask_of_key_group(key_group(normal_key(key), 128), len(self.parts), 128)
+        self.restore(parallelism)
 
     def collect(self) -> None:
         for part in self.parts:
@@ -142,16 +123,6 @@ class Job:
             for side, tag in enumerate(LATE):
                 self.late += [(side, record.value[1][0]) for record in part.side_output(tag)]
             part.clear_output()
-
-    def close(self) -> None:
-        for part in self.parts:
-            part.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _key(record: Any) -> Any:
@@ -164,6 +135,7 @@ def _scaled(stamp: int, scale: int) -> int:
 
 
 @given(BOUNDS, SCALES, st.booleans(), st.lists(STEPS, min_size=6, max_size=16))
+@example([-5, 5], 1, True, [("records", (side, [("a", stamp)])) for side in (0, 1) for stamp in (4, 5, 10, 15, 16)])
 @settings(suppress_health_check=[HealthCheck.too_slow])
 def test_pairs_are_those_of_a_plain_model(bounds: list[int], scale: int, is_starved: bool, steps: list[Any]) -> None:
     lower, upper = bounds[0] * scale, bounds[1] * scale

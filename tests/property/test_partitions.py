@@ -8,20 +8,17 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock._engine.operators.partitions.column_sort import ColumnSorter
-from penstock._engine.operators.partitions.partitions import MapPartitionOperator, ReducePartitionOperator
-from penstock._engine.operators.partitions.sort_partition import KeyedSortPartitionOperator, SortPartitionOperator
-from penstock._engine.operators.sorting.external_sort import ExternalSorter
+from penstock._engine.operators.sorting.spilling import SpillFiles
 from penstock.common import Order
 from penstock.testing import OperatorHarness
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
-
-    import pytest
 
 NAN = float("nan")
 NUMBERS = st.integers(-5, 5) | st.floats(-2, 2)
@@ -49,38 +46,47 @@ def numbered(parts: list[list[Any]]) -> list[list[Any]]:
     return [[(*record, next(position)) for record in part] for part in parts]
 
 
-def run(operator: Any, parts: list[list[Any]]) -> list[Any]:
-    with OperatorHarness(operator) as harness:
+@pytest.fixture(autouse=True, scope="module")
+def _few_runs() -> Iterator[None]:
+    """Let sorts merge what they have on the disk when it has three parts."""
+    made = SpillFiles.__init__
+
+    def init(files: SpillFiles, directory: Path, _: int) -> None:
+        made(files, directory, 3)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SpillFiles, "__init__", init)
+        yield
+
+
+def run(program: Callable[[Any], Any], parts: list[Any], memory: int = 1 << 27) -> list[Any]:
+    """Return what a piece of a program makes of lists of records, or of batches of columns."""
+    keys = "execution.sort-partition.memory", "execution.sort-keyed-partition.memory"
+    with OperatorHarness.for_stream(program, configuration=dict.fromkeys(keys, f"{memory} b")) as harness:
         for part in parts:
-            harness.process_elements(part)
+            (harness.process_batch if isinstance(part, pa.RecordBatch) else harness.process_elements)(part)
         harness.end_input()
         return harness.values()
 
 
-def small(monkeypatch: pytest.MonkeyPatch, memory: int) -> None:
-    """Let sorts have little memory and few runs."""
-    made = ExternalSorter.__init__
+def together(stream: Any) -> Any:
+    return stream.full_window_partition()
 
-    def init(sorter: ExternalSorter, _: int, directory: Path, *, encode: Any, descending: bool) -> None:
-        made(sorter, memory, directory, 3, encode=encode, descending=descending)
 
-    monkeypatch.setattr(ExternalSorter, "__init__", init)
+def of_keys(stream: Any) -> Any:
+    return stream.key_by(itemgetter(1)).full_window_partition()
 
 
 @given(parts=PARTS, order=ORDERS, nulls_first=st.booleans(), memory=st.sampled_from([1, 4_000, 1 << 30]))
 @settings(max_examples=60, deadline=None)
 def test_sort_partition_is_sorted(parts: Any, order: Order, nulls_first: bool, memory: int) -> None:
-    import pytest
-
     parts = numbered(parts)
     records = sum(parts, [])  # noqa: RUF017 - few
-    with pytest.MonkeyPatch.context() as patch:
-        small(patch, memory)
-        found = run(SortPartitionOperator(0, order, nulls_first=nulls_first), parts)
-        assert list(map(str, found)) == list(map(str, expected(records, order, nulls_first)))
-        by_tuple = run(SortPartitionOperator(lambda r: (r[0],), order, nulls_first=nulls_first), parts)
-        assert list(map(str, by_tuple)) == list(map(str, found))
-        keyed = run(KeyedSortPartitionOperator(0, order, itemgetter(1), nulls_first=nulls_first), parts)
+    found = run(lambda stream: together(stream).sort_partition(0, order, nulls_first), parts, memory)
+    assert list(map(str, found)) == list(map(str, expected(records, order, nulls_first)))
+    by_tuple = run(lambda stream: together(stream).sort_partition(lambda r: (r[0],), order, nulls_first), parts, memory)
+    assert list(map(str, by_tuple)) == list(map(str, found))
+    keyed = run(lambda stream: of_keys(stream).sort_partition(0, order, nulls_first), parts, memory)
     for key in range(4):
         of_key = [record for record in records if record[1] == key]
         assert list(map(str, (r for r in keyed if r[1] == key))) == list(map(str, expected(of_key, order, nulls_first)))
@@ -90,21 +96,17 @@ def test_sort_partition_is_sorted(parts: Any, order: Order, nulls_first: bool, m
 
 @given(parts=PARTS, order=ORDERS, nulls_first=st.booleans(), memory=st.sampled_from([1, 3_000, 1 << 30]))
 @settings(max_examples=60, deadline=None)
-def test_sorted_columns_are_sorted_rows(
-    tmp_path_factory: pytest.TempPathFactory, parts: Any, order: Order, nulls_first: bool, memory: int
-) -> None:
+def test_sorted_columns_are_sorted_rows(parts: Any, order: Order, nulls_first: bool, memory: int) -> None:
     parts = [part for part in numbered(parts) if part]
-    sorter = ColumnSorter(
-        [("k", order)], memory, tmp_path_factory.mktemp("sorts"), nulls_first=nulls_first, most_runs=3
-    )
     floats: list[Any] = []
+    batches: list[Any] = []
     for part in parts:
         records = [(None if key is None else float(key), group, at) for key, group, at in part]
         floats += records
         columns = [pa.array(column, kind) for column, kind in zip(zip(*records, strict=True), KINDS, strict=True)]
-        sorter.add(pa.record_batch(columns, ["k", "group", "at"]))
-    found = [tuple(row.values()) for batch in sorter.batches() for row in batch.to_pylist()]
-    sorter.close()
+        batches.append(pa.record_batch(columns, ["k", "group", "at"]))
+    rows = run(lambda stream: together(stream).sort_partition_batches("k", order, nulls_first), batches, memory)
+    found = [tuple(row.values()) for row in rows]
     assert list(map(str, found)) == list(map(str, expected(floats, order, nulls_first)))
 
 
@@ -118,15 +120,12 @@ KINDS = (pa.float64(), pa.int64(), pa.int64())
 )
 @settings(max_examples=40, deadline=None)
 def test_columns_sort_by_several_of_them_and_equal_rows_keep_their_order(
-    tmp_path_factory: pytest.TempPathFactory, rows: Any, orders: tuple[Order, Order], only_numbers: bool
+    rows: Any, orders: tuple[Order, Order], only_numbers: bool
 ) -> None:
     parts = [part for part in numbered(rows) if part]
     by = [("n", orders[0]), ("t", orders[1])][: 1 if only_numbers else 2]
-    sorter = ColumnSorter(by, 2_000, tmp_path_factory.mktemp("sorts"), nulls_first=False, most_runs=3)
-    for part in parts:
-        sorter.add(pa.table(dict(zip("nta", map(list, zip(*part, strict=True)), strict=True))).to_batches()[0])
-    found = [tuple(row.values()) for batch in sorter.batches() for row in batch.to_pylist()]
-    sorter.close()
+    batches = [pa.RecordBatch.from_pydict(dict(zip("nta", zip(*part, strict=True), strict=True))) for part in parts]
+    found = [tuple(row.values()) for row in run(lambda s: together(s).sort_partition_batches(by), batches, 2_000)]
     records = sum(parts, [])  # noqa: RUF017
     for at, (_, order) in reversed(list(enumerate(by))):
         records = sorted(records, key=itemgetter(at), reverse=order is Order.DESCENDING)
@@ -137,7 +136,7 @@ def test_columns_sort_by_several_of_them_and_equal_rows_keep_their_order(
 @settings(max_examples=40, deadline=None)
 def test_reduce_and_map_partition_are_a_fold_and_a_loop(parts: list[list[str]]) -> None:
     records = [record for part in parts for record in part]
-    reduced = run(ReducePartitionOperator(lambda a, b: f"({a}{b})"), parts)
+    reduced = run(lambda stream: together(stream).reduce(lambda a, b: f"({a}{b})"), parts)
     assert reduced == ([reduce(lambda a, b: f"({a}{b})", records)] if records else [])
-    mapped = run(MapPartitionOperator(lambda values: ((at, value) for at, value in enumerate(values))), parts)
+    mapped = run(lambda stream: together(stream).map_partition(enumerate), parts)
     assert mapped == list(enumerate(records))

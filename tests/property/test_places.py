@@ -120,7 +120,7 @@ def stored(program: Program, graph: JobGraph) -> JobSnapshot:
     operators = dict(snapshot.operators)
     for uid, number in whose.items():
         record = operators[uid]
-        if graph.operators[uid].kind == "source":
+        if graph.operators[uid].factory.kind == "source":
             operators[uid] = replace(record, enumerator=SourceCoordinatorState(b"%d" % number))
         else:
             handle = StateHandle(1, 1, "snapshot", str(number), None, 10, 1, 0, (0, 127))

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import os
 import random
-from copy import deepcopy
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.property.test_state_rescale import Subtasks
+from tests.kit.asking import Subtasks, owner
 
-from penstock._engine.state.key_context import KeyContext
-from penstock._engine.state.kinds.kind import StateScope
-from penstock._engine.state.kinds.registry import kind_of
-from penstock._engine.state.time_to_live import TimeToLive
 from penstock.common import Time
 from penstock.datastream.functions import AggregateFunction
 from penstock.datastream.state import (
@@ -26,8 +22,10 @@ from penstock.datastream.state import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
+
+    from penstock.testing import OperatorSnapshot
 
 
 class Collect(AggregateFunction):
@@ -50,14 +48,49 @@ def joined(before: Any, more: Any) -> Any:
     return before + more
 
 
-DESCRIPTORS: dict[str, Any] = {
-    "value": ValueStateDescriptor("value"),
-    "list": ListStateDescriptor("list"),
-    "map": MapStateDescriptor("map"),
-    "reducing": ReducingStateDescriptor("reducing", joined),
-    "aggregating": AggregatingStateDescriptor("aggregating", Collect()),
-}
+KINDS = ["value", "list", "map", "reducing", "aggregating"]
+
+
+def descriptors(life: Any) -> list[Any]:
+    """Return a state of each kind, named like it, all with one time to live or with none."""
+    made = [
+        ValueStateDescriptor("value"),
+        ListStateDescriptor("list"),
+        MapStateDescriptor("map"),
+        ReducingStateDescriptor("reducing", joined),
+        AggregatingStateDescriptor("aggregating", Collect()),
+    ]
+    if life is not None:
+        duration, renews, returns_expired = life
+        builder = StateTtlConfig.new_builder(Time.milliseconds(duration))
+        builder = builder.update_ttl_on_read_and_write() if renews else builder
+        builder = builder.return_expired_if_not_cleaned_up() if returns_expired else builder
+        for descriptor in made:
+            descriptor.enable_time_to_live(builder.build())
+    return made
+
+
 KEYS = ["a", "b", 7]
+
+
+def it(value: Any) -> dict[Any, Any]:
+    return {} if value is None else {"it": value}
+
+
+def items(state: Any) -> dict[Any, Any]:
+    found = list(state.get())
+    assert found == sorted(set(found))
+    return {item: item for item in found}
+
+
+#: What a state has, by the names that the model gives it.
+READS: dict[str, Callable[[Any], dict[Any, Any]]] = {
+    "value": lambda state: it(state.value()),
+    "list": items,
+    "map": lambda state: dict(state.items()),
+    "reducing": lambda state: it(state.get()),
+    "aggregating": lambda state: it(state.get()),
+}
 #: What the clock is moved by; times to live are 100 and 300 ms.
 MOMENTS = [1, 5, 40, 40, 100, 101, 350, -50, -120, -400]
 STEPS = 150
@@ -92,6 +125,14 @@ class Model:
         self.entries: dict[tuple[str, Any], dict[Any, Entry]] = {}
         #: When a time to live was given to what is there, None for none.
         self.since: int | None = None
+
+    def copied(self) -> Model:
+        model = Model()
+        model.since = self.since
+        model.entries = {
+            place: {name: copy(entry) for name, entry in found.items()} for place, found in self.entries.items()
+        }
+        return model
 
     def of(self, kind: str, key: Any) -> dict[Any, Entry]:
         return self.entries.setdefault((kind, key), {})
@@ -136,9 +177,7 @@ class Job:
     def __init__(self, directory: Path, seed: int) -> None:
         self.directory, self.choose = directory, random.Random(seed)
         self.machines, self.number = 0, 0
-        self.memory, self.now, self.counted = self.choose.choice([1, 1 << 26]), 1_000, 0
-        self.files: dict[str, bytes] = {}
-        self.checkpoint_id = 0
+        self.memory, self.now = self.choose.choice([1, 1 << 26]), 1_000
         self.committed, self.model = Model(), Model()
         self.life: Any = None
         self.begun = 0
@@ -156,9 +195,9 @@ class Job:
         use = choose.choice([self.write, self.write, self.write, self.read, self.read, self.read, self.remove])
         what = choose.random()
         if what < 0.65:
-            use(choose.choice(list(DESCRIPTORS)), choose.choice(KEYS), choose.randrange(3))
+            use(choose.choice(KINDS), choose.choice(KEYS), choose.randrange(3))
         elif what < 0.8:
-            self.now = max(1, self.now + choose.choice(MOMENTS))
+            self.pass_time(choose.choice(MOMENTS))
         elif what < 0.93:
             how = choose.choice(["delta", "delta", "delta", "delta", "snapshot", "void"])
             self.end_epoch(how, then=choose.choice(["", "", "", "", "here", "elsewhere"]))
@@ -167,76 +206,62 @@ class Job:
         else:
             self.nobody_reads_what_expires()
 
-    def start(self, parallelism: int, roots: list[Any], life: Any) -> None:
+    def pass_time(self, milliseconds: int) -> None:
+        self.now = max(1, self.now + milliseconds)
+        self.subtasks.jump_to(self.now)
+
+    def start(self, parallelism: int, snapshots: list[OperatorSnapshot], life: Any) -> None:
         """Start the job somewhere else."""
         self.machines += 1
-        self.subtasks = Subtasks(parallelism, self.directory / str(self.machines), roots, self.memory)
-        self.subtasks.share_files(self.files, self.checkpoint_id)
+        place = self.directory / str(self.machines)
+        self.subtasks = Subtasks(descriptors(life), parallelism, place, self.memory, self.now)
+        self.snapshots = snapshots
         self.life = life
         self.begin_epoch()
-        for store in self.subtasks.stores:
-            for kind, descriptor in DESCRIPTORS.items():
-                store.table(kind, kind=kind_of(descriptor).name).life.declare(self.time_to_live())
-        self.model.settle(self.now, self.life)
         self.model.begin_anew(self.now)
-
-    def time_to_live(self) -> TimeToLive | None:
-        if self.life is None:
-            return None
-        duration, renews, returns_expired = self.life
-        builder = StateTtlConfig.new_builder(Time.milliseconds(duration))
-        builder = builder.update_ttl_on_read_and_write() if renews else builder
-        builder = builder.return_expired_if_not_cleaned_up() if returns_expired else builder
-        return TimeToLive(builder.build(), lambda: self.now, self.count)
-
-    def count(self, number: int) -> None:
-        self.counted += number
 
     def begin_epoch(self) -> None:
         self.begun = self.begun if self.life is None else max(self.begun, self.now)
-        self.subtasks.catch_up()
-        self.model = deepcopy(self.committed)
+        self.subtasks.begin(self.snapshots)
+        self.model = self.committed.copied()
         self.model.settle(self.now, self.life)
 
     def look(self) -> None:
         for model in (self.model, self.committed):
             model.look(self.now, self.life)
 
-    def state(self, kind: str, key: Any) -> Any:
-        store = self.subtasks.stores[self.subtasks.owner(key)]
-        store.make_room()
-        context = KeyContext()
-        context.key = context.normal = key
-        descriptor = DESCRIPTORS[kind]
-        return kind_of(descriptor).state(descriptor, StateScope(store.table(kind), context, "op"))
+    def at(self, kind: str, key: Any, what: Callable[[Any], Any]) -> Any:
+        """Return what something gives that is done to the state of a key."""
+        return self.subtasks.at(key, lambda states, _: what(states[kind]))
 
     # ------------------------------------------------------------------------------------------------------- functions
 
     def write(self, kind: str, key: Any, sub: int) -> None:
         self.look()
         self.number += 1
-        state, entries = self.state(kind, key), self.model.of(kind, key)
+        number, entries = self.number, self.model.of(kind, key)
         stamp = None if self.life is None else self.now
         if kind == "value":
-            state.update(self.number)
-            entries["it"] = Entry(self.number, stamp, self.begun)
+            self.at(kind, key, lambda state: state.update(number))
+            entries["it"] = Entry(number, stamp, self.begun)
         elif kind == "map":
-            state.put(sub, self.number)
-            entries[sub] = Entry(self.number, stamp, self.begun)
+            self.at(kind, key, lambda state: state.put(sub, number))
+            entries[sub] = Entry(number, stamp, self.begun)
         elif kind == "list":
-            self.add_to_list(state, entries, 60 * sub + 1, stamp)
+            values = [(number, place) for place in range(60 * sub + 1)]
+            self.at(kind, key, lambda state: state.add_all(values))
+            entries |= {value: Entry(value, stamp, self.begun) for value in values}
         else:
-            self.add(kind, state, entries, stamp)
+            self.add(kind, key, entries, stamp)
 
-    def add_to_list(self, state: Any, entries: dict[Any, Entry], count: int, stamp: int | None) -> None:
-        values = [(self.number, place) for place in range(count)]
-        state.add_all(values)
-        entries |= {value: Entry(value, stamp, self.begun) for value in values}
-
-    def add(self, kind: str, state: Any, entries: dict[Any, Entry], stamp: int | None) -> None:
+    def add(self, kind: str, key: Any, entries: dict[Any, Entry], stamp: int | None) -> None:
         value = (self.number,) if kind == "reducing" else self.number
-        state.add(value)
-        found, before = state.get(), entries.get("it")
+
+        def add(state: Any) -> Any:
+            state.add(value)
+            return state.get()
+
+        found, before = self.at(kind, key, add), entries.get("it")
         wanted = {(self.number,)}
         if before is not None and not self.model.is_over(before, self.now, self.life):
             longer = (*before.value, self.number)
@@ -246,24 +271,13 @@ class Job:
 
     def read(self, kind: str, key: Any, sub: int) -> None:
         self.look()
-        state, entries = self.state(kind, key), self.model.of(kind, key)
+        entries = self.model.of(kind, key)
         if kind == "map" and sub < 2:
-            value = state.get(sub)
+            value = self.at(kind, key, lambda state: state.get(sub))
             found = {} if value is None else {sub: value}
             self.compare(found, {name: entry for name, entry in entries.items() if name == sub}, entries)
             return
-        found = dict(state.items()) if kind == "map" else None
-        if kind == "list":
-            items = state.get()
-            found = {item: item for item in items}
-            assert list(found) == sorted(found)
-            if self.life is None:
-                assert bool(items) is bool(found)
-                assert len(items) == len(found)
-        if found is None:
-            value = state.value() if kind == "value" else state.get()
-            found = {} if value is None else {"it": value}
-        self.compare(found, dict(entries), entries)
+        self.compare(self.at(kind, key, READS[kind]), dict(entries), entries)
 
     def compare(self, found: Mapping[Any, Any], looked_at: dict[Any, Entry], entries: dict[Any, Entry]) -> None:
         """Compare what a function has got with what it may get, and note what that tells."""
@@ -286,49 +300,47 @@ class Job:
 
     def remove(self, kind: str, key: Any, sub: int) -> None:
         self.look()
-        state = self.state(kind, key)
         if kind == "map" and sub < 2:
-            state.remove(sub)
+            self.at(kind, key, lambda state: state.remove(sub))
             self.model.of(kind, key).pop(sub, None)
         else:
-            state.clear()
+            self.at(kind, key, lambda state: state.clear())
             self.model.of(kind, key).clear()
 
     # ----------------------------------------------------------------------------------------------------- the driver's
 
     def end_epoch(self, how: str, then: str = "") -> None:
         self.look()
-        for store, part in zip(self.subtasks.stores, self.subtasks.parts, strict=True):
-            if how == "snapshot":
-                part.cut(store)
-            else:
-                part.end_epoch(store, accepted=how == "delta")
+        snapshots = self.subtasks.end(incremental=how != "snapshot")
         if how != "void":
-            self.committed = deepcopy(self.model)
-            self.checkpoint_id += 1
+            self.committed, self.snapshots = self.model.copied(), snapshots
         if then:
             self.machines -= then == "here"  # another process, over what that machine has on its disk
-            self.start(self.subtasks.parallelism, [part.lineage for part in self.subtasks.parts], self.life)
+            self.start(self.subtasks.parallelism, self.snapshots, self.life)
         else:
             self.begin_epoch()
 
     def start_otherwise(self, life: Any, parallelism: int) -> None:
         """Start from the last checkpoint with other settings, at another parallelism."""
-        self.start(parallelism, [part.lineage for part in self.subtasks.parts], life)
+        self.start(parallelism, self.snapshots, life)
 
     def nobody_reads_what_expires(self) -> None:
-        """Expired values are gone from memory and disk after some epochs without reads."""
+        """Expired values leave the state after some epochs without reads: none is there where all that is there lives.
+
+        So they have left the files and the disk, too.
+        """
         if self.life is None:
             return
-        self.now += 100_000
+        self.pass_time(100_000)
         for _ in range(12):  # marks leave memory, and rows the local version, when that moves
             self.end_epoch("delta")
-        for store in self.subtasks.stores:
-            for table in store.tables:
-                assert [row for pane in table.panes.values() for row in pane.rows()] == []
         for found in self.committed.entries.values():
             found.clear()
-        self.model = deepcopy(self.committed)
+        self.machines -= self.choose.choice([0, 1])
+        self.start_otherwise(None, self.subtasks.parallelism)
+        for key in KEYS:
+            for kind in KINDS:
+                assert self.at(kind, key, READS[kind]) == {}
 
 
 @pytest.mark.behaviour(187)
@@ -348,13 +360,13 @@ def test_subtasks_without_rows_do_not_prolong_the_life_of_others(tmp_path: Path)
     job = Job(tmp_path, 0)
     job.memory = 1
     job.start(3, [], (300, False, False))
-    assert [job.subtasks.owner(key) for key in ("a", 7)] == [1, 2]
+    assert [owner(key, 3) for key in ("a", 7)] == [1, 2]
     job.write("value", "a", 0)
     job.write("map", 7, 0)  # the last subtask has a local version, without values
     job.end_epoch("delta")
-    job.now += 200
+    job.pass_time(200)
     job.end_epoch("delta", then="here")
     job.end_epoch("delta")
     job.start_otherwise((100, False, False), 2)
-    assert job.subtasks.owner("a") == job.subtasks.owner(7)
+    assert owner("a", 2) == owner(7, 2)
     job.read("value", "a", 0)

@@ -5,15 +5,14 @@ Most jobs have a store with room for almost nothing: what is not being changed i
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, example, given, note, settings
 from hypothesis import strategies as st
+from tests.kit.subtasks import Subtasks
 from tests.property.window_model import FIRST, LAST, WindowModel
 
-from penstock._engine.protocol.key_groups import key_group, subtask_of_key_group
-from penstock._engine.protocol.keys import normal_key
 from penstock.common import Types
 from penstock.datastream import OutputTag
 from penstock.datastream.functions import AggregateFunction, ProcessWindowFunction, ReduceFunction
@@ -243,10 +242,16 @@ STEPS = st.one_of(
     st.tuples(st.just("records"), st.lists(st.tuples(st.sampled_from(KEYS), TIMES), min_size=1, max_size=6)),
     st.tuples(st.just("watermark"), TIMES),
     st.tuples(st.just("tick"), st.integers(1, 12)),
-    st.tuples(st.just("checkpoint"), st.none()),
+    st.tuples(st.just("checkpoint"), st.booleans()),
     st.tuples(st.just("rescale"), st.integers(1, 3)),
 )
 
+#: A window has fired, and the watermark of a job that is rescaled begins anew: what comes then is alone in it.
+FIRED_BEFORE = [
+    *[("records", [("a", 0), (7, 5)]), ("checkpoint", True), ("watermark", 30), ("checkpoint", True)],
+    *[("rescale", 2), ("records", [("a", 0), (7, 5)]), ("checkpoint", True), ("watermark", 30), ("rescale", 1)],
+    ("records", [("a", 0), (7, 5)]),
+]
 #: A record of a key, which begins a session or makes it longer.
 GROWING = ("records", [("a", 0)])
 
@@ -266,8 +271,8 @@ def jobs(draw: Any) -> Any:
     return assigner, trigger, lateness, evictor, functions
 
 
-class Job:
-    """The subtasks of one operator, whose state a restore carries to others."""
+class Job(Subtasks):
+    """The subtasks of one operator, beside a model."""
 
     #: What the operator calls with the contents of a window, how it finds a record's key, and what a record is.
     function: Any = Told()
@@ -277,38 +282,27 @@ class Job:
     def __init__(self, job: Any, *, is_starved: bool = True) -> None:
         self._memory = 1 if is_starved else None
         self._job = job
-        self.parts: list[Any] = []
         self.fired: list[Any] = []
         self.late: list[Any] = []
         self.clock = 0
         self.values = iter(map(chr, range(65, 10_000)))
-        self.restore(1)
+        super().__init__(self._harness)
 
-    def restore(self, parallelism: int) -> None:
+    def _harness(self, **subtask: Any) -> OperatorHarness:
         assigner, trigger, lateness, evictor, functions = self._job
-        self.collect()
-        before = [part.snapshot() for part in self.parts]  # what they put out after that does not count
-        same = len(before) == parallelism
-        self.close()
-        self.parts = []
-        for index in range(parallelism):
-            part = OperatorHarness.for_window(
-                self.select,
-                assigner,
-                **{"function": self.function, **functions},
-                allowed_lateness_ms=lateness,
-                side_output_late_data=LATE,
-                trigger=trigger,
-                evictor=evictor,
-                subtask_index=index,
-                parallelism=parallelism,
-                state_memory_bytes=self._memory,
-            )
-            part.clock.set(self.clock)
-            if before:
-                part.restore(*([before[index]] if same else before))
-            part.open()
-            self.parts.append(part)
+        part = OperatorHarness.for_window(
+            self.select,
+            assigner,
+            **{"function": self.function, **functions},
+            allowed_lateness_ms=lateness,
+            side_output_late_data=LATE,
+            trigger=trigger,
+            evictor=evictor,
+            state_memory_bytes=self._memory,
+            **subtask,
+        )
+        part.clock.set(self.clock)
+        return part
 
     def watermark(self, watermark: int, model: WindowModel) -> None:
         model.advance(watermark)
@@ -321,14 +315,15 @@ class Job:
         for part in self.parts:
             part.set_processing_time(self.clock)
 
-    def checkpoint(self, _: None, model: WindowModel) -> None:
+    def checkpoint(self, incremental: bool, model: WindowModel) -> None:
         for part in self.parts:
-            part.snapshot()
+            part.snapshot(incremental=incremental)
         model.tick(self.clock)  # timers that are due fire as an epoch begins
 
     def rescale(self, parallelism: int, model: WindowModel) -> None:
         if parallelism != len(self.parts):
             model.watermark = FIRST
+        self.collect()
         self.restore(parallelism)
         model.tick(self.clock)
 
@@ -344,29 +339,14 @@ class Job:
         self._feed(stamped)
 
     def _feed(self, rows: list[tuple[Any, str, int]]) -> None:
-        for index, part in enumerate(self.parts):
-            mine = [row for row in rows if self._owner(row[0]) == index]
-            if mine:
-                part.process_records([StreamRecord(self.record((key, value)), stamp) for key, value, stamp in mine])
-
-    def _owner(self, key: Any) -> int:
-        return subtask_of_key_group(key_group(normal_key(key), 128), len(self.parts), 128)
+        for part, mine in self.by_part(rows):
+            part.process_records([StreamRecord(self.record((key, value)), stamp) for key, value, stamp in mine])
 
     def collect(self) -> None:
         for part in self.parts:
             self.fired += part.values()
             self.late += [record.value[-1] for record in part.side_output(LATE)]
             part.clear_output()
-
-    def close(self) -> None:
-        for part in self.parts:
-            part.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def sequences(fired: list[Any], *, ordered: bool) -> dict[Any, list[str]]:
@@ -402,6 +382,8 @@ def check_counts(fired: list[Any], model: list[Any], *, of_windows: bool) -> Non
     [("records", [("a", 0), ("a", 7), (7, 5)])],
     True,
 )
+@example((ALIGNED[0], None, 0, None, {"reduce": Together()}), True, FIRED_BEFORE, True)
+@example((ALIGNED[0], None, 0, None, {}), False, FIRED_BEFORE, True)
 @settings(suppress_health_check=[HealthCheck.too_slow])
 def test_windows_are_those_of_a_plain_model(job: Any, is_starved: bool, steps: list[Any], drains: bool) -> None:
     note(f"{job}")

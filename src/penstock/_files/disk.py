@@ -8,9 +8,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from pathlib import Path
 
 #: The errors of link() on file systems without hard links, and between two file systems.
@@ -45,6 +47,27 @@ def sync_directory(directory: Path) -> None:
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def alone_in(directory: Path) -> Generator[None]:
+    """Wait for others that change something in a directory in this way, and let none of them begin.
+
+    The lock is of this host, and goes with its process. Without locks, as on Windows and some network disks, nobody
+    waits.
+    """
+    if os.name == "nt":
+        yield
+        return
+    import fcntl
+
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
     finally:
         os.close(descriptor)
 

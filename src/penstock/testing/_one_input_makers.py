@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
 from penstock._api.functions.basic import FilterFunction, FlatMapFunction, MapFunction, ReduceFunction
 from penstock._api.functions.partitions import MapPartitionFunction
@@ -17,19 +17,18 @@ from penstock._engine.operators.functions.reduce import ReduceOperator
 from penstock._engine.operators.functions.stateless import FilterOperator, FlatMapOperator, MapOperator
 from penstock._engine.operators.partitions.partitions import MapPartitionOperator, PartitionsOfKeysOperator
 from penstock._engine.operators.windows.window_strategy import AggregatePanes, ElementPanes, ReducePanes
+from penstock.testing._of_stream import operator_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from penstock._api.functions.basic import AggregateFunction, KeySelector
     from penstock._api.functions.windows import ProcessWindowFunction, WindowFunction
-    from penstock._api.output_tag import OutputTag
-    from penstock._api.windows.evictors import Evictor
-    from penstock._api.windows.triggers import Trigger
     from penstock._api.windows.window import WindowAssigner
+    from penstock._builders.stream import DataStream
     from penstock._engine.operators.base import Operator
     from penstock.common.typeinfo import TypeInformation
-    from penstock.testing._subtask import SubtaskSettings
+    from penstock.testing._subtask import SubtaskSettings, WindowedSettings
 
 
 class OneInputMakers:
@@ -38,6 +37,39 @@ class OneInputMakers:
     @abstractmethod
     def __init__(self, operator: Operator, **subtask: Unpack[SubtaskSettings]) -> None:
         """Make a harness of an operator."""
+
+    @classmethod
+    def for_stream(
+        cls,
+        program: Callable[[DataStream[Any]], object],
+        type_info: TypeInformation | None = None,
+        **subtask: Unpack[SubtaskSettings],
+    ) -> Self:
+        """Return a harness for the operator that a piece of a program adds to a stream, whichever it is.
+
+        As in a job, its functions are pickled: the harness has copies of them.
+
+        Args:
+            program: Is called with the stream, on which it may call ``key_by`` and the like first.
+            type_info: The declared type of the stream.
+            **subtask: ``subtask_index``, ``parallelism`` and the other arguments of the class, here and below.
+
+        Raises:
+            ValueError: It adds several operators, or none.
+
+        Example:
+            >>> from penstock.common import Order
+            >>> from penstock.testing import OperatorHarness
+            >>> def ascending(stream):
+            ...     stream.full_window_partition().sort_partition(0, Order.ASCENDING)
+            >>> with OperatorHarness.for_stream(ascending) as harness:
+            ...     harness.process_elements([(2, "b"), (1, "a")])
+            ...     harness.end_input()
+            ...     harness.values()
+            [(1, 'a'), (2, 'b')]
+        """
+        batch_mode = subtask.pop("batch_mode", False)
+        return cls(operator_of(program, type_info, batch_mode=batch_mode), **subtask)
 
     @classmethod
     def for_map(
@@ -52,7 +84,7 @@ class OneInputMakers:
             function: The function.
             key_selector: Of the keyed stream, on which ``open`` may get state, or the name of a field; here and in the
                 next two.
-            **subtask: ``subtask_index``, ``parallelism`` and the other arguments of the class, here and below.
+            **subtask: As above.
         """
         check_function("function", function, MapFunction)
         return cls(_one(MapOperator, KeyedMap, function, key_selector), **subtask)
@@ -166,11 +198,7 @@ class OneInputMakers:
         reduce: ReduceFunction[Any] | Callable[[Any, Any], Any] | None = None,
         aggregate: AggregateFunction[Any, Any, Any] | None = None,
         function: WindowFunction[Any, Any, Any, Any] | ProcessWindowFunction[Any, Any, Any, Any] | None = None,
-        allowed_lateness_ms: int = 0,
-        side_output_late_data: OutputTag | None = None,
-        trigger: Trigger[Any, Any] | None = None,
-        evictor: Evictor[Any, Any] | None = None,
-        **subtask: Unpack[SubtaskSettings],
+        **settings: Unpack[WindowedSettings],
     ) -> Self:
         """Return a harness for the functions of a ``WindowedStream``.
 
@@ -180,11 +208,8 @@ class OneInputMakers:
             reduce: The function of ``reduce``.
             aggregate: The function of ``aggregate``, in its place.
             function: The function of ``apply`` or ``process``, or the window function beside one of those two.
-            allowed_lateness_ms: As ``WindowedStream.allowed_lateness`` sets it, in milliseconds.
-            side_output_late_data: As ``WindowedStream.side_output_late_data`` sets it.
-            trigger: As ``WindowedStream.trigger`` sets it.
-            evictor: As ``WindowedStream.evictor`` sets it.
-            **subtask: ``subtask_index``, ``parallelism`` and the other arguments of the class.
+            **settings: ``allowed_lateness_ms``, ``side_output_late_data``, ``trigger`` and ``evictor``, as the methods
+                of a ``WindowedStream`` set them; ``subtask_index`` and the other arguments of the class.
 
         Raises:
             ValueError: Both reduce and aggregate are given, or no function at all.
@@ -208,18 +233,19 @@ class OneInputMakers:
             msg = "A window needs a function: reduce, aggregate, or one for all records of a window."
             raise ValueError(msg)
         strategy = ReducePanes if reduce is not None else AggregatePanes if aggregate is not None else ElementPanes
+        late = settings.pop("side_output_late_data", None)
         factory = WindowFactory(
             _key(key_selector),
             window_assigner,
-            allowed_lateness_ms=allowed_lateness_ms,
-            late_tag=None if side_output_late_data is None else side_output_late_data.tag_id,
+            allowed_lateness_ms=settings.pop("allowed_lateness_ms", 0),
+            late_tag=None if late is None else late.tag_id,
             strategy=strategy,
             function=aggregate if reduce is None else reduce,
             window_function=function,
-            trigger=trigger or window_assigner.get_default_trigger(None),
-            evictor=evictor,
+            trigger=settings.pop("trigger", None) or window_assigner.get_default_trigger(None),
+            evictor=settings.pop("evictor", None),
         )
-        return cls(factory.create(), **subtask)
+        return cls(factory.create(), **cast("SubtaskSettings", settings))
 
 
 def _one(plain: Callable[[Any], Operator], wrapper: Callable[[Any], Any], function: Any, key_selector: Any) -> Operator:

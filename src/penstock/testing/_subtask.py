@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
+
+    from penstock._api.output_tag import OutputTag
+    from penstock._api.windows.evictors import Evictor
+    from penstock._api.windows.triggers import Trigger
 
 
 class SubtaskSettings(TypedDict, total=False):
@@ -17,3 +22,14 @@ class SubtaskSettings(TypedDict, total=False):
     state_memory_bytes: int | None
     state_directory: Path | None
     batch_mode: bool
+    configuration: Mapping[str, str] | None
+
+
+class WindowedSettings(SubtaskSettings, total=False):
+    """What ``for_window`` takes besides: the settings of a ``WindowedStream``, by the names of its methods."""
+
+    #: In milliseconds.
+    allowed_lateness_ms: int
+    side_output_late_data: OutputTag | None
+    trigger: Trigger[Any, Any] | None
+    evictor: Evictor[Any, Any] | None

@@ -15,6 +15,7 @@ from penstock._engine.operators.accumulators import AccumulatorRegistry
 from penstock._engine.operators.base import EpochContext, Operator, OperatorContext, ReadingOperator
 from penstock._engine.operators.batch import RowBatch, watermark_only
 from penstock._engine.operators.clocks import InputClock, TaskClock
+from penstock._engine.operators.columns import ColumnBatch
 from penstock._engine.operators.keyed import KeyedOperator
 from penstock._engine.protocol.control import OperatorRestore
 from penstock._engine.protocol.key_groups import key_group, key_group_range
@@ -23,6 +24,7 @@ from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 from penstock._engine.state.keyed_store import KeyedStore
 from penstock._engine.state.memory_store import MemoryStore
 from penstock._engine.state.operator_state import describe
+from penstock.common.columns import int64_column
 from penstock.metrics.in_memory import InMemoryMetricGroup
 from penstock.testing._batch_mode import in_batch_mode
 from penstock.testing._inline_state import inline_data, saved_state
@@ -32,10 +34,13 @@ from penstock.testing.operator_snapshot import OperatorSnapshot, restored_subtas
 from penstock.testing.stream_records import StreamRecord, Watermark, record_outputs, values_and_stamps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pyarrow import RecordBatch
 
     from penstock._api.output_tag import OutputTag
     from penstock._engine.operators.base import Output
+    from penstock._engine.operators.batch import Batch
 
 __all__ = ["OperatorHarness"]
 
@@ -58,6 +63,7 @@ class OperatorHarness(OneInputMakers):
         state_directory: Where on the disk; a directory of the harness when left out. Harnesses with one directory are
             processes of one host that run the subtask, one after the other.
         batch_mode: Whether it is the operator of a job in batch mode, which gets its records key by key at the end.
+        configuration: Options of the job that the operator reads, such as the memory for sorts.
 
     Source: org.apache.flink.streaming.util.KeyedOneInputStreamOperatorTestHarness, ProcessFunctionTestHarnesses.
 
@@ -91,6 +97,7 @@ class OperatorHarness(OneInputMakers):
         state_memory_bytes: int | None = None,
         state_directory: Path | None = None,
         batch_mode: bool = False,
+        configuration: Mapping[str, str] | None = None,
     ) -> None:
         #: The processing time; ``clock.jump`` sets it ahead or back, what passes is time with input.
         self.clock: ManualClock = ManualClock()
@@ -98,9 +105,10 @@ class OperatorHarness(OneInputMakers):
         self.metrics: InMemoryMetricGroup = InMemoryMetricGroup()
         self._accumulators = AccumulatorRegistry()
         self._operator = in_batch_mode(operator) if batch_mode else operator
-        #: By input.
-        self._selects = operator.selects if isinstance(operator, KeyedOperator) else []
+        #: By input; none where the key is a column.
+        self._selects = operator.selects if isinstance(operator, KeyedOperator) and not operator.takes_columns else []
         self._state_memory_bytes, self._state_directory = state_memory_bytes, state_directory
+        self._configuration = dict(configuration or {})
         self._subtask = subtask_index
         self._parallelism = parallelism
         self._max_parallelism = max_parallelism
@@ -157,6 +165,26 @@ class OperatorHarness(OneInputMakers):
             [StreamRecord(value='A', timestamp=1), StreamRecord(value='B', timestamp=2)]
         """
         self._process(list(records), 0)
+
+    def process_batch(self, batch: RecordBatch, timestamps: Sequence[int] | None = None) -> None:
+        """Process a batch of columns, as sources of columns and ``map_batches`` give them.
+
+        Args:
+            batch: The batch; its records are dicts.
+            timestamps: A timestamp for each record; None where none has any.
+
+        Raises:
+            ValueError: A record's key belongs to another subtask, or the input has ended.
+
+        Example:
+            >>> import pyarrow
+            >>> with OperatorHarness.for_map(lambda record: record["n"] + 1) as harness:
+            ...     harness.process_batch(pyarrow.RecordBatch.from_pydict({"n": [1, 2]}))
+            ...     harness.values()
+            [2, 3]
+        """
+        stamps = None if timestamps is None else int64_column(timestamps)
+        self._process_batch(ColumnBatch(batch, timestamps=stamps), 0)
 
     def process_watermark(self, timestamp: int) -> None:
         """Process a watermark; one that does not rise has no effect, as in a job.
@@ -352,7 +380,7 @@ class OperatorHarness(OneInputMakers):
                 parallelism=self._parallelism,
                 max_parallelism=self._max_parallelism,
                 job_attempt=0,
-                configuration={},
+                configuration=self._configuration,
                 clock=self.clock.now_ms,
                 input_clock=self._input_clock,
                 task_clock=TaskClock.by_hand(self.clock.now_ms, self.clock.passed_ms),
@@ -420,16 +448,20 @@ class OperatorHarness(OneInputMakers):
         )
 
     def _process(self, records: list[StreamRecord], input_index: int) -> None:
+        self._process_batch(RowBatch(*values_and_stamps(records)), input_index)
+
+    def _process_batch(self, batch: Batch, input_index: int) -> None:
         self.open()
         self._check_input()
         if input_index < len(self._selects):
-            for record in records:
-                self._check_key(self._selects[input_index](record.value))
-        batch = RowBatch(*values_and_stamps(records))
+            for record in batch.rows().records:
+                self._check_key(self._selects[input_index](record))
         if isinstance(self._operator, ReadingOperator):
-            self._unread.append(batch)
+            self._unread.append(batch.rows())
+        elif isinstance(batch, ColumnBatch):
+            self._take(self._operator.process_columns(batch, input_index))
         else:
-            self._take(self._operator.process(batch, input_index))
+            self._take(self._operator.process(batch.rows(), input_index))
 
     def _finish(self) -> None:
         self._take(self._operator.finish())

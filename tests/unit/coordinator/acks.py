@@ -16,10 +16,6 @@ _DEFAULTS: dict[str, Any] = {
     "finished": False,
     "input_watermark": 0,
     "watermark": 0,
-    "records_in": 0,
-    "records_out": 0,
-    "bytes_out": 0,
-    "busy_ms": 0,
     "started_ms": 0,
     "ended_ms": 0,
 }

@@ -114,7 +114,7 @@ class Run:
             stream = stream.assign_timestamps_and_watermarks(STAMPED)
         self.results = list(build(stream.rebalance().map(lambda record: record)).execute_and_collect())
         acks = [ack for step in seen[0] if isinstance(step, do.PublishProgress) for ack in step.acks]
-        self.crossed = sum(ack.records_out for ack in acks if ack.vertex == 1)
+        self.crossed = sum(ack.io.records_out for ack in acks if ack.vertex == 1)
 
 
 def by_key(record: Any) -> Any:

@@ -132,7 +132,7 @@ def test_the_combining_operator_sends_one_record_for_each_key(cluster: Cluster) 
     stream = environment(1).from_collection([("a", 1)] * 500 + [("b", 1)] * 500).key_by(lambda value: value[0])
     assert sorted(stream.sum(1).execute_and_collect()) == [("a", 500), ("b", 500)]
     acks = [ack for step in seen[0] if isinstance(step, do.PublishProgress) for ack in step.acks]
-    assert sum(ack.records_out for ack in acks if ack.vertex == 0) == 2
+    assert sum(ack.io.records_out for ack in acks if ack.vertex == 0) == 2
 
 
 RULES = MapStateDescriptor("rules", Types.STRING(), Types.STRING())

@@ -179,7 +179,7 @@ def test_finished_vertices_do_not_run_again_and_no_record_is_lost_with_the_drive
 
 def figures(driver: Any) -> tuple[int, list[int]]:
     """Return the number of records of the job, and how many each vertex has read."""
-    return driver.view.progress.records, [sum(part.records_in for part in row) for row in driver.view.subtasks]
+    return driver.view.progress.records, [sum(part.io.records_in for part in row) for row in driver.view.subtasks]
 
 
 def test_figures_count_what_was_recovered_once(tmp_path: Path) -> None:

@@ -3,34 +3,29 @@
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from penstock._engine.operators.columns import ColumnBatch
-from penstock._engine.operators.partitions.column_sort import ColumnSorter, SortBatchesOperator
-from penstock.common.columns import int64_column
-from penstock.common.order import Order
 from penstock.errors import BatchColumnsError
-from penstock.testing.harness import OperatorHarness
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from penstock.testing import OperatorHarness, StreamRecord
 
 DAY, MOMENT = datetime.date(2020, 1, 1), datetime.datetime(2020, 1, 1, 5, 6)  # noqa: DTZ001 - without a zone
 
 
-def ordered(*batches: Any, stamps: bool = False) -> list[Any]:
+def ordered(*batches: Any, memory: str = "1 mb", stamps: bool = False) -> list[Any]:
     """Return the records of batches, sorted by ``n``; or their timestamps with them."""
-    operator = SortBatchesOperator([("n", Order.ASCENDING)], None, nulls_first=False, by_key=False)
-    with OperatorHarness(operator):
+    options = {"execution.sort-partition.memory": memory}
+    with OperatorHarness.for_stream(
+        lambda stream: stream.full_window_partition().sort_partition_batches("n"), configuration=options
+    ) as harness:
         for batch in batches:
             given = pa.RecordBatch.from_pydict(batch)
-            operator.process_columns(ColumnBatch(given, timestamps=int64_column(given["n"]) if stamps else None), 0)
-        rows = [out.rows() for _, out in operator.end_input(0)]
-    records = [record for one in rows for record in one.records]
-    return [*zip(records, [stamp for one in rows for stamp in one.stamps()], strict=True)] if stamps else records
+            harness.process_batch(given, given["n"].to_pylist() if stamps else None)
+        harness.end_input()
+        found = [one for one in harness.output() if isinstance(one, StreamRecord)]
+    return [(one.value, one.timestamp) for one in found] if stamps else [one.value for one in found]
 
 
 def test_batches_of_several_types_are_sorted_together() -> None:
@@ -46,15 +41,18 @@ def test_batches_of_several_types_are_sorted_together() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 40])
-def test_runs_on_a_disk_get_the_types_of_later_batches(tmp_path: Path, size: int) -> None:
-    sorter = ColumnSorter([("n", Order.ASCENDING)], 300, tmp_path, nulls_first=False)
-    for start in range(40 * size, 0, -size):
-        numbers = list(range(start, start - size, -1))
-        kind = pa.int8() if start < 100 else pa.float64()
-        sorter.add(pa.RecordBatch.from_pydict({"n": pa.array(numbers, kind)}))
-    found = [one for batch in sorter.batches() for one in batch["n"].to_pylist()]
-    sorter.close()
-    assert found == list(range(1, 40 * size + 1))
+def test_runs_on_a_disk_get_the_types_of_later_batches(size: int) -> None:
+    batches = [
+        {"n": pa.array(range(start, start - size, -1), pa.int8() if start < 100 else pa.float64())}
+        for start in range(40 * size, 0, -size)
+    ]
+    assert [one["n"] for one in ordered(*batches, memory="300 b")] == list(range(1, 40 * size + 1))
+
+
+def test_runs_on_a_disk_are_merged_row_by_row() -> None:
+    dense, sparse = list(range(2_000)), list(range(0, 20_000, 10))
+    found = [one["n"] for one in ordered({"n": sparse}, {"n": dense}, memory="300 b")]
+    assert found == sorted(sparse + dense)
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ from penstock._engine.gateway.job_view import (
 )
 from penstock._engine.gateway.progress import JobFailure, JobProgress
 from penstock._engine.protocol.clocks import Moment
+from penstock._engine.protocol.control import IOMetrics
 from penstock._engine.protocol.metadata import StoredAccumulator
 from penstock._engine.rest.access import AccessPolicy, FailureDelays, OneTimeCodes
 from penstock._engine.rest.app import make_app
@@ -132,14 +133,8 @@ FAILURE = JobFailure(
 
 def job(**changes: Any) -> JobView:
     first = SubtaskView(
-        records_in=100,
-        records_out=90,
-        bytes_out=900,
-        busy_ms=50,
-        last_records_in=10,
-        last_records_out=9,
-        last_bytes_out=90,
-        last_busy_ms=250,
+        io=IOMetrics(records_in=100, records_out=90, bytes_out=900, busy_ms=50),
+        last_io=IOMetrics(records_in=10, records_out=9, bytes_out=90, busy_ms=250),
         input_watermark=5,
         output_watermark=4,
         metrics={"read": {"seen": 3.0}},
@@ -153,7 +148,7 @@ def job(**changes: Any) -> JobView:
         started=at(0),
         ended=None,
         plan=PLAN,
-        subtasks=((first, first), (SubtaskView(records_in=90), SubtaskView(records_in=90))),
+        subtasks=((first, first), (SubtaskView(IOMetrics(90)), SubtaskView(IOMetrics(90)))),
         progress=JobProgress(checkpoint_id=4, epochs=4, restarts=1, records=200, subtasks=4),
         last_interval_ms=1000,
         running_ms=4000,

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.kit.epochs import Job, run
 from tests.kit.program import Program
+from tests.kit.subtasks import Subtasks
 
-from penstock._engine.coordinator.checkpoints.snapshots import state_files
-from penstock._engine.coordinator.restore.state_assignment import assign_state
-from penstock._engine.protocol.state_handle import StateMode
-from penstock._engine.state.operator_state import OperatorStateBackend
-from penstock._engine.storage.opening import open_storage
 from penstock.datastream.functions import (
     BroadcastProcessFunction,
     CheckpointedFunction,
@@ -22,12 +18,12 @@ from penstock.datastream.functions import (
     MapFunction,
 )
 from penstock.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from penstock.testing import OperatorHarness, TwoInputHarness
 from penstock.testing.in_process import Chaos, InProcessEpochRunner
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
-
-    from penstock._engine.protocol.state_handle import Lineage
 
 RULES = MapStateDescriptor("rules")
 
@@ -129,23 +125,32 @@ class KeyedRules(KeyedBroadcastProcessFunction):
         yield ctx.get_current_key(), self.total.value(), ctx.get_broadcast_state(RULES).get("sum")
 
 
-def operator_state(job: Job, name: str) -> list[Any]:
-    """Return the operator state of each subtask of an operator as its checkpoint has it."""
-    return [
-        subtask.operator_state
-        for operator in job.snapshot.operators.values()
-        if operator.name == name
-        for subtask in operator.subtasks
-    ]
+class Functions(Subtasks):
+    """All subtasks of a function."""
+
+    def dealt(self, records: Iterable[Any]) -> list[Any]:
+        """Give each subtask its share of records, in turn, and return what they put out."""
+        for part in self.parts:
+            part.clear_output()
+        for part, record in zip(cycle(self.parts), records, strict=False):
+            part.process_element(record)
+        return [value for part in self.parts for value in part.values()]
 
 
-def rescaled(job: Job, program: Program, place: Path) -> Job:
-    """Return the job that another form of its program starts from its last checkpoint."""
-    graph = program.graph()
-    again = Job(graph, place, run_id="run-2")
-    again.snapshot = assign_state(job.snapshot, graph, "chk", ignore_unclaimed=False, stops=False).snapshot
-    again.checkpoint_id = job.checkpoint_id
-    return again
+def pairs(**subtask: Any) -> OperatorHarness:
+    return OperatorHarness.for_flat_map(Pairs(), **subtask)
+
+
+def shares(**subtask: Any) -> OperatorHarness:
+    return OperatorHarness.for_map(Shares(), **subtask)
+
+
+def sees(**subtask: Any) -> OperatorHarness:
+    return OperatorHarness.for_map(Sees(), **subtask)
+
+
+def rules(**subtask: Any) -> TwoInputHarness:
+    return TwoInputHarness.for_broadcast_process(Rules(), RULES, **subtask)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])
@@ -202,18 +207,30 @@ def test_an_error_of_one_that_is_closed_for_that_is_a_line_in_the_log(
     assert "Map (0) failed to close" in caplog.text
 
 
-def test_list_items_go_to_another_number_of_subtasks(program: Program, tmp_path: Path) -> None:
-    stream = program.source(list(range(13))).rebalance().flat_map(Pairs()).set_parallelism(3)
-    program.collect(stream)
-    job = Job(program.graph(), tmp_path)
-    job.epoch(9)  # one record waits in each subtask
-    assert [len(handles) for handles in operator_state(job, "FlatMap")] == [1, 1, 1]
-    stream.set_parallelism(1)
-    again = rescaled(job, program, tmp_path)
-    again.epoch()
-    waiting = [n for pair in again.outputs["out"] for n in pair]
-    assert len(job.outputs["out"]) * 2 + len(waiting) == 12
-    assert Counter([n for pair in job.outputs["out"] for n in pair] + waiting).most_common(1)[0][1] == 1
+@pytest.mark.parametrize(("before", "after"), [(3, 1), (1, 2), (3, 2), (2, 5)])
+def test_list_items_go_to_another_number_of_subtasks(before: int, after: int) -> None:
+    functions = Functions(pairs, before)
+    found = functions.dealt(range(3 * before))  # one record waits in each subtask
+    assert len(found) == before
+    functions.restore(after)
+    found += functions.dealt(range(100, 100 + after))
+    waited = [sum(map(len, part.values())) - len(part.values()) for part in functions.parts]
+    assert sum(waited) == before
+    assert max(waited) - min(waited) <= 1, "they are dealt out evenly"
+    functions.restore(1)
+    found += functions.dealt([-1])
+    numbers = [n for pair in found for n in pair if n >= 0]
+    assert sorted(numbers) == [*range(3 * before), *range(100, 100 + after)]
+
+
+@pytest.mark.parametrize("after", [1, 2, 5])
+def test_union_items_go_to_all_of_another_number_of_subtasks(after: int) -> None:
+    functions = Functions(shares, 3)
+    functions.dealt(range(9))
+    functions.restore(after)
+    functions.make = sees
+    functions.restore(4)
+    assert [(value, sorted(seen)) for value, seen in functions.dealt("wxyz")] == [(c, list(range(9))) for c in "wxyz"]
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -226,36 +243,19 @@ def test_subtasks_that_divide_a_union_list_lose_nothing_between_epochs(
     for _ in range(4):
         job.try_epoch(5)
         job.epoch(5)
-    stream.set_parallelism(2)
-    again = rescaled(job, program, tmp_path)
-    while not again.finished:
-        kept = [part.stop for handles in operator_state(again, "Map") for handle in handles for part in handle.parts]
-        assert sum(kept) == len(job.outputs["out"]) + len(again.outputs.get("out", ()))
-        again.epoch(5)
-    assert sorted(job.outputs["out"] + again.outputs["out"]) == list(range(30))
+    job.run(5)
+    assert sorted(job.outputs["out"]) == list(range(30))
 
 
 @pytest.mark.behaviour(12, 13)
 def test_union_items_of_a_finished_subtask_stay_for_the_others(program: Program, tmp_path: Path) -> None:
     program.collect(program.source(["a"], ["b", "c", "d", "e"]).set_parallelism(2).map(Sees()).set_parallelism(2))
     job = Job(program.graph(), tmp_path, InProcessEpochRunner(workers=2))
-    kept: list[Lineage] = []
     while not job.finished:
-        kept = operator_state(job, "Map")
         job.epoch(1)
-    out = job.outputs["out"]
-    by_value = dict(out)
+    by_value = dict(job.outputs["out"])
     assert by_value["d"] == ("a", "b", "c")
     assert by_value["e"] == ("a", "b", "c", "d")
-    assert [union_items(handles) for handles in kept] == [["a"], ["b", "c", "d", "e"][: len(union_items(kept[1]))]]
-    assert operator_state(job, "Map") == [(), ()]  # it will never run again
-
-
-def union_items(handles: Lineage) -> list[Any]:
-    """Return the items that the union list of one subtask has of its own."""
-    state = OperatorStateBackend()
-    state.restore(handles, lambda handle: handle.inline or b"")
-    return state.list_state("items", StateMode.UNION).get()
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -269,17 +269,12 @@ def test_broadcast_maps_go_through_epochs_and_processes(program: Program, tmp_pa
     assert all(found == {"a": 1, "b": 2} for n, found in out if n >= 4)  # the rules came in the first epoch
 
 
-def test_a_new_subtask_gets_the_broadcast_map_of_an_old_one(program: Program, tmp_path: Path) -> None:
-    rules = program.source([("a", 1), ("b", 2)], name="rules")
-    stream = program.source(list(range(12)), name="records").rebalance()
-    process = stream.connect(rules.broadcast(RULES)).process(Rules()).set_parallelism(2)
-    program.collect(process)
-    job = Job(program.graph(), tmp_path)
-    job.epoch(1)
-    process.set_parallelism(5)
-    out = rescaled(job, program, tmp_path).epoch()["out"]
-    assert len(out) == 11
-    assert all(found["a"] == 1 for _, found in out)
+def test_a_new_subtask_gets_the_broadcast_map_of_an_old_one() -> None:
+    functions = Functions(rules, 2)
+    for part in functions.parts:
+        part.process_element2(("a", 1))
+    functions.restore(5)
+    assert functions.dealt(range(5)) == [(n, {"a": 1}) for n in range(5)]
 
 
 def test_keyed_broadcast_functions_have_state_timers_and_maps(program: Program, tmp_path: Path) -> None:
@@ -295,13 +290,11 @@ def test_keyed_broadcast_functions_have_state_timers_and_maps(program: Program, 
 def test_unchanged_state_is_one_file_for_many_checkpoints(program: Program, tmp_path: Path) -> None:
     rules = program.source([("a", "x" * 50_000)], name="rules")
     stream = program.source(list(range(5)), name="records")
-    program.collect(stream.connect(rules.broadcast(RULES)).process(Rules()))
+    program.collect(stream.connect(rules.broadcast(RULES)).process(Rules()).map(lambda pair: pair[0]))
     job = Job(program.graph(), tmp_path)
-    files = []
     while not job.finished:
         job.epoch(1)
-        files.append(state_files(job.snapshot))
-    assert len(set(files[:-1])) == 1
-    assert not files[-1]  # all has finished
-    [path] = files[0]
-    assert len(open_storage(str(tmp_path / "checkpoints")).read(path)) > 50_000
+    files = [path for path in (tmp_path / "checkpoints").rglob("*") if path.is_file()]
+    assert job.checkpoint_id == len(job.outputs["out"]) == 5
+    [size] = [path.stat().st_size for path in files if path.stat().st_size > 10_000]
+    assert size > 50_000

@@ -214,6 +214,15 @@ def test_declared_types_of_keys_and_values_are_held(tmp_path: Path) -> None:
         maps.of("a").put("1", "x")
 
 
+def test_entries_whose_keys_become_one_in_the_declared_type_are_refused_before_any_is_put(tmp_path: Path) -> None:
+    maps = Maps(tmp_path, 1, MapStateDescriptor("carts", Types.FLOAT(), Types.STRING()))
+    with pytest.raises(DeclaredTypeError, match=r"A key of state 'carts' of 'op' .* has two keys that are one in the"):
+        maps.of("a").put_all({0.1: "x", 0.1 + 1e-12: "y"})
+    assert list(maps.of("a").items()) == []
+    maps.of("a").put_all({1: "x", 2: "y"})
+    assert sorted(maps.of("a").items()) == [(1.0, "x"), (2.0, "y")]
+
+
 def test_an_entry_that_an_epoch_puts_and_removes_leaves_nothing(tmp_path: Path) -> None:
     maps = Maps(tmp_path, ROOMS[1])
     maps.of("a").put("kept", 1)

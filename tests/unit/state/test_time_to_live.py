@@ -6,14 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.unit.operators.starved import OperatorHarness, TwoInputHarness, starved
-from tests.unit.state.checkpoints import Checkpoints
 from tests.unit.state.test_kinds import CASES, Ask
 
-from penstock._engine.operators.expiring import EXPIRED_ENTRIES
-from penstock._engine.state.key_context import KeyContext
-from penstock._engine.state.kinds.kind import StateScope
-from penstock._engine.state.kinds.registry import kind_of
-from penstock._engine.state.time_to_live import TimeToLive
 from penstock.common import Time
 from penstock.datastream import (
     CheckpointedFunction,
@@ -82,9 +76,10 @@ class Job:
     def empty(self) -> Any:
         return EMPTY.get(self.case)
 
-    @property
-    def removed(self) -> int:
-        return int(self.harness.metrics.snapshot()[EXPIRED_ENTRIES]["count"])
+
+def removed(harness: OperatorHarness) -> int:
+    """Return how many entries have been removed because they had expired."""
+    return int(harness.metrics.snapshot()["numExpiredStateEntries"]["count"])
 
 
 @pytest.fixture(params=[case for case in CASES if case != "folding"])
@@ -101,7 +96,7 @@ def test_state_is_not_seen_once_it_has_expired_and_is_counted(tmp_path: Path, ca
     assert job.read() == held != job.empty
     job.harness.clock.advance(1)
     assert job.read() == job.empty
-    assert job.removed == 1
+    assert removed(job.harness) == 1
     job.harness.clock.jump(-50)
     assert job.read() == job.empty  # what has been seen to be over does not come back
     job.start(NEVER_SEEN)
@@ -298,29 +293,23 @@ def test_operator_state_that_is_to_expire_is_refused_rather_than_kept_for_ever()
 @pytest.mark.parametrize("memory", [1, 1 << 26])
 def test_what_nobody_reads_leaves_memory_and_disk_while_others_are_written(tmp_path: Path, memory: int) -> None:
     """A key is written once and never again; there are as many as live, and a part more."""
-    now, removed = [0], [0]
-
-    def count(number: int) -> None:
-        removed[0] += number
-
-    checkpoints, context = Checkpoints(), KeyContext()
-    store = checkpoints.keyed_store(tmp_path, memory)
-    descriptor = MapStateDescriptor("seen")
-    table = store.table("seen", kind="map")
-    table.life.declare(TimeToLive(NEVER_SEEN, lambda: now[0], count))
-    sizes = []
+    call, descriptor, write, _, _ = CASES["map"]
+    harness = OperatorHarness.for_keyed_process(
+        Ask(expiring(descriptor, NEVER_SEEN), call),
+        lambda pair: pair[0],
+        state_memory_bytes=memory,
+        state_directory=tmp_path,
+    )
+    left, stored = [], []
     for epoch in range(30):
-        store.catch_up(checkpoints.lineage)
-        state: Any = kind_of(descriptor).state(descriptor, StateScope(table, context, "op"))
-        for place in range(400):
-            context.normal = context.key = epoch * 400 + place
-            state.put("entry", epoch)
-        checkpoints.end_epoch(store)
-        now[0] += 10  # so ten epochs live
-        sizes.append(sum(1 for _ in table.pane().rows()))
-    assert max(sizes) <= 400 * 10 * 2
-    assert removed[0] == 400 * 30 - sizes[-1]
-    local = store._local
-    assert local is not None
-    stored = sum(record.entries for record in local.panes.values())
-    assert stored <= 400 * (10 * 2 + 9)  # nine deltas may wait for the local version
+        harness.process_elements([(epoch * 400 + place, lambda state: write(state, 1)) for place in range(400)])
+        harness.snapshot(incremental=True)
+        harness.clock.advance(10)  # so ten epochs live
+        left.append(400 * (epoch + 1) - removed(harness))
+        stored.append(sum(file.stat().st_size for file in tmp_path.iterdir()))
+    assert max(left) <= 400 * 10 * 2
+    assert memory > 1 or 0 < stored[-1] <= stored[19], "what is written takes the place of what has gone"
+    for _ in range(3):
+        harness.clock.advance(100)
+        harness.snapshot(incremental=True)
+    assert removed(harness) == 400 * 30

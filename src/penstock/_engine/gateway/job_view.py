@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from penstock._engine.protocol.control import IOMetrics
 from penstock._engine.protocol.rows import MIN_WATERMARK
 from penstock.common.job_status import JobStatus
 
@@ -94,17 +95,9 @@ class PlanView:
 class SubtaskView:
     """The figures of a subtask: sums over the accepted epochs of this run, and over what it has recovered."""
 
-    records_in: int = 0
-    records_out: int = 0
-    bytes_in: int = 0
-    bytes_out: int = 0
-    busy_ms: int = 0
-    #: The last accepted epoch.
-    last_records_in: int = 0
-    last_records_out: int = 0
-    last_bytes_in: int = 0
-    last_bytes_out: int = 0
-    last_busy_ms: int = 0
+    io: IOMetrics = field(default_factory=IOMetrics)
+    #: Those of the last accepted epoch.
+    last_io: IOMetrics = field(default_factory=IOMetrics)
     input_watermark: int = MIN_WATERMARK
     output_watermark: int = MIN_WATERMARK
     finished: bool = False
@@ -113,8 +106,6 @@ class SubtaskView:
     host: str = ""
     returns: int = 0
     moves: int = 0
-    #: The bytes of state that it read from checkpoints.
-    restored_bytes: int = 0
     #: By operator uid: the metrics of its functions.
     metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, dict[str, float]])
 
@@ -202,7 +193,7 @@ class JobView:
     @property
     def restored_bytes(self) -> int:
         """The bytes of state that the subtasks read from checkpoints."""
-        return sum(subtask.restored_bytes for vertex in self.subtasks for subtask in vertex)
+        return sum(subtask.io.restored_bytes for vertex in self.subtasks for subtask in vertex)
 
     @property
     def is_over(self) -> bool:

@@ -347,6 +347,27 @@ class OperatorAck:
 
 
 @dataclass(frozen=True, slots=True)
+class IOMetrics:
+    """What a subtask has done, in an epoch or since its job began. A further figure is a field here.
+
+    Source: Flink's ``IOMetrics``.
+    """
+
+    records_in: int = 0
+    records_out: int = 0
+    #: Bytes of the blocks that it received; 0 for sources.
+    bytes_in: int = 0
+    bytes_out: int = 0
+    #: The time spent in the subtask.
+    busy_ms: int = 0
+    #: The bytes of state that it read from checkpoints.
+    restored_bytes: int = 0
+
+    def __add__(self, other: IOMetrics) -> IOMetrics:
+        return IOMetrics(*(getattr(self, name) + getattr(other, name) for name in IOMetrics.__slots__))
+
+
+@dataclass(frozen=True, slots=True)
 class SubtaskAck:
     """A subtask's acknowledgement of one epoch."""
 
@@ -366,17 +387,12 @@ class SubtaskAck:
     #: The watermark of its inputs, and the watermark that it has sent.
     input_watermark: int
     watermark: int
-    records_in: int
-    records_out: int
-    bytes_out: int
-    #: Time spent in this subtask, and when it began and ended (epoch milliseconds, executor's clock).
-    busy_ms: int
+    #: When it began and ended (epoch milliseconds, executor's clock).
     started_ms: int
     ended_ms: int
     #: The earliest pending processing-time timer; None without one.
     next_timer_ms: int | None = None
-    #: Bytes of the blocks that it received; 0 for sources.
-    bytes_in: int = 0
+    io: IOMetrics = IOMetrics()
     #: Sources: it has nothing left to read, and ends with the epoch that is announced as its last one.
     awaits_end: bool = False
     #: The milliseconds of the epoch in which it could have read, where the next dispatch has to say so.
@@ -385,9 +401,8 @@ class SubtaskAck:
     result_files: tuple[ResultFile, ...] = ()
     #: And the bytes of its rows, by outgoing edge and receiver.
     result_bytes: dict[int, dict[int, int]] = field(default_factory=dict[int, dict[int, int]])
-    #: The host that it ran on, and the bytes of state that it read there from checkpoints.
+    #: The host that it ran on.
     host: str = ""
-    restored_bytes: int = 0
     #: Spark's number of the attempt at its task, from 0, where it is not the first.
     task_attempt: int | UnsetType = UNSET
 

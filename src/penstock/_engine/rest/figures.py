@@ -37,13 +37,13 @@ def io_metrics(job: JobView, subtasks: Iterable[SubtaskView]) -> IOMetricsInfo:
     """Return the figures of some subtasks added up."""
     parts = list(subtasks)
     return IOMetricsInfo(
-        read_bytes=sum(part.bytes_in for part in parts),
-        write_bytes=sum(part.bytes_out for part in parts),
-        read_records=sum(part.records_in for part in parts),
-        write_records=sum(part.records_out for part in parts),
+        read_bytes=sum(part.io.bytes_in for part in parts),
+        write_bytes=sum(part.io.bytes_out for part in parts),
+        read_records=sum(part.io.records_in for part in parts),
+        write_records=sum(part.io.records_out for part in parts),
         accumulated_backpressured_time=0,
-        accumulated_idle_time=sum(max(0, job.running_ms - part.busy_ms) for part in parts),
-        accumulated_busy_time=float(sum(part.busy_ms for part in parts)),
+        accumulated_idle_time=sum(max(0, job.running_ms - part.io.busy_ms) for part in parts),
+        accumulated_busy_time=float(sum(part.io.busy_ms for part in parts)),
     )
 
 
@@ -101,4 +101,4 @@ def _span(start: Moment, end: Moment | None, now: Moment) -> TimeSpan:
 
 def busy_share(job: JobView, figures: SubtaskView) -> float:
     """Return the share of the last epoch's time in which a subtask worked."""
-    return min(1.0, figures.last_busy_ms / job.last_interval_ms) if job.last_interval_ms > 0 else 0.0
+    return min(1.0, figures.last_io.busy_ms / job.last_interval_ms) if job.last_interval_ms > 0 else 0.0

@@ -82,25 +82,25 @@ def subtask_metrics(job: JobView, subtask: SubtaskView) -> dict[str, Value]:
     """Return the metrics of a subtask; rates are those of the last epoch."""
     busy = round(busy_share(job, subtask) * 1000)
     return {
-        "numRecordsIn": subtask.records_in,
-        "numRecordsInPerSecond": _rate(job, subtask.last_records_in),
-        "numRecordsOut": subtask.records_out,
-        "numRecordsOutPerSecond": _rate(job, subtask.last_records_out),
-        "numBytesIn": subtask.bytes_in,
-        "numBytesInPerSecond": _rate(job, subtask.last_bytes_in),
-        "numBytesOut": subtask.bytes_out,
-        "numBytesOutPerSecond": _rate(job, subtask.last_bytes_out),
+        "numRecordsIn": subtask.io.records_in,
+        "numRecordsInPerSecond": _rate(job, subtask.last_io.records_in),
+        "numRecordsOut": subtask.io.records_out,
+        "numRecordsOutPerSecond": _rate(job, subtask.last_io.records_out),
+        "numBytesIn": subtask.io.bytes_in,
+        "numBytesInPerSecond": _rate(job, subtask.last_io.bytes_in),
+        "numBytesOut": subtask.io.bytes_out,
+        "numBytesOutPerSecond": _rate(job, subtask.last_io.bytes_out),
         "currentInputWatermark": subtask.input_watermark,
         "currentOutputWatermark": subtask.output_watermark,
         "busyTimeMsPerSecond": busy,
         "idleTimeMsPerSecond": 1000 - busy,
         "backPressuredTimeMsPerSecond": 0,
-        "accumulateBusyTimeMs": subtask.busy_ms,
-        "accumulateIdleTimeMs": max(0, job.running_ms - subtask.busy_ms),
+        "accumulateBusyTimeMs": subtask.io.busy_ms,
+        "accumulateIdleTimeMs": max(0, job.running_ms - subtask.io.busy_ms),
         "accumulateBackPressuredTimeMs": 0,
         "numEpochsOnSameHost": subtask.returns,
         "numEpochsOnOtherHost": subtask.moves,
-        "numRestoredBytes": subtask.restored_bytes,
+        "numRestoredBytes": subtask.io.restored_bytes,
     }
 
 

@@ -22,7 +22,7 @@ from penstock._engine.operators.head import InputHead, ReadLimits
 from penstock._engine.operators.side_outputs import parted
 from penstock._engine.operators.sources.source import SourceOperator
 from penstock._engine.plan.bounds import subtasks_of
-from penstock._engine.protocol.control import ENDED, OperatorAck, ReadingTime, SubtaskAck
+from penstock._engine.protocol.control import ENDED, IOMetrics, OperatorAck, ReadingTime, SubtaskAck
 from penstock._engine.protocol.rows import MAX_WATERMARK, subtask_target
 from penstock._engine.runtime.chain import ChainNode, chain_of, owner_of, pieces, wants_columns, with_room
 from penstock._engine.runtime.epoch_context import epoch_context, figures
@@ -168,8 +168,7 @@ class SubtaskRuntime:
     def begin_epoch(self, dispatch: SubtaskDispatch, task: TaskDispatch, token: int) -> Iterator[Any]:
         """Restore the state of the last checkpoint, and fire overdue processing-time timers."""
         current = self.position is not None and self.position == (dispatch.history or (None,))[-1]
-        has_run = self.position is not None
-        self.position = None  # void until the epoch is accepted
+        has_run, self.position = self.position is not None, None  # void until the epoch is accepted
         self._dispatch, self._token = dispatch, token
         self._checkpoint_id, self.attempt = task.level.checkpoint_id, task.level.attempt
         self._processing_clock.take_up()
@@ -359,9 +358,8 @@ class SubtaskRuntime:
             if edge.tells and edge.has_news(status)
         }
         return SubtaskAck(
-            vertex=self.place[0],
-            subtask=self.place[1],
-            checkpoint_id=self._checkpoint_id,
+            *self.place,
+            self._checkpoint_id,
             token=self._token,
             rows_read=self.channels.rows_read(subtask_target(*self.place)),
             rows_sent={edge.edge.id: edge.rows_sent(closed=edge.channel in self.closings) for edge in self.edges},
@@ -370,16 +368,18 @@ class SubtaskRuntime:
             finished=self._finished,
             input_watermark=self.valve.watermark if self.channels else output,
             watermark=output,
-            records_in=self._records_in,
-            records_out=sum(edge.records_out for edge in self.edges),
-            bytes_out=sum(edge.bytes_out for edge in self.edges),
-            busy_ms=int(self._busy * 1000),
             started_ms=self._started_ms,
             ended_ms=self._now_ms(),
             next_timer_ms=min(timers, default=None),
-            bytes_in=self._bytes_in,
+            io=IOMetrics(
+                records_in=self._records_in,
+                records_out=sum(edge.records_out for edge in self.edges),
+                bytes_in=self._bytes_in,
+                bytes_out=sum(edge.bytes_out for edge in self.edges),
+                busy_ms=int(self._busy * 1000),
+                restored_bytes=self._state.take_read_bytes(),
+            ),
             awaits_end=self._awaits_end and not self._finished,
-            restored_bytes=self._state.take_read_bytes(),
             read_ms=self.read_ms if any(edge.is_timed and edge.is_wide for edge in self.edges) else UNSET,
         )
 

@@ -8,6 +8,7 @@ import pytest
 from tests.unit.coordinator.acks import ack
 
 from penstock._engine.coordinator.epochs.budget import FIRST_MS, FIRST_RECORDS, BudgetPlanner, EpochCost, epoch_cost
+from penstock._engine.protocol.control import IOMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,8 +31,8 @@ def simulate(
         reading, writing = opening + records / source_per_s * 1000, records / sink_per_s * 1000
         wall = round(fixed_ms + reading + writing)
         acks = [
-            ack(0, 0, records_in=records, bytes_out=records, busy_ms=round(reading)),
-            ack(1, 0, records_in=records, busy_ms=round(writing)),
+            ack(0, 0, io=IOMetrics(records_in=records, bytes_out=records, busy_ms=round(reading))),
+            ack(1, 0, io=IOMetrics(records_in=records, busy_ms=round(writing))),
         ]
         planner.accepted(acks, epoch_cost(acks, wall, {0: 0, 1: 1}, 2))
         lengths.append(wall)
@@ -117,7 +118,7 @@ def test_epoch_that_read_little_takes_nothing_away() -> None:
     planner = BudgetPlanner(1_000, [0])
     simulate(planner, epochs=10, source_per_s=1_000_000, sink_per_s=1_000_000)
     before = planner.budget(0).records
-    trickle = [ack(0, 0, records_in=3, busy_ms=2), ack(1, 0, records_in=3, busy_ms=1)]
+    trickle = [ack(0, 0, io=IOMetrics(records_in=3, busy_ms=2)), ack(1, 0, io=IOMetrics(records_in=3, busy_ms=1))]
     planner.accepted(trickle, EpochCost(300, (2.0, 1.0)))
     assert planner.budget(0).records >= before
 
@@ -133,7 +134,7 @@ def test_idle_job_looks_at_least_once_an_interval() -> None:
 
 
 def test_cost_of_levels_is_shared_by_the_slots() -> None:
-    acks = [ack(0, index, busy_ms=100) for index in range(4)] + [ack(1, 0, busy_ms=50)]
+    acks = [ack(0, index, io=IOMetrics(busy_ms=100)) for index in range(4)] + [ack(1, 0, io=IOMetrics(busy_ms=50))]
     cost = epoch_cost(acks, 600, {0: 0, 1: 1}, 2)
     assert cost.levels_ms == (200, 50)
     assert cost.fixed_ms == 350

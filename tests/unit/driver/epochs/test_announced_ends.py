@@ -31,4 +31,4 @@ def test_sources_end_in_one_more_epoch_at_once_and_all_levels_with_them(
         assert {ack.awaits_end for ack in before[-1] if ack.vertex == 0} == {True}
         assert not any(ack.finished for acks in before for ack in acks)
         assert set(runner.plans[len(before)].levels[0].ending) == {0, 1, 2}
-    assert sum(ack.records_in for acks in runner.acks for ack in acks if ack.vertex == 0) == 100
+    assert sum(ack.io.records_in for acks in runner.acks for ack in acks if ack.vertex == 0) == 100

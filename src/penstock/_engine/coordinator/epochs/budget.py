@@ -90,7 +90,7 @@ def epoch_cost(acks: Iterable[SubtaskAck], wall_ms: int, levels: Mapping[int, in
     """
     busy: dict[int, list[int]] = {}
     for ack in acks:
-        busy.setdefault(levels[ack.vertex], []).append(ack.busy_ms)
+        busy.setdefault(levels[ack.vertex], []).append(ack.io.busy_ms)
     shared = tuple(max(*times, sum(times) / slots) for _, times in sorted(busy.items()))
     return EpochCost(wall_ms, shared)
 
@@ -123,7 +123,7 @@ class BudgetPlanner:
         """Learn from an epoch that counts."""
         acks = list(acks)
         read = {vertex: [ack for ack in acks if ack.vertex == vertex] for vertex in self._budgets}
-        records = sum(ack.records_in for part in read.values() for ack in part)
+        records = sum(ack.io.records_in for part in read.values() for ack in part)
         if not records:
             return
         self._look_ms = _FIRST_LOOK_MS
@@ -178,8 +178,8 @@ class BudgetPlanner:
 
         An epoch that read less than its budget says little about the rate, so it never lowers the budget.
         """
-        records = max(ack.records_in for ack in acks)
-        size = max(ack.bytes_out for ack in acks)
+        records = max(ack.io.records_in for ack in acks)
+        size = max(ack.io.bytes_out for ack in acks)
         limited = growth < 1 or records >= before.records or size >= before.bytes
         least = ReadBudget(1, 1, 1) if limited else before
         return ReadBudget(

@@ -366,7 +366,7 @@ class JobState:
         reading = [ack for ack in self._last if ack.vertex in self._source_vertices]
         if self.is_fed or (self._work_at_hand(reading) and not self.awaits_commits):
             return 0
-        if any(ack.records_in for ack in reading):
+        if any(ack.io.records_in for ack in reading):
             pause_ms = self._started_ms + (self._planner.interval_ms or 0) - now.passed_ms
         else:
             pause_ms = self._planner.idle()
@@ -381,7 +381,7 @@ class JobState:
     def wait_for_splits_ms(self) -> int:
         """Return the pause before sources run again in a batch job: 0 as long as they have read something or may."""
         reading = [ack for ack in self._last if ack.vertex in self._source_vertices]
-        if not self._sources_left or self._work_at_hand(reading) or any(ack.records_in for ack in reading):
+        if not self._sources_left or self._work_at_hand(reading) or any(ack.io.records_in for ack in reading):
             return 0
         return self._planner.idle()
 
@@ -397,7 +397,7 @@ class JobState:
 
     def _progress(self, pending: PendingCheckpoint, checkpoint_id: int) -> JobProgress:
         before = self.progress
-        read = sum(ack.records_in for ack in pending.acks if ack.vertex in self._source_vertices)
+        read = sum(ack.io.records_in for ack in pending.acks if ack.vertex in self._source_vertices)
         ends = [subtask for id_ in self._ends for subtask in self.snapshot.vertices[id_].subtasks]
         return JobProgress(
             checkpoint_id=checkpoint_id,

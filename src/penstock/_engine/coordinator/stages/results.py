@@ -131,10 +131,6 @@ def idle_ack(place: Subtask, checkpoint_id: int) -> SubtaskAck:
         finished=True,
         input_watermark=MAX_WATERMARK,
         watermark=MAX_WATERMARK,
-        records_in=0,
-        records_out=0,
-        bytes_out=0,
-        busy_ms=0,
         started_ms=0,
         ended_ms=0,
     )

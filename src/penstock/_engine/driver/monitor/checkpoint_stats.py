@@ -209,6 +209,6 @@ def _parts(
             duration_ms=max(0, ack.ended_ms - ack.started_ms),
             written_bytes=plain + sum(handle.size for handle in handles if handle.checkpoint_id == checkpoint_id),
             state_bytes=plain + sum(handle.size for handle in handles),
-            records=ack.records_in,
+            records=ack.io.records_in,
         )
     return parts

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections import Counter, deque
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
@@ -19,6 +19,7 @@ from penstock._engine.driver.monitor.views import checkpoint_settings
 from penstock._engine.gateway.checkpoint_view import RestoredView
 from penstock._engine.gateway.job_view import JobView, SubtaskView
 from penstock._engine.gateway.progress import JobFailure, JobProgress
+from penstock._engine.protocol.control import IOMetrics
 from penstock._engine.protocol.metadata import LATE_RECORDS, ChainEntryKind, late_records
 from penstock._engine.protocol.paths import checkpoint_path
 from penstock.common.job_status import JobStatus
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
 def none_lost(_: bool) -> Sequence[Exception]:
     """Return no executors, for a job that is not on a cluster."""
     return ()
+
+
+_NOTHING: Final = IOMetrics()
 
 
 class JobMonitor:
@@ -270,16 +274,8 @@ class JobMonitor:
             vertex, index = ack.vertex, ack.subtask
             before = rows[vertex][index]
             rows[vertex][index] = SubtaskView(
-                records_in=before.records_in + ack.records_in,
-                records_out=before.records_out + ack.records_out,
-                bytes_in=before.bytes_in + ack.bytes_in,
-                bytes_out=before.bytes_out + ack.bytes_out,
-                busy_ms=before.busy_ms + ack.busy_ms,
-                last_records_in=ack.records_in,
-                last_records_out=ack.records_out,
-                last_bytes_in=ack.bytes_in,
-                last_bytes_out=ack.bytes_out,
-                last_busy_ms=ack.busy_ms,
+                io=before.io + ack.io,
+                last_io=ack.io,
                 input_watermark=ack.input_watermark,
                 output_watermark=ack.watermark,
                 finished=ack.finished,
@@ -287,7 +283,6 @@ class JobMonitor:
                 host=ack.host,
                 returns=before.returns + (returns and ack.host == before.host),
                 moves=before.moves + (returns and before.host not in ("", ack.host)),
-                restored_bytes=before.restored_bytes + ack.restored_bytes,
                 metrics={uid: part.metrics for uid, part in ack.operators.items() if part.metrics},
             )
         return tuple(tuple(row) for row in rows)
@@ -340,6 +335,4 @@ def _headline(error: Exception) -> str:
 
 
 def _idle(subtask: SubtaskView) -> SubtaskView:
-    if not subtask.last_busy_ms and not subtask.last_records_in and not subtask.last_records_out:
-        return subtask
-    return replace(subtask, last_records_in=0, last_records_out=0, last_bytes_in=0, last_bytes_out=0, last_busy_ms=0)
+    return subtask if subtask.last_io == _NOTHING else replace(subtask, last_io=_NOTHING)
