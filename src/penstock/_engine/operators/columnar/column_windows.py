@@ -118,14 +118,10 @@ class ColumnWindowOperator(AlignedWindowOperator):
         return chain.from_iterable(self.process_columns(columns, input_index) for columns in batches)
 
     def process_columns(self, batch: ColumnBatch, input_index: int) -> Iterator[Output]:
-        out = self.new_outputs()
-        for start, stop, watermark in batch.segments():
-            if start < stop:
-                self._take(batch if (start, stop) == (0, len(batch)) else batch.slice(start, stop), out)
-            if watermark is not None:
-                self.advance(watermark, out)
-                out.watermark(watermark)
-        return self._as_columns(out.outputs())
+        def take(start: int, stop: int, out: SideOutputs) -> None:
+            self._take(batch if (start, stop) == (0, len(batch)) else batch.slice(start, stop), out)
+
+        return self._as_columns(self.walk(batch, take))
 
     def _as_columns(self, outputs: Iterable[Output]) -> Iterator[Output]:
         """Yield outputs with the results of windows as columns; as rows while no record has told the types."""

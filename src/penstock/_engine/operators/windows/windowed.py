@@ -11,10 +11,10 @@ from penstock._engine.operators.side_outputs import SideOutputs
 from penstock._engine.operators.windows.late_records import LateRecords
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from penstock._engine.operators.base import EpochContext, OperatorContext, Output
-    from penstock._engine.operators.batch import RowBatch
+    from penstock._engine.operators.batch import Batch, RowBatch
     from penstock._engine.operators.windows.window_function import WindowResults
 
 
@@ -51,10 +51,22 @@ class WindowedOperator(KeyedOperator):
         self.results.leave_keys()
 
     def process(self, batch: RowBatch, input_index: int) -> Iterator[Output]:
+        def take(start: int, stop: int, out: SideOutputs) -> None:
+            self.add(batch.records[start:stop], batch.stamps(start, stop), out)
+
+        return self.walk(batch, take)
+
+    def walk(self, batch: Batch, take: Callable[[int, int, SideOutputs], None]) -> Iterator[Output]:
+        """Walk through a batch, and yield the results.
+
+        Args:
+            batch: Records and watermarks.
+            take: Adds the records between two watermarks, from one place to another.
+        """
         out = self.new_outputs()
         for start, stop, watermark in batch.segments():
             if start < stop:
-                self.add(batch.records[start:stop], batch.stamps(start, stop), out)
+                take(start, stop, out)
             if watermark is not None:
                 yield from self.advance(watermark, out)
                 out.watermark(watermark)
