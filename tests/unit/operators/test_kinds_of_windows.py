@@ -304,7 +304,7 @@ def test_full_counted_windows_leave_nothing_behind(tmp_path: Path) -> None:
     )
     feed(harness, *((number, 0) for number in range(101)))
     harness.snapshot()
-    rows = [row for pane in harness._operator.store._panes() for row in pane.items()]
+    rows = [row for table in harness._operator.store.tables for pane in table.panes.values() for row in pane.items()]
     # The count of the assigner, and of the last window its record and the count of its trigger.
     assert len(rows) == 3
 
@@ -354,5 +354,5 @@ def test_each_record_of_sliding_windows_is_kept_once() -> None:
     harness = windows(SlidingEventTimeWindows(1_000, 10, 0))
     feed(harness, *((number, number) for number in range(500)))
     harness.snapshot()
-    rows = [row for pane in harness._operator.store._panes() for row in pane.items()]
+    rows = [row for table in harness._operator.store.tables for pane in table.panes.values() for row in pane.items()]
     assert sum(len(value) for _, value in rows if isinstance(value, list)) == 500

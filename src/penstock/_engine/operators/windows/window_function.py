@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from penstock._engine.operators.windows.window_namespaces import WindowNamespaces
     from penstock._engine.operators.windows.window_strategy import PaneStrategy
     from penstock._engine.protocol.keys import NormalKey
-    from penstock._engine.state.memory_store import MemoryStore
+    from penstock._engine.state.keyed_state import KeyedState
     from penstock._engine.state.table import Table
 
 _NO_CLEAR: Final = cast("Any", ProcessWindowFunction).clear
@@ -29,7 +29,7 @@ _NO_CLEAR_OF_ALL: Final = cast("Any", ProcessAllWindowFunction).clear
 #: The content of a pane for one key: normal key, key and value.
 Entry: TypeAlias = "tuple[NormalKey, Any, Any]"
 #: Makes the context of window functions.
-MakeContext: TypeAlias = "Callable[[OperatorContext, MemoryStore], WindowContext]"
+MakeContext: TypeAlias = "Callable[[OperatorContext, KeyedState], WindowContext]"
 
 
 class WindowResults:
@@ -42,7 +42,7 @@ class WindowResults:
     def __init__(self, strategy: PaneStrategy) -> None:
         self._result = strategy.get_result
 
-    def prepare(self, context: OperatorContext, store: MemoryStore) -> tuple[Any, EngineRuntimeContext] | None:
+    def prepare(self, context: OperatorContext, store: KeyedState) -> tuple[Any, EngineRuntimeContext] | None:
         """Prepare; return the user's window function and its runtime context, None without a function."""
         return None
 
@@ -87,7 +87,7 @@ class FunctionResults(WindowResults):
         self._apply: Any = cast("Any", window_function).apply if takes_windows else None
         self._context: WindowContext
 
-    def prepare(self, context: OperatorContext, store: MemoryStore) -> tuple[Any, EngineRuntimeContext]:
+    def prepare(self, context: OperatorContext, store: KeyedState) -> tuple[Any, EngineRuntimeContext]:
         self._context = self._make_context(context, store)
         return self._function, EngineRuntimeContext(context, store, self._context.key)
 
@@ -122,7 +122,7 @@ class FunctionResults(WindowResults):
 class WindowContext(ProcessWindowFunction.Context[Any]):
     """The context of the current window and key."""
 
-    def __init__(self, context: OperatorContext, store: MemoryStore) -> None:
+    def __init__(self, context: OperatorContext, store: KeyedState) -> None:
         self._clock = context.clock
         self.operator_name = context.operator_name
         self._runtime = context
@@ -155,7 +155,7 @@ class WindowContext(ProcessWindowFunction.Context[Any]):
 class _WindowRuntimeContext(EngineRuntimeContext):
     """State of the current key in the current window."""
 
-    def __init__(self, window: WindowContext, context: OperatorContext, store: MemoryStore) -> None:
+    def __init__(self, window: WindowContext, context: OperatorContext, store: KeyedState) -> None:
         super().__init__(context, store, window.key)
         self._window = window
 
@@ -166,7 +166,7 @@ class _WindowRuntimeContext(EngineRuntimeContext):
 class KeyedWindowContext(WindowContext):
     """The context of windows whose rows have the window in their address."""
 
-    def __init__(self, context: OperatorContext, store: MemoryStore, namespaces: WindowNamespaces) -> None:
+    def __init__(self, context: OperatorContext, store: KeyedState, namespaces: WindowNamespaces) -> None:
         super().__init__(context, store)
         self.namespaces = namespaces
 
@@ -177,7 +177,7 @@ class KeyedWindowContext(WindowContext):
 class _KeyedWindowState(EngineRuntimeContext):
     """State of the current key in the current window."""
 
-    def __init__(self, window: KeyedWindowContext, context: OperatorContext, store: MemoryStore) -> None:
+    def __init__(self, window: KeyedWindowContext, context: OperatorContext, store: KeyedState) -> None:
         row = KeyContext()
         row.key, row.normal = window.key.key, (window.key.normal, window.namespaces.of(window.at), None)
         super().__init__(context, store, row)
