@@ -153,7 +153,6 @@ MANY_METHODS = {
     "_engine/coordinator/life/start.py:JobStart": "a start has a step for each answer that it waits for",
     "_engine/coordinator/stages/stage_scheduler.py:StageScheduler": "stages, and what was done of them before",
     "_engine/driver/checkpoints/checkpoint_store.py:CheckpointStore": "performs each instruction about checkpoints",
-    "_engine/operators/windows/keyed_windows.py:KeyedWindowOperator": "elements, timers, triggers, merges of windows",
     "_engine/runtime/subtask.py:SubtaskRuntime": "a subtask from its first epoch to its last, call by call",
 }
 MOST_METHODS = 25

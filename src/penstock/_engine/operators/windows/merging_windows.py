@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from penstock._api.windows.window import WindowAssigner
     from penstock._engine.operators.windows.window_namespaces import WindowNamespaces
     from penstock._engine.protocol.keys import NormalKey
-    from penstock._engine.state.memory_store import MemoryStore
+    from penstock._engine.state.keyed_state import KeyedState
     from penstock._engine.state.rows import Namespace
 
 #: The table of the merging windows of each key.
@@ -109,7 +109,7 @@ class MergingRows:
         namespaces: The namespaces of its windows.
     """
 
-    def __init__(self, store: MemoryStore, assigner: WindowAssigner[Any, Any], namespaces: WindowNamespaces) -> None:
+    def __init__(self, store: KeyedState, assigner: WindowAssigner[Any, Any], namespaces: WindowNamespaces) -> None:
         self._assigner = assigner
         self._namespaces = namespaces
         self.pane = store.table(MERGING, kind=MERGING).pane()

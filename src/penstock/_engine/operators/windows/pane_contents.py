@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from penstock._engine.operators.windows.window_function import Entry
     from penstock._engine.operators.windows.window_strategy import PaneStrategy
     from penstock._engine.protocol.keys import NormalKey
-    from penstock._engine.state.memory_store import MemoryStore
+    from penstock._engine.state.keyed_state import KeyedState
     from penstock._engine.state.table import Pane, Table
 
     #: Returns an iterator over records, see `CurrentRecord`.
@@ -61,7 +61,7 @@ class AlignedContents(ABC):
         """The kind of the contents in checkpoints."""
         return self.strategy.kind
 
-    def open(self, store: MemoryStore, context: OperatorContext, iterate: Iterate) -> None:
+    def open(self, store: KeyedState, context: OperatorContext, iterate: Iterate) -> None:
         """Take what the operator has."""
         self.iterate = iterate
         self.table = store.table(CONTENTS, kind=self.kind, keep_keys=True)

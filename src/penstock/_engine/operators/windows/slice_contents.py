@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from penstock._engine.operators.windows.window_function import Entry
     from penstock._engine.operators.windows.window_strategy import PaneStrategy
     from penstock._engine.protocol.keys import NormalKey
-    from penstock._engine.state.memory_store import MemoryStore
+    from penstock._engine.state.keyed_state import KeyedState
     from penstock._engine.state.table import Pane, Table
 
 #: The table of windows that stand alone, with a pane for each window.
@@ -56,7 +56,7 @@ class SliceContents(AlignedContents):
     def kind(self) -> str:
         return SLICED + self.strategy.kind
 
-    def open(self, store: MemoryStore, context: OperatorContext, iterate: Iterate) -> None:
+    def open(self, store: KeyedState, context: OperatorContext, iterate: Iterate) -> None:
         super().open(store, context, iterate)
         self.alone = store.table(UNSLICED, kind=self.strategy.kind, keep_keys=True)
         self.progress = WindowProgress(store, context)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from penstock._engine.operators.windows.slices import Span
     from penstock._engine.operators.windows.window_function import Entry
     from penstock._engine.protocol.keys import NormalKey
-    from penstock._engine.state.memory_store import MemoryStore
+    from penstock._engine.state.keyed_state import KeyedState
     from penstock._engine.state.table import Pane, Table
 
 #: The table of the keys that have fired, with a pane for each window.
@@ -43,7 +43,7 @@ class WatermarkFiring:
         self._waiting: list[Span] = []
         self._passed: list[Span] = []
 
-    def open(self, store: MemoryStore) -> None:
+    def open(self, store: KeyedState) -> None:
         """Take the operator's store."""
         self.fired = store.table(FIRED, kind=FIRED)
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from penstock._api.windows.window import Window
     from penstock._engine.operators.windows.merging_windows import Times
     from penstock._engine.protocol.keys import NormalKey
-    from penstock._engine.state.memory_store import MemoryStore
+    from penstock._engine.state.keyed_state import KeyedState
     from penstock._engine.state.timers import Timers
 
 
@@ -23,7 +23,7 @@ class WindowTimers:
         lateness_ms: How long after its end a window of event time still takes records.
     """
 
-    def __init__(self, store: MemoryStore, *, is_event_time: bool, lateness_ms: int) -> None:
+    def __init__(self, store: KeyedState, *, is_event_time: bool, lateness_ms: int) -> None:
         self.event = store.timers("event-time")
         self.processing = store.timers("processing-time")
         #: The timers of the windows' own time.
