@@ -71,10 +71,6 @@ ALIKE = {
     ): "builders with a method for each setting",
     ("_engine/cli/porting.py", "_engine/rest/guard.py"): "a predicate that tries",
     ("_engine/operators/functions/broadcast.py", "_engine/state/kinds/typed.py"): "maps that hand calls on",
-    (
-        "_engine/operators/windows/keyed_windows.py",
-        "_engine/operators/windows/window.py",
-    ): "each operator walks the segments of a batch itself: a call for each would cost more",
     ("common/_typeinfo/basic.py",): "a predicate for each type, as in PyFlink",
     ("common/execution_config.py",): "settings that are enabled and disabled by methods, as in PyFlink",
     ("common/restart_strategy.py",): "each strategy lists its options",
@@ -136,7 +132,6 @@ def module_of(text: str) -> Module:
 MANY_PARAMETERS = {
     "_engine/cli/run_command.py:run": "click passes each option of a command",
     "_engine/cli/clean_command.py:clean": "click passes each option of a command",
-    "_engine/operators/windows/window_choice.py:window_operator": "a window, as the calls of its builder describe it",
 }
 MOST_PARAMETERS = 8
 
@@ -158,7 +153,6 @@ MANY_METHODS = {
     "_engine/coordinator/life/start.py:JobStart": "a start has a step for each answer that it waits for",
     "_engine/coordinator/stages/stage_scheduler.py:StageScheduler": "stages, and what was done of them before",
     "_engine/driver/checkpoints/checkpoint_store.py:CheckpointStore": "performs each instruction about checkpoints",
-    "_engine/operators/windows/keyed_windows.py:KeyedWindowOperator": "elements, timers, triggers, merges of windows",
     "_engine/runtime/subtask.py:SubtaskRuntime": "a subtask from its first epoch to its last, call by call",
 }
 MOST_METHODS = 25

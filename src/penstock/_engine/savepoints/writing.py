@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock import __version__
-from penstock._engine.operators.windows.fired_windows import CONTENTS, FIRED
+from penstock._engine.operators.windows.watermark_firing import FIRED
+from penstock._engine.operators.windows.window_strategy import CONTENTS
 from penstock._engine.protocol.clocks import now_ms
 from penstock._engine.protocol.key_groups import key_group, key_group_range, subtask_of_key_group
 from penstock._engine.protocol.key_values import gives_back

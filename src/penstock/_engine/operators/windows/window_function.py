@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from penstock._engine.operators.base import OperatorContext
     from penstock._engine.operators.side_outputs import SideOutputs
     from penstock._engine.operators.windows.window_namespaces import WindowNamespaces
+    from penstock._engine.operators.windows.window_strategy import PaneStrategy
     from penstock._engine.protocol.keys import NormalKey
     from penstock._engine.state.keyed_state import KeyedState
     from penstock._engine.state.table import Table
@@ -38,8 +39,8 @@ class WindowResults:
     #: Whether the results depend on the window, so that `begin` has to be called.
     takes_window = False
 
-    def __init__(self, function: Any, *, aggregated: bool) -> None:
-        self._result = function.get_result if aggregated else None
+    def __init__(self, strategy: PaneStrategy) -> None:
+        self._result = strategy.get_result
 
     def prepare(self, context: OperatorContext, store: KeyedState) -> tuple[Any, EngineRuntimeContext] | None:
         """Prepare; return the user's window function and its runtime context, None without a function."""
@@ -73,10 +74,10 @@ class FunctionResults(WindowResults):
 
     takes_window = True
 
-    def __init__(self, strategy: str, function: Any, window_function: Any, context: MakeContext) -> None:
-        super().__init__(function, aggregated=strategy == "aggregate")
+    def __init__(self, strategy: PaneStrategy, window_function: Any, context: MakeContext) -> None:
+        super().__init__(strategy)
         self._make_context = context
-        self._many = strategy == "elements"
+        self._many = not strategy.folds
         self._function = window_function
         # Of the program's function: it may be wrapped.
         own_clear = getattr(getattr(window_function, "wrapped_function", window_function).__class__, "clear", None)
@@ -194,10 +195,8 @@ class MergingWindowContext(WindowContext):
         raise UnsupportedOperationError("window_state()", reason)
 
 
-def window_results(
-    strategy: str, function: Any, window_function: Any, context: MakeContext = WindowContext
-) -> WindowResults:
+def window_results(strategy: PaneStrategy, window_function: Any, context: MakeContext = WindowContext) -> WindowResults:
     """Return the results of panes, with or without a window function."""
     if window_function is None:
-        return WindowResults(function, aggregated=strategy == "aggregate")
-    return FunctionResults(strategy, function, window_function, context)
+        return WindowResults(strategy)
+    return FunctionResults(strategy, window_function, context)
