@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from penstock._connectors.files.notes import PublishedNotes
 from penstock._connectors.files.opening import filesystem_of
 from penstock.common.serialization import Encoder
 from penstock.datastream.connectors.file_system import FileSink, RollingPolicy
-from penstock.errors import LostCommittableError
+from penstock.errors import LostCommittableError, SinkFileError
 from penstock.testing.connector_contexts import TestWriterContext
 from penstock.testing.sink_contract import SinkRun
 
@@ -158,6 +159,36 @@ def test_a_commit_keeps_what_is_noted_of_later_checkpoints(tmp_path: Path) -> No
     assert [notes.tells(part, number) for part, number in ((earlier, 4), (later, 5), (unpublished, 5))] == [
         *(True, True, False)
     ]
+
+
+def test_committers_that_note_at_the_same_time_lose_no_line_and_do_not_fail(tmp_path: Path) -> None:
+    """As of two jobs that were started from one savepoint, while the job that has made it goes on."""
+    sink = FileSink.for_row_format(str(tmp_path), Encoder.simple_string_encoder()).build()
+    parts = [two_segments(sink) for _ in range(120)]
+
+    def noted(of_one: list[Any]) -> None:
+        notes = PublishedNotes(str(tmp_path))
+        for part in of_one:
+            notes.add(part, 9)
+            notes.end(4)
+
+    with ThreadPoolExecutor(3) as committers:
+        list(committers.map(noted, (parts[place::3] for place in range(3))))
+    assert [PublishedNotes(str(tmp_path)).tells(part, 9) for part in parts] == [True] * len(parts)
+
+
+def test_a_file_of_lines_that_cannot_be_read_is_named_and_not_replaced(tmp_path: Path) -> None:
+    sink: Any = sink_to(tmp_path)
+    run = SinkRun(sink)
+    run.commit(run.epoch(["a1"]))
+    [note] = tmp_path.glob(".*.runs")
+    note.unlink()
+    note.mkdir()
+    with pytest.raises(SinkFileError, match=f"{re.escape(str(note))} cannot be written: Is a directory"):
+        run.commit(run.epoch(["b1"]))
+    with pytest.raises(IsADirectoryError):
+        filesystem_of(str(note)).change_lines(str(note), list)
+    assert note.is_dir()
 
 
 KILLED_COMMITS = """

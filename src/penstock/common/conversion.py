@@ -8,9 +8,10 @@ other conversions are compiled once, and work on blocks of records.
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from penstock.common._conversion.checked import TypeMismatchError
+from penstock.common._conversion.checked import TypeMismatchError, shown
 from penstock.common._conversion.exact import quick_check, row_names
 from penstock.common._conversion.values import Converter, converter
 from penstock.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo
@@ -18,7 +19,7 @@ from penstock.common.user_values import short_repr
 from penstock.errors import DeclaredTypeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Hashable, Iterable, Iterator
 
     from penstock.common.typeinfo import TypeInformation
 
@@ -68,6 +69,31 @@ class Conversion:
             return self._slow(cursor)
         except TypeMismatchError as error:
             self._refuse(records[len(records) - cursor.__length_hint__() - 1], error)
+
+    def distinct(self, keys: list[Any], normal: Callable[[Any], Hashable]) -> list[Any]:
+        """Return keys converted to the type, no two of which are one after that.
+
+        Args:
+            keys: The keys of a map, no two of which are one before.
+            normal: Returns what is equal for equal keys.
+
+        Raises:
+            DeclaredTypeError: One of them does not fit the type, or two become one.
+        """
+        converted = self.block(keys)
+        if not all(map(operator.is_, keys, converted)) and len(set(map(normal, converted))) < len(keys):
+            self._refuse(keys, TypeMismatchError(f"{shown(keys)} has two keys that are one in the type"))
+        return converted
+
+    def check_key(self, key: Any) -> None:
+        """Check that the type holds a key that has its place already.
+
+        Raises:
+            DeclaredTypeError: It does not fit the type, or another key would become of it.
+        """
+        converted = self.value(key)
+        if converted is not key and converted != key:
+            self._refuse(key, TypeMismatchError(f"{shown(key)} would become another key, {shown(converted)}"))
 
     def _one_by_one(self, records: Iterable[Any]) -> list[Any]:
         convert = self._convert

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock._api.time_domain import TimeDomain
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from penstock._engine.savepoints.draft import Transform
     from penstock._engine.savepoints.inspection import OperatorInfo
     from penstock._engine.state.files.trust import AllowedClasses
+    from penstock.common.conversion import Conversion
     from penstock.common.typeinfo import TypeInformation
 
 
@@ -147,8 +149,8 @@ class SavepointWriter:
                 "reducing", "aggregating" (an accumulator); for the
                 "window-contents" of a window "window-reduce", "window-aggregate" (an accumulator) or "window-elements"
                 (a list), for its "window-fired" the same. When left out, that of the state that is there, else "value".
-            type_info: The type of the values, as the job's descriptor has it: :meth:`write` holds them to it, and a job
-                that declares another one is refused.
+            type_info: The type of the values, as the job's descriptor has it: :meth:`write` holds them to it, of a map
+                its keys as well, and a job that declares another one is refused.
         """
         there = next((state.kind for state in self._keyed_states(uid) if state.name == name), "")
         if kind is None:
@@ -350,8 +352,17 @@ def _check(parallelism: int, max_parallelism: int) -> None:
 
 
 def _held(uid: str, name: str, type_info: TypeInformation | None, *, is_map: bool) -> list[Transform]:
-    """Return the conversion of a state's values to a type: one step, or none."""
+    """Return the conversion of a state's values to a type, and before it the check of a map's keys: steps or none."""
+    steps: list[Transform] = []
     if is_map and isinstance(type_info, MapTypeInfo):
+        keys = conversion(type_info.key_type, f"A key of state {name!r} of {uid!r}")
         type_info = type_info.value_type
+        if keys is not None:
+            steps.append(partial(_with_key, keys))
     held = conversion(type_info, f"State {name!r} of {uid!r}")
-    return [] if held is None else [lambda _, value: held.value(value)]
+    return steps if held is None else [*steps, lambda _, value: held.value(value)]
+
+
+def _with_key(keys: Conversion, key: tuple[Any, Any], value: Any) -> Any:
+    keys.check_key(key[1])
+    return value

@@ -19,7 +19,8 @@ from penstock._engine.operators.factories.functions import (
 )
 from penstock._engine.operators.factories.keyed import KeyedProcessFactory, ReduceFactory
 from penstock._engine.operators.factories.partitions import KeyedMapPartitionFactory, MapPartitionFactory
-from penstock._engine.operators.windows.window_choice import window_operator
+from penstock._engine.operators.factories.windows import WindowFactory
+from penstock._engine.operators.windows.window_strategy import AggregatePanes, ElementPanes, ReducePanes
 from penstock.testing._of_stream import operator_of
 
 if TYPE_CHECKING:
@@ -236,9 +237,9 @@ class OneInputMakers:
         if reduce is None and aggregate is None and function is None:
             msg = "A window needs a function: reduce, aggregate, or one for all records of a window."
             raise ValueError(msg)
-        strategy = "reduce" if reduce is not None else "aggregate" if aggregate is not None else "elements"
+        strategy = ReducePanes if reduce is not None else AggregatePanes if aggregate is not None else ElementPanes
         late = settings.pop("side_output_late_data", None)
-        operator = window_operator(
+        factory = WindowFactory(
             _key(key_selector),
             window_assigner,
             allowed_lateness_ms=settings.pop("allowed_lateness_ms", 0),
@@ -246,10 +247,10 @@ class OneInputMakers:
             strategy=strategy,
             function=aggregate if reduce is None else reduce,
             window_function=function,
-            trigger=settings.pop("trigger", None),
+            trigger=settings.pop("trigger", None) or window_assigner.get_default_trigger(None),
             evictor=settings.pop("evictor", None),
         )
-        return cls(operator, **cast("SubtaskSettings", settings))
+        return cls(factory, **cast("SubtaskSettings", settings))
 
 
 def _one(

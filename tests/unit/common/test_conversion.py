@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import enum
-from collections import OrderedDict
+from collections import OrderedDict, UserDict, namedtuple
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 NAMED = Types.ROW_NAMED(["id", "name", "score"], [Types.INT(), Types.STRING(), Types.DOUBLE()])
 PLAIN = Types.ROW([Types.INT(), Types.STRING()])
 PAIR = Types.TUPLE([Types.INT(), Types.STRING()])
+NUMBERS = [
+    *(Types.BYTE(), Types.SHORT(), Types.INT(), Types.LONG(), Types.BIG_INT(), Types.FLOAT(), Types.DOUBLE()),
+    *(Types.BOOLEAN(), Types.BIG_DEC()),
+]
 ZONE = datetime.timezone(datetime.timedelta(hours=2))
 NOON = datetime.datetime(2024, 2, 29, 12, 30, 15, 123456)  # noqa: DTZ001 - timestamps have no zone
 DAY = datetime.date(2024, 2, 29)
@@ -37,6 +41,10 @@ DATE_TIME = LocalTimeTypeInfo(LocalTimeTypeInfo.TimeType.LOCAL_DATE_TIME)
 
 
 class Number(enum.IntEnum):
+    ONE = 1
+
+
+class Kind(enum.Enum):
     ONE = 1
 
 
@@ -60,6 +68,40 @@ class Slotted:
 class Plain:
     def __init__(self, **fields: Any) -> None:
         self.__dict__.update(fields)
+
+
+class Tidy:
+    """Fields that are properties, and one of the class."""
+
+    score = 1.5
+
+    def __init__(self) -> None:
+        self._id, self._name = 1, "ada"
+
+    @property
+    def id(self) -> int:
+        return self._id
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+
+class Keyed(Plain):
+    def keys(self) -> Any:
+        return self.__dict__.keys()
+
+    def __getitem__(self, name: str) -> Any:
+        return self.__dict__[name]
+
+
+class Unshown:
+    def __repr__(self) -> str:
+        raise RuntimeError
+
+
+Same = namedtuple("Same", "score id name")
+Other = namedtuple("Other", "a b c")
 
 
 def held(type_info: TypeInformation) -> Conversion:
@@ -148,6 +190,14 @@ CONVERTED: list[tuple[TypeInformation, Any, Any]] = [
     (NAMED, Score(1, "ada"), Row(id=1, name="ada", score=None)),
     (NAMED, Slotted(1, "ada", 2), Row(id=1, name="ada", score=2.0)),
     (NAMED, Plain(id=1, _cache={}), Row(id=1, name=None, score=None)),
+    (Types.ROW_NAMED(["keys"], [Types.INT()]), Plain(keys=1), Row(keys=1)),
+    (NAMED, Tidy(), Row(id=1, name="ada", score=1.5)),
+    (Types.ROW_NAMED(["_id"], [Types.INT()]), Plain(_id=1), Row(_id=1)),
+    (NAMED, pd.Series({"name": "ada", "id": 1, "score": 2.0}), Row(id=1, name="ada", score=2.0)),
+    (NAMED, UserDict(name="ada", id=1), Row(id=1, name="ada", score=None)),
+    (NAMED, Keyed(name="ada", id=1), Row(id=1, name="ada", score=None)),
+    (NAMED, Same(2.0, 1, "ada"), Row(id=1, name="ada", score=2.0)),
+    (NAMED, Other(1, "ada", 2.0), Row(id=1, name="ada", score=2.0)),
     (PLAIN, (1, "x"), Row(f0=1, f1="x")),
     (PLAIN, [1, "x"], Row(f0=1, f1="x")),
     (NAMED, Row(f0=1, f1="ada", f2=2), Row(id=1, name="ada", score=2.0)),
@@ -179,6 +229,8 @@ MISFITS: list[tuple[TypeInformation, Any, str]] = [
     (Types.DOUBLE(), 1 + 2j, "is no number"),
     (Types.DOUBLE(), 10**400, "has more digits than a float of 64 bits holds"),
     (Types.DOUBLE(), 2**53 + 1, "has more digits than a float of 64 bits holds"),
+    *((kind, Decimal("sNaN"), "is a signaling NaN") for kind in (Types.DOUBLE(), Types.FLOAT())),
+    *((kind, "\ud800", "'\\ud800' is n") for kind in NUMBERS),
     (Types.DOUBLE(), Decimal("0.1"), "has more digits than a float of 64 bits holds"),
     (Types.FLOAT(), 1e300, "is beyond the floats of 32 bits"),
     (Types.FLOAT(), 2**24 + 1, "has more digits than a float of 32 bits holds"),
@@ -212,6 +264,8 @@ MISFITS: list[tuple[TypeInformation, Any, str]] = [
     (Types.LIST(Types.STRING()), {"a": 1}, "is no array"),
     (Types.LIST(Types.INT()), {1, 2}, "is no array"),
     (Types.LIST(Types.INT()), b"ab", "is no array"),
+    (Types.LIST(Types.STRING()), pd.DataFrame({"a": [1]}), "is no array"),
+    (Types.MAP(Types.LIST(Types.INT()), Types.INT()), {(1,): 1}, "has keys that become lists or dicts"),
     (Types.LIST(Types.INT()), [1, "a"], "at [1]: 'a' is no integer"),
     (Types.MAP(Types.STRING(), Types.INT()), [("a", 1)], "is no dict"),
     (Types.MAP(Types.STRING(), Types.INT()), {"a": "b"}, "at ['a']: 'b' is no integer"),
@@ -222,8 +276,17 @@ MISFITS: list[tuple[TypeInformation, Any, str]] = [
     (PAIR, {"a": 1}, "is no array"),
     (PAIR, ("x", 1), "at [0]: 'x' is no integer"),
     (PLAIN, (1,), "it has 1 fields, and the type has 2"),
+    *((Types.ROW([PAIR]), Row(short), "in place of 2") for short in ((), (1,), (1, "x", 2))),
     (PLAIN, Row(1, "x", None), "it has 3 fields, and the type has 2"),
     (PLAIN, 5, "5 is no row"),
+    *(
+        (kind, odd, "is no row")
+        for kind in (PLAIN, NAMED)
+        for odd in (Number.ONE, Kind.ONE, pd.Timedelta(1), Plain(_x=1))
+    ),
+    (NAMED, pd.DataFrame({"id": [1]}), "at .id:"),
+    (PLAIN, pd.Index([1, 2, 3]), "it has 3 fields, and the type has 2"),
+    (NAMED, {"id": 1, None: ["more"]}, "it has a field None, and the type has id, name, score"),
     (PLAIN, len, "is no row"),
     (PLAIN, [True, "x"], "at .f0: True is no integer"),
     (NAMED, Row(1, "ada", "1.5"), "at .score: '1.5' is no number"),
@@ -247,6 +310,13 @@ def test_a_value_that_does_not_fit_is_an_error_with_value_type_and_place(
         assert text.startswith(f"The output of 'Map' is declared as {type_info!r}, and ")
         assert reason in text
         assert refused.value.value[:20] in text
+
+
+@pytest.mark.parametrize("type_info", [NAMED, PAIR, Types.LIST(PAIR), Types.MAP(PAIR, PAIR), *NUMBERS])
+def test_a_value_without_a_repr_is_refused_as_any_other(type_info: TypeInformation) -> None:
+    for value in (Unshown(), [Unshown()], {Unshown(): 1}, {1: Unshown()}):
+        with pytest.raises(DeclaredTypeError, match="Unshown"):
+            held(type_info).block([value])
 
 
 @pytest.mark.parametrize("type_info", [None, Types.PICKLED_BYTE_ARRAY()])

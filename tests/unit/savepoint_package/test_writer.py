@@ -227,6 +227,23 @@ def test_a_new_state_keeps_the_type_that_it_is_given(tmp_path: Path) -> None:
         new("text", "bad")
 
 
+def test_the_keys_of_a_map_are_held_to_the_type_that_it_is_given(tmp_path: Path) -> None:
+    def new(map_key: Any, kind: Any, place: str) -> str:
+        writer = SavepointWriter.new().set_keyed_state(
+            "op", "state", {"a": {map_key: "x"}}, kind="map", type_info=Types.MAP(kind, Types.STRING())
+        )
+        return writer.write(str(tmp_path / place))
+
+    assert list(contents(new(1, Types.INT(), "good")).values()) == ["x"]
+    for key, kind, reason in (
+        ("1", Types.INT(), "'1' is no integer"),
+        (True, Types.INT(), "True is no integer"),
+        (0.1, Types.FLOAT(), "0.1 would become another key, 0.10000000149011612"),
+    ):
+        with pytest.raises(DeclaredTypeError, match=f"A key of state 'state' of 'op' .*{reason}"):
+            new(key, kind, "bad")
+
+
 @pytest.mark.parametrize("parallelism", [2, 3])
 def test_transformed_values_are_what_the_job_goes_on_with(existing: str, tmp_path: Path, parallelism: int) -> None:
     writer = SavepointWriter.from_existing(existing)

@@ -168,8 +168,13 @@ class FileSystem(Protocol):
         """Add a line to a file, which is made if it does not exist; it outlasts this process when this returns."""
         ...
 
-    def put_lines(self, path: str, lines: Sequence[str]) -> None:
-        """Replace a file by lines, in one step and durably."""
+    def change_lines(self, path: str, change: Callable[[list[str]], list[str]]) -> None:
+        """Replace the lines of a file in one step and durably; on a disk no line is lost that others add meanwhile.
+
+        Args:
+            path: The file, which is made if it does not exist.
+            change: Returns the new lines for those that are there.
+        """
         ...
 
     def lines_of(self, path: str) -> list[str]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from penstock._connectors.files.filesystem import FileStatus, NotAFileError, pass_over
 from penstock._connectors.files.growing import is_copy
 from penstock._connectors.files.walking import check_kind, find_files, status_of
-from penstock._files.disk import link, make_directories, sync_directory
+from penstock._files.disk import alone_in, link, make_directories, sync_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -159,27 +159,30 @@ class LocalFileSystem:
     def add_line(self, path: str, line: str) -> None:
         """Append the line."""
         local = _local(path)
-        is_new = not local.exists()
-        with local.open("ab") as stream:
-            stream.write(f"\n{line}\n".encode())  # whatever a crash has left there does not touch it
+        with alone_in(local.parent):
+            is_new = not local.exists()
+            with local.open("ab") as stream:
+                stream.write(f"\n{line}\n".encode())  # whatever a crash has left there does not touch it
         if is_new:
             sync_directory(local.parent)
 
-    def put_lines(self, path: str, lines: Sequence[str]) -> None:
+    def change_lines(self, path: str, change: Callable[[list[str]], list[str]]) -> None:
         """Write another file, and rename it."""
         local = _local(path)
         new = local.with_name(f"{local.stem}.new{local.suffix}")
-        with new.open("wb") as stream:
-            stream.write("".join(f"{line}\n" for line in lines).encode())
-            stream.flush()
-            os.fsync(stream.fileno())
-        new.replace(local)
+        with alone_in(local.parent):
+            lines = change(_lines(local) if local.exists() else [])
+            with new.open("wb") as stream:
+                stream.write("".join(f"{line}\n" for line in lines).encode())
+                stream.flush()
+                os.fsync(stream.fileno())
+            new.replace(local)
         sync_directory(local.parent)
 
     def lines_of(self, path: str) -> list[str]:
         """Read the file."""
         try:
-            return _local(path).read_bytes().decode(errors="replace").split("\n")
+            return _lines(_local(path))
         except OSError:
             return []
 
@@ -202,6 +205,10 @@ class LocalFileSystem:
                 continue
             if path.is_file():
                 yield FileStatus(str(path), stat.st_size, stat.st_mtime_ns // 1_000_000)
+
+
+def _lines(file: Path) -> list[str]:
+    return file.read_bytes().decode(errors="replace").split("\n")
 
 
 def _names_of(folder: Path, inode: int | None) -> list[str]:

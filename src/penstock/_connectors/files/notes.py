@@ -8,6 +8,7 @@ never published. The line of a committed checkpoint replaces those of its parts.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from penstock._connectors.files.opening import filesystem_of
@@ -54,12 +55,20 @@ class PublishedNotes:
         self._begun: dict[tuple[str, str], set[str]] = {}
 
     def add(self, part: FinishedPart, checkpoint_id: int) -> None:
-        """Note that a part is published; the line outlasts this process, but perhaps not a crash of the machine."""
+        """Note that a part is published; the line outlasts this process, but perhaps not a crash of the machine.
+
+        Raises:
+            SinkFileError: The file cannot be written.
+        """
         bucket, _, part_name = part.target.rpartition("/")
         # A part of a sink that had another path is noted beside it.
         folder = self._base_path if f"{bucket}/".startswith(f"{self._base_path}/") else bucket
         name, run = note_of(part.segments[-1])
-        filesystem_of(folder).add_line(f"{folder}/{name}", str(_Line(run, checkpoint_id, part_name)))
+        path = f"{folder}/{name}"
+        try:
+            filesystem_of(folder).add_line(path, str(_Line(run, checkpoint_id, part_name)))
+        except OSError as error:
+            raise not_written(path, error) from error
         self.files.add((folder, name))
         self._begun.setdefault((folder, name), set()).add(run)
 
@@ -70,11 +79,9 @@ class PublishedNotes:
             SinkFileError: A file cannot be written.
         """
         for (folder, name), runs in self._begun.items():
-            path, filesystem = f"{folder}/{name}", filesystem_of(folder)
+            path, ends = f"{folder}/{name}", [_Line(run, checkpoint_id) for run in sorted(runs)]
             try:
-                known = _parsed(filesystem.lines_of(path))
-                lines = _shortened([*known, *(_Line(run, checkpoint_id) for run in sorted(runs))])
-                filesystem.put_lines(path, [*map(str, lines)])
+                filesystem_of(folder).change_lines(path, partial(_with_ends, ends))
             except OSError as error:
                 raise not_written(path, error) from error
         self._begun.clear()
@@ -117,6 +124,10 @@ def _parsed(lines: Iterable[str]) -> list[_Line]:
             case _:
                 pass
     return found
+
+
+def _with_ends(ends: list[_Line], lines: list[str]) -> list[str]:
+    return [*map(str, _shortened([*_parsed(lines), *ends]))]
 
 
 def _shortened(lines: list[_Line]) -> list[_Line]:

@@ -194,11 +194,12 @@ class ObjectFileSystem:
 
     def add_line(self, path: str, line: str) -> None:
         """Put the object anew, with the line."""
-        self.put_lines(path, [*self.lines_of(path), line])
+        self.change_lines(path, lambda lines: [*lines, line])
 
-    def put_lines(self, path: str, lines: Sequence[str]) -> None:
-        """Put the object."""
+    def change_lines(self, path: str, change: Callable[[list[str]], list[str]]) -> None:
+        """Get the object and put it."""
         root, key = bucket_and_key(path)
+        lines = change(self.lines_of(path))
         with _telling():
             obstore.put(store_of(root), key, "".join(f"{line}\n" for line in lines).encode())
 

@@ -115,8 +115,10 @@ def double(value: Any) -> float:
         refuse(value, "is no number")
     try:
         number = float(given)
-    except (OverflowError, ValueError):
+    except OverflowError:
         number = float("nan")
+    except ValueError:
+        refuse(value, "is a signaling NaN")
     if number != given:
         refuse(value, "has more digits than a float of 64 bits holds")
     return number

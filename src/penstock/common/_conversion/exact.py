@@ -103,7 +103,7 @@ def _checked(wanted: Any) -> Quick:
     def check(records: list[Any]) -> list[Any] | None:
         try:
             found = convert(records, wanted)
-        except msgspec.ValidationError:
+        except (msgspec.ValidationError, ValueError):  # of texts with halves of surrogates, and signaling NaN
             return None
         return found if found == records else None
 
@@ -172,7 +172,11 @@ class _Source:
             "            values = record._values\n"
             f"            if len(values) == {len(fields)}:\n"
             f"                {_unpacked([name for name, _ in fields])} = values\n"
-            f"                if {_all(condition for _, condition in fields)}:\n"
+            "                try:\n"
+            f"                    fits = {_all(condition for _, condition in fields)}\n"
+            "                except ValueError:\n"  # see `block`
+            "                    fits = False\n"
+            "                if fits:\n"
             "                    row = bare_row(Row)\n"
             f"                    row._fields = {names}\n"
             "                    row._values = values\n"

@@ -17,8 +17,9 @@ _NO_ARRAYS: Final = (str, bytes, bytearray, memoryview, dict, Row)
 def values_of(row: Any, names: Sequence[str]) -> list[Any]:
     """Return the values of a row in the order of the fields of a type.
 
-    A dict is read by its names, in which a missing field is None; and so is a Row with names, which has all of them.
-    All others are read by position, as is a Row with the names that a type without names gives it.
+    A dict is read by its names, in which a missing field is None; and so are a Row with names, which has all of them,
+    and a named tuple that has the same names. All others are read by position, as is a Row with the names that a type
+    without names gives it.
 
     Raises:
         ValueError: It is no row, has more or fewer fields, or has one of another name.
@@ -31,22 +32,30 @@ def values_of(row: Any, names: Sequence[str]) -> list[Any]:
         return row._values
     if isinstance(row, dict):
         given = cast("dict[str, Any]", row)
-        unknown = next((name for name in given if name not in names), None)
-        if unknown is not None:
-            raise ValueError(f"it has a field {unknown!r}, and the type has {', '.join(names)}")
+        unknown = [name for name in given if name not in names]
+        if unknown:
+            raise ValueError(f"it has a field {short_repr(unknown[0])}, and the type has {', '.join(names)}")
         return [given.get(name) for name in names]
     if not isinstance(row, Row) and not is_array(row):
         raise ValueError(f"{short_repr(row):.80} is no row")
     values = list(cast("Iterable[Any]", row))
     if len(values) != len(names):
         raise ValueError(f"it has {len(values)} fields, and the type has {len(names)}")
-    own = field_names(row) if isinstance(row, Row) else None
+    own = None if row.__class__ in (tuple, list) else _own_names(row, names)
     if own is None or own == list(names) or are_of_a_type(own, names):
         return values
     by_name = dict(zip(own, values, strict=True))
     if by_name.keys() != set(names):
         raise ValueError(f"it has the fields {', '.join(own)}, and the type has {', '.join(names)}")
     return [by_name[name] for name in names]
+
+
+def _own_names(row: Any, names: Sequence[str]) -> list[str] | None:
+    """Return the names of a row, or of a named tuple that has those of a type; None for what is read by position."""
+    if isinstance(row, Row):
+        return field_names(row)
+    own: Sequence[str] = getattr(row, "_fields", ())
+    return list(own) if own and isinstance(row, tuple) and set(own) == set(names) else None
 
 
 def are_of_a_type(own: list[str], names: Sequence[str]) -> bool:
@@ -93,5 +102,6 @@ def is_array(value: Any) -> bool:
     """Tell whether a value has elements in an order: a list, a tuple, or an array of NumPy, Arrow or pandas."""
     if value.__class__ in (list, tuple):  # the most common ones
         return True
-    has_elements = isinstance(value, Sequence) or (hasattr(value, "__array__") and getattr(value, "ndim", 1) > 0)
-    return has_elements and not isinstance(value, _NO_ARRAYS)
+    is_table = hasattr(value, "columns")  # its elements would be the names of its columns
+    has_elements = hasattr(value, "__array__") and getattr(value, "ndim", 1) > 0 and not is_table
+    return (isinstance(value, Sequence) or has_elements) and not isinstance(value, _NO_ARRAYS)

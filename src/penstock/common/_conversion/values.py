@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeAlias, cast
 
-from penstock.common._conversion.checked import CHECKS, TypeMismatchError, refuse
-from penstock.common._conversion.row_values import elements_of, values_of
+from penstock.common._conversion.checked import CHECKS, TypeMismatchError, refuse, shown
+from penstock.common._conversion.row_values import elements_of, is_array, values_of
 from penstock.common.typeinfo import (
     BasicArrayTypeInfo,
     ListTypeInfo,
@@ -92,11 +92,14 @@ def _map(convert_key: Converter | None, convert_value: Converter | None) -> Conv
             refuse(entries, "is no dict")
         found = cast("Mapping[Any, Any]", entries)
         keys, values = list(found), [found[key] for key in found]
-        new_keys = _parts([convert_key] * len(keys), keys, lambda place: f" key {keys[place]!r}")
-        new_values = _parts([convert_value] * len(keys), values, lambda place: f"[{keys[place]!r}]")
+        new_keys = _parts([convert_key] * len(keys), keys, lambda place: f" key {shown(keys[place])}")
+        new_values = _parts([convert_value] * len(keys), values, lambda place: f"[{shown(keys[place])}]")
         if found.__class__ is dict and _same(keys, new_keys) and _same(values, new_values):
             return cast("dict[Any, Any]", found)
-        converted = dict(zip(new_keys, new_values, strict=True))
+        try:
+            converted = dict(zip(new_keys, new_values, strict=True))
+        except TypeError:
+            refuse(entries, "has keys that become lists or dicts, and no dict has such keys")
         if len(converted) < len(keys):
             refuse(entries, "has two keys that are one in the type")
         return converted
@@ -124,7 +127,7 @@ def _row(type_info: RowTypeInfo) -> Converter:
 
     def shape(value: Any) -> Row:
         is_row = isinstance(value, Row)
-        values = _fitting(lambda given: values_of(given, names), value if is_row else _named(value))
+        values = _fitting(lambda given: values_of(given, names), value if is_row else _named(value, names))
         parts = _parts(converters, values, steps.__getitem__)
         if is_row and field_names(value) == names and _same(values, parts):
             return value
@@ -133,14 +136,29 @@ def _row(type_info: RowTypeInfo) -> Converter:
     return shape
 
 
-def _named(value: Any) -> Any:
-    """Return a dataclass or another object with attributes as a dict; anything else unchanged."""
+def _named(value: Any, names: list[str]) -> Any:
+    """Return a dataclass, a mapping or an object with attributes as a dict; anything else unchanged."""
+    if value.__class__ in (dict, tuple, list):  # the most common ones
+        return value
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in fields(value)}
-    named = getattr(value, "__dict__", None)
-    if not named or isinstance(value, (type, dict, list, tuple)) or callable(value):
+    if isinstance(value, (dict, type)) or callable(value):
         return cast("Any", value)
-    return {name: attribute for name, attribute in named.items() if not name.startswith("_")}
+    if callable(getattr(value.__class__, "keys", None)):  # such as a Series of pandas, and rows of databases
+        return dict(value)
+    hidden = getattr(value, "__dict__", None)
+    if not hidden or is_array(value):
+        return value
+    own = {name for name in hidden if not name.startswith("_")}
+    found = _attributes(value, own, names)
+    # What shows no attribute of its own, such as an enum, is a row only if it has all properties that are asked for.
+    return found if own or len(found) == len(names) > 0 else value
+
+
+def _attributes(value: Any, own: set[str], names: list[str]) -> dict[str, Any]:
+    """Return an object's own attributes, and those with the names of a type: properties, and values of its class."""
+    found = {name: getattr(value, name) for name in (*own, *names) if hasattr(value, name)}
+    return {name: attribute for name, attribute in found.items() if name in own or not callable(attribute)}
 
 
 def _fitting(parts_of: Callable[[Any], Iterable[Any]], value: Any) -> Any:

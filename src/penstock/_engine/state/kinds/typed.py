@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penstock._api.state.kinds import BroadcastState, ListState, MapState, ValueState
+from penstock._engine.protocol.keys import normal_key
 from penstock.common.conversion import conversion
 from penstock.common.typeinfo import ListTypeInfo, MapTypeInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from penstock._api.state.descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
+    from penstock._api.state.descriptors import StateDescriptor
+    from penstock._api.state.kinds import ListStateDescriptor, MapStateDescriptor
     from penstock.common.conversion import Conversion
 
 
@@ -132,7 +134,8 @@ class _TypedMap:
     def put_all(self, dict_value: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
         entries = dict(dict_value)
         keys, values = list(entries), list(entries.values())
-        keys = keys if self._key is None else self._key.block(keys)
+        if self._key is not None:
+            keys = self._key.distinct(keys, normal_key)
         self._state.put_all(zip(keys, values if self._value is None else self._value.block(values), strict=True))
 
     def remove(self, key: Any) -> None:
