@@ -107,12 +107,12 @@ class Model:
 def test_timers_behave_like_a_sorted_set_over_checkpoints_and_rescalings(
     tmp_path_factory: pytest.TempPathFactory, domain: str, jobs: list[Any]
 ) -> None:
-    committed = Model(domain)
+    committed, reached = Model(domain), BEFORE
     snapshots: list[OperatorSnapshot] = []
     for parallelism, memory_bytes, todo in jobs:
         subtasks = Subtasks((), parallelism, tmp_path_factory.mktemp("run"), memory_bytes, BEFORE)
-        if len(snapshots) != parallelism:
-            committed.watermark = BEFORE  # as in Flink
+        # At another parallelism watermarks begin anew, as in Flink.
+        committed.watermark = reached if len(snapshots) == parallelism else BEFORE
         for what, ending, moves in todo:
             subtasks.begin(snapshots, moves=moves)
             model = committed.copy()
@@ -122,7 +122,7 @@ def test_timers_behave_like_a_sorted_set_over_checkpoints_and_rescalings(
                 continue
             taken = subtasks.end(incremental=ending != "cut")
             if ending != "void":
-                committed, snapshots = model, taken
+                committed, snapshots, reached = model, taken, model.watermark
     if snapshots:
         reader = Subtasks((), 4, now_ms=BEFORE)
         reader.begin(snapshots)

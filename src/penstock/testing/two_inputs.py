@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from penstock._engine.operators.base import Operator
     from penstock._engine.operators.operator_factory import OperatorFactory
     from penstock.testing._subtask import SubtaskSettings
+    from penstock.testing.operator_snapshot import OperatorSnapshot
 
 __all__ = ["TwoInputHarness"]
 
@@ -175,6 +176,11 @@ class TwoInputHarness(OperatorHarness):
     def process_elements2(self, values: Iterable[Any], timestamp: int | None = None) -> None:
         """Process several records of the second input; like ``process_elements``."""
         self.process_records2(StreamRecord(value, timestamp) for value in values)
+
+    def restore(self, *snapshots: OperatorSnapshot) -> None:
+        """Continue from snapshots, as for one input; both inputs are at the watermark of the snapshots."""
+        super().restore(*snapshots)
+        self._marks = [self._start.watermark] * 2
 
     def process_watermark(self, timestamp: int) -> None:
         """Process a watermark of the first input; the smaller of the two inputs' watermarks counts."""
