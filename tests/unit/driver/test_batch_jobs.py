@@ -242,6 +242,36 @@ def test_a_vertex_has_as_many_subtasks_as_its_input_needs_unless_it_says_how_man
     assert set(found) == {(index, expected) for index in range(expected)}
 
 
+class HearingAll(BroadcastProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> None: ...
+
+    def process_broadcast_element(self, value: Any, ctx: Any) -> Iterable[Any]:
+        yield value
+
+
+class Hearing(KeyedBroadcastProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> None: ...
+
+    def process_broadcast_element(self, value: Any, ctx: Any) -> Iterable[Any]:
+        yield value
+
+
+@pytest.mark.parametrize("how", ["broadcast", "connect", "connect keyed"])
+def test_every_subtask_that_the_program_asks_for_hears_a_broadcast_though_there_is_little_of_it(
+    cluster: Cluster, how: str
+) -> None:
+    env = environment(3, **{"execution.batch.adaptive.auto-parallelism.enabled": "true"})
+    told, others = env.from_collection([1, 2]), env.from_collection([3])
+    names = MapStateDescriptor("names", Types.INT(), Types.INT())
+    if how == "broadcast":
+        heard = told.broadcast().map(str)
+    elif how == "connect":
+        heard = others.connect(told.broadcast(names)).process(HearingAll())
+    else:
+        heard = others.key_by(str).connect(told.broadcast(names)).process(Hearing())
+    assert sorted(map(str, heard.execute_and_collect())) == ["1", "1", "1", "2", "2", "2"]
+
+
 class Counting(KeyedProcessFunction):
     """Tells at the end of a key how many records it had, and in which subtask."""
 
