@@ -96,6 +96,7 @@ def test_defaults(env: StreamExecutionEnvironment) -> None:
     assert not env.is_unaligned_checkpoints_enabled()
     assert not env.is_force_unaligned_checkpoints()
     assert env.get_default_savepoint_directory() is None
+    assert env.is_changelog_state_backend_enabled() is None
 
 
 def test_enable_checkpointing(env: StreamExecutionEnvironment) -> None:
