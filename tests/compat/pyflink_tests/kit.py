@@ -6,13 +6,17 @@ their `setUp`. Any other name that Penstock does not have is a `Missing`, which 
 
 from __future__ import annotations
 
+import contextlib
 import datetime
-import itertools
+import os
+import pickle
 import shutil
 import tempfile
 import unittest
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Never
 
+import cloudpickle
 import fastavro
 import numpy
 
@@ -25,10 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import pytest
-
-#: What the sinks of tests were given, by the number of the sink; jobs run in this process.
-_GIVEN: dict[int, list[Any]] = {}
-_NUMBERS = itertools.count()
 
 
 def on_windows() -> bool:
@@ -124,29 +124,35 @@ class DataStreamTestSinkFunction:
     """Keeps the records of a stream that `add_sink` gives to it."""
 
     def __init__(self) -> None:
-        self.number = next(_NUMBERS)
-        _GIVEN[self.number] = []
+        # A file, as some jobs run in other processes.
+        descriptor, name = tempfile.mkstemp(".records")
+        os.close(descriptor)
+        self.path = Path(name)
 
     def get_results(self, is_python_object: bool = False, stringify: bool = True) -> list[Any]:
         """Return the records as texts, Java's or Python's, and forget them."""
-        given = list(_GIVEN[self.number])
+        given: list[Any] = []
+        with self.path.open("rb") as file, contextlib.suppress(EOFError):
+            while True:
+                given.append(pickle.load(file))
         self.clear()
         if is_python_object:
             return [str(value) for value in given] if stringify else given
         return [java_text(value) for value in given]
 
     def clear(self) -> None:
-        _GIVEN[self.number].clear()
+        self.path.write_bytes(b"")
 
 
 class _Keep:
-    """Keeps the records of the sink of a number, in this process."""
+    """Adds records to a file."""
 
-    def __init__(self, number: int) -> None:
-        self._number = number
+    def __init__(self, path: Path) -> None:
+        self._path = path
 
     def __call__(self, value: Any) -> None:
-        _GIVEN[self._number].append(value)
+        with self._path.open("ab", buffering=0) as file:
+            file.write(cloudpickle.dumps(value))
 
 
 def java_text(value: Any) -> str:
@@ -246,7 +252,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> None:
     def adding(stream: DataStream[Any], sink: Any) -> Any:
         if not isinstance(sink, DataStreamTestSinkFunction):
             return add_sink(stream, sink)
-        return stream.sink_to(Sink.from_function(_Keep(sink.number)))
+        return stream.sink_to(Sink.from_function(_Keep(sink.path)))
 
     def beginning(
         self: Configuration, other: Configuration | None = None, j_configuration: JavaConfiguration | None = None

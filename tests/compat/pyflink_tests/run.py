@@ -1,7 +1,7 @@
 """`make pyflink-tests ARGS=CHECKOUT`: PyFlink's own DataStream tests on Penstock, compared with our list of verdicts.
 
 The tests are read out of a checkout of Flink and ported into a folder that is deleted behind the run: their text is
-never a part of this repository. Their jobs run in this process, without Spark.
+never a part of this repository. Their jobs run in this process, without Spark, but for those that bring files to tasks.
 """
 
 from __future__ import annotations
@@ -26,11 +26,41 @@ from tests.compat.pyflink_tests import kit, verdicts
 from tests.compat.pyflink_tests.ported_tests import PACKAGE, port
 from tests.kit.without_spark import Cluster
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+from penstock._engine import launch
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from penstock._engine.driver.client.job_client import JobHandle
+    from penstock._engine.gateway.job_view import JobView
+    from penstock._engine.graph.job_graph import JobGraph
+    from penstock.common.configuration import Configuration
+
+_ROOT = Path(__file__).parents[3]
+#: Keys whose values name folders behind a "#", for which files are brought to tasks.
+_BRINGING = ("python.archives", "python.requirements")
 #: A test that takes longer hangs.
 _SECONDS = 60
+
+
+class _Jobs(Cluster):
+    """Runs jobs in this process, and on Spark those that bring files to their tasks."""
+
+    def __init__(self, place: Path) -> None:
+        super().__init__(place)
+        self._on_spark = launch.submit
+
+    def submit(
+        self,
+        graph: JobGraph,
+        configuration: Configuration,
+        main_classes: bytes | None,
+        on_end: Callable[[JobView], None] | None = None,
+    ) -> JobHandle:
+        brings = any("#" in configuration.get_string(key, "") for key in _BRINGING)
+        brings = brings or configuration.contains_key("python.files")
+        submit = self._on_spark if brings else super().submit
+        return submit(graph, configuration, main_classes, on_end)
 
 
 class TestHangsError(BaseException):
@@ -91,8 +121,11 @@ def run(checkout: Path, *, only: str = "", show: bool = False) -> dict[str, str]
         names = port(checkout, Path(folder))
         patches.syspath_prepend(folder)
         kit.install(patches)
+        patches.setenv("PYTHONPATH", os.pathsep.join([folder, str(_ROOT)]))  # for tasks in Spark's workers
+        patches.setenv("TMPDIR", folder)
+        patches.setattr(tempfile, "tempdir", folder)
         (Path(folder) / "cluster").mkdir()
-        Cluster(Path(folder) / "cluster").patch(patches)
+        _Jobs(Path(folder) / "cluster").patch(patches)
         result = _Verdicts(show)
         for name in names:
             for test in _tests(f"{PACKAGE}.{name}", only):
