@@ -71,10 +71,6 @@ ALIKE = {
     ): "builders with a method for each setting",
     ("_engine/cli/porting.py", "_engine/rest/guard.py"): "a predicate that tries",
     ("_engine/operators/functions/broadcast.py", "_engine/state/kinds/typed.py"): "maps that hand calls on",
-    (
-        "_engine/operators/windows/keyed_windows.py",
-        "_engine/operators/windows/window.py",
-    ): "each operator walks the segments of a batch itself: a call for each would cost more",
     ("common/_typeinfo/basic.py",): "a predicate for each type, as in PyFlink",
     ("common/execution_config.py",): "settings that are enabled and disabled by methods, as in PyFlink",
     ("common/restart_strategy.py",): "each strategy lists its options",
@@ -136,7 +132,6 @@ def module_of(text: str) -> Module:
 MANY_PARAMETERS = {
     "_engine/cli/run_command.py:run": "click passes each option of a command",
     "_engine/cli/clean_command.py:clean": "click passes each option of a command",
-    "_engine/operators/windows/window_choice.py:window_operator": "a window, as the calls of its builder describe it",
 }
 MOST_PARAMETERS = 8
 
@@ -158,12 +153,7 @@ MANY_METHODS = {
     "_engine/coordinator/life/start.py:JobStart": "a start has a step for each answer that it waits for",
     "_engine/coordinator/stages/stage_scheduler.py:StageScheduler": "stages, and what was done of them before",
     "_engine/driver/checkpoints/checkpoint_store.py:CheckpointStore": "performs each instruction about checkpoints",
-    "_engine/operators/windows/keyed_windows.py:KeyedWindowOperator": "elements, timers, triggers, merges of windows",
     "_engine/runtime/subtask.py:SubtaskRuntime": "a subtask from its first epoch to its last, call by call",
-    "_engine/state/keyed_store.py:KeyedStore": "each kind of access that operators have to state, and its epochs",
-    "_engine/state/local/local_version.py:LocalVersion": "reads and writes of each table of the local disk",
-    "_engine/state/memory_store.py:MemoryStore": "each kind of access that operators have to state",
-    "_engine/state/timers.py:Timers": "timers of both clocks: set, deleted, fired, stored",
 }
 MOST_METHODS = 25
 
@@ -231,8 +221,9 @@ def test_a_block_of_the_same_shape_is_found_whatever_its_names_and_texts() -> No
 #: The only circles of modules that name each other, TYPE_CHECKING included: each module, with what holds it there.
 CIRCLES = (
     {
-        "_api.functions.basic": "a Function is opened with a RuntimeContext, which gives state by descriptors",
-        "_api.state.descriptors": "a ReducingStateDescriptor has a ReduceFunction, which is a Function",
+        "_api.functions.basic": "a Function is opened with a RuntimeContext",
+        "_api.runtime_context": "a RuntimeContext is a KeyedStateStore",
+        "_api.state.kinds": "a KeyedStateStore takes a ReducingStateDescriptor, which has a ReduceFunction",
     },
     {
         "_api.windows.triggers": "an EventTimeTrigger decides about TimeWindows",

@@ -153,7 +153,7 @@ class SubtaskRuntime:
             task_clock=self._clock,
             metrics=self.metrics[position],
             accumulators=self._accumulators[position],
-            keyed_store=partial(self._state.keyed_store, node.uid),
+            keyed_state=partial(self._state.keyed_state, node.uid),
             save_keyed_state=partial(self._state.save_keyed, node.uid),
             save_operator_state=partial(self._state.save_operator, node.uid),
             read_state=self._state.read,

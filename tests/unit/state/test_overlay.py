@@ -13,7 +13,7 @@ from penstock.errors import StaleAttemptError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock._engine.state.keyed_store import KeyedStore
+    from penstock._engine.state.keyed_state import KeyedState
 
 MANY = range(1_500)
 MEMORY = 40_000
@@ -33,7 +33,7 @@ def layers(directory: Path) -> list[Path]:
     return list(directory.glob("epoch-*"))
 
 
-def count_up(store: KeyedStore, numbers: range, more: int = 1) -> int:
+def count_up(store: KeyedState, numbers: range, more: int = 1) -> int:
     """Add to the count of many keys and set a timer for each; return how many rows were in memory at most."""
     most, timers, pane = 0, store.timers("event"), store.table("count").pane()
     for number in numbers:
@@ -46,7 +46,7 @@ def count_up(store: KeyedStore, numbers: range, more: int = 1) -> int:
     return most
 
 
-def running(checkpoints: Checkpoints, directory: Path) -> KeyedStore:
+def running(checkpoints: Checkpoints, directory: Path) -> KeyedState:
     store = checkpoints.keyed_store(directory, MEMORY)
     store.catch_up(checkpoints.lineage)
     return store
@@ -88,14 +88,14 @@ def test_a_delta_beyond_memory_is_read_in_parts(checkpoints: Checkpoints, direct
         count_up(first, MANY, more)
         checkpoints.end_epoch(first)
         first.catch_up(checkpoints.lineage)
-    most, note = 0, other._note_stored
+    most, note = 0, other._hot.has_moved
 
     def noted() -> None:
         nonlocal most
         most = max(most, len(other.table("count").pane().pending))
         note()
 
-    other._note_stored = noted  # type: ignore[method-assign]
+    other._hot.has_moved = noted  # type: ignore[method-assign]
     other.catch_up(checkpoints.lineage)
     assert most < len(MANY) // 4
     assert contents(other) == {(number, ()): 3 for number in MANY}

@@ -23,7 +23,7 @@ from penstock.errors import CorruptCheckpointError, UnpicklableStateError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock._engine.state.memory_store import MemoryStore
+    from penstock._engine.state.keyed_state import KeyedState
 
 
 def ops(data: bytes | None) -> list[tuple[ChunkOperation, str, int]]:
@@ -38,19 +38,19 @@ def checkpoints() -> Checkpoints:
 
 
 @pytest.fixture
-def store(checkpoints: Checkpoints) -> MemoryStore:
+def store(checkpoints: Checkpoints) -> KeyedState:
     store = checkpoints.memory_store()
     store.catch_up(())
     return store
 
 
-def test_epoch_without_changes_has_no_delta(store: MemoryStore) -> None:
+def test_epoch_without_changes_has_no_delta(store: KeyedState) -> None:
     store.table("count").pane().load(1)
     store.timers("event").next()
     assert store.delta(1, 1) is None
 
 
-def test_delta_holds_what_changed_in_the_epoch_alone(checkpoints: Checkpoints, store: MemoryStore) -> None:
+def test_delta_holds_what_changed_in_the_epoch_alone(checkpoints: Checkpoints, store: KeyedState) -> None:
     write_all(store, {1: "a", 2: "b", 3: "c"})
     checkpoints.end_epoch(store)
     store.catch_up(checkpoints.lineage)
@@ -58,7 +58,7 @@ def test_delta_holds_what_changed_in_the_epoch_alone(checkpoints: Checkpoints, s
     assert ops(checkpoints.end_epoch(store)) == [(ChunkOperation.DELETE, "count", 1), (ChunkOperation.PUT, "count", 1)]
 
 
-def test_what_is_made_and_undone_within_one_epoch_leaves_no_trace(store: MemoryStore) -> None:
+def test_what_is_made_and_undone_within_one_epoch_leaves_no_trace(store: KeyedState) -> None:
     write_all(store, {1: "a"})
     write_all(store, {1: ABSENT})
     table = store.table("windows")
@@ -70,7 +70,7 @@ def test_what_is_made_and_undone_within_one_epoch_leaves_no_trace(store: MemoryS
     assert table.panes.keys() <= {()}
 
 
-def test_drop_of_committed_entries_is_one_operation(checkpoints: Checkpoints, store: MemoryStore) -> None:
+def test_drop_of_committed_entries_is_one_operation(checkpoints: Checkpoints, store: KeyedState) -> None:
     table = store.table("windows")
     for normal in range(100):
         write(table.pane((0, 10)), normal, "a")
@@ -87,7 +87,7 @@ def test_drop_of_committed_entries_is_one_operation(checkpoints: Checkpoints, st
     assert contents(other, "windows") == {(7, (0, 10)): "again"}
 
 
-def test_other_store_reads_only_the_deltas_that_it_missed(checkpoints: Checkpoints, store: MemoryStore) -> None:
+def test_other_store_reads_only_the_deltas_that_it_missed(checkpoints: Checkpoints, store: KeyedState) -> None:
     other = checkpoints.memory_store()
     for epoch in range(3):
         store.catch_up(checkpoints.lineage)
@@ -102,7 +102,7 @@ def test_other_store_reads_only_the_deltas_that_it_missed(checkpoints: Checkpoin
     assert contents(other) == contents(store) == {(0, ()): "a", (1, ()): "a", (2, ()): "a", ("last", ()): 2}
 
 
-def test_epoch_that_was_not_accepted_never_happened(checkpoints: Checkpoints, store: MemoryStore) -> None:
+def test_epoch_that_was_not_accepted_never_happened(checkpoints: Checkpoints, store: KeyedState) -> None:
     write_all(store, {1: "a"})
     store.timers("event").register(5, 1)
     checkpoints.end_epoch(store)
@@ -116,7 +116,7 @@ def test_epoch_that_was_not_accepted_never_happened(checkpoints: Checkpoints, st
     assert [row[:2] for row in store.timers("event").pop_due(10)] == [(5, 1)]
 
 
-def test_epoch_that_failed_before_its_delta_never_happened(checkpoints: Checkpoints, store: MemoryStore) -> None:
+def test_epoch_that_failed_before_its_delta_never_happened(checkpoints: Checkpoints, store: KeyedState) -> None:
     write_all(store, {1: ["a"]})
     checkpoints.end_epoch(store)
     store.catch_up(checkpoints.lineage)
@@ -125,7 +125,7 @@ def test_epoch_that_failed_before_its_delta_never_happened(checkpoints: Checkpoi
     assert contents(store) == {(1, ()): ["a"]}
 
 
-def test_snapshot_holds_everything_and_replaces_the_chain(checkpoints: Checkpoints, store: MemoryStore) -> None:
+def test_snapshot_holds_everything_and_replaces_the_chain(checkpoints: Checkpoints, store: KeyedState) -> None:
     write_all(store, {1: "a", 2: "b", "x": None})
     write(store.table("windows").pane((0, 10)), 1, "w")
     store.timers("event").register(5, "x", (0, 10))
@@ -144,7 +144,7 @@ def test_snapshot_holds_everything_and_replaces_the_chain(checkpoints: Checkpoin
 
 
 def test_savepoint_of_an_epoch_without_changes_does_not_part_the_store_from_its_chain(
-    checkpoints: Checkpoints, store: MemoryStore
+    checkpoints: Checkpoints, store: KeyedState
 ) -> None:
     write_all(store, {1: "a"})
     checkpoints.end_epoch(store)
@@ -171,7 +171,7 @@ class User:
 KEYS: list[Any] = [User("ada"), ("a", 1), None, 2.5, "text", 7, b"raw", frozenset({1})]
 
 
-def test_tables_that_keep_keys_give_them_back_after_a_restore(checkpoints: Checkpoints, store: MemoryStore) -> None:
+def test_tables_that_keep_keys_give_them_back_after_a_restore(checkpoints: Checkpoints, store: KeyedState) -> None:
     pane = store.table("windows", keep_keys=True).pane((0, 10))
     for key in KEYS:
         pane.remember(normal_key(key), key)
@@ -190,7 +190,7 @@ def test_tables_that_keep_keys_give_them_back_after_a_restore(checkpoints: Check
 
 
 def test_value_that_cannot_be_pickled_fails_the_epoch_and_the_next_try_starts_clean(
-    checkpoints: Checkpoints, store: MemoryStore
+    checkpoints: Checkpoints, store: KeyedState
 ) -> None:
     write_all(store, {1: "a"})
     checkpoints.end_epoch(store)
@@ -202,7 +202,7 @@ def test_value_that_cannot_be_pickled_fails_the_epoch_and_the_next_try_starts_cl
     assert contents(store) == {(1, ()): "a"}
 
 
-def test_file_that_is_not_the_one_written_names_its_path(checkpoints: Checkpoints, store: MemoryStore) -> None:
+def test_file_that_is_not_the_one_written_names_its_path(checkpoints: Checkpoints, store: KeyedState) -> None:
     write_all(store, {1: "a"})
     data = checkpoints.end_epoch(store)
     assert data is not None
@@ -213,7 +213,7 @@ def test_file_that_is_not_the_one_written_names_its_path(checkpoints: Checkpoint
             checkpoints.memory_store().catch_up(checkpoints.lineage)
 
 
-def test_delta_can_stand_in_its_handle(checkpoints: Checkpoints, store: MemoryStore) -> None:
+def test_delta_can_stand_in_its_handle(checkpoints: Checkpoints, store: KeyedState) -> None:
     write_all(store, {1: "a", 2: "b"})
     data = store.delta(1, 5) or b""
     handle = store.describe(data, "delta", 1, 5, None)

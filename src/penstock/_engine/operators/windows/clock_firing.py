@@ -2,14 +2,14 @@
 
 All records of a block have the windows of the moment at which it is handled. So a window is looked up once for a block,
 its records are folded at once, and a key gets a timer with the first record of each epoch, over the rows of
-`keyed_windows`.
+`trigger_firing`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock._engine.operators.windows.keyed_windows import KeyedWindowOperator
+from penstock._engine.operators.windows.trigger_firing import TriggerFiring
 from penstock._engine.protocol.rows import MAX_WATERMARK
 from penstock._engine.state.table import ABSENT
 from penstock.common.copies import copy_if_mutable
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from penstock._engine.state.rows import Composite
 
 
-class ClockWindowOperator(KeyedWindowOperator):
+class ClockFiring(TriggerFiring):
     """Adds blocks of records to the windows of the moment."""
 
-    def _add_all(
+    def add_all(
         self, records: list[Any], stamps: list[int], keys: list[Any], normals: list[NormalKey], out: SideOutputs
     ) -> None:
-        pane, register = self.contents.pane, self.processing_timers.register
+        pane, register = self.contents.pane, self.timers.processing.register
         hot, dirty = pane.hot, pane.dirty
         windows = self._assigned(records[0], stamps[0])
         for window in windows:
@@ -42,4 +42,4 @@ class ClockWindowOperator(KeyedWindowOperator):
             # A function may change the record that it folds, which the next window gets, too.
             is_shared = len(windows) > 1 and self.contents.folds
             given = [copy_if_mutable(record) for record in records] if is_shared else records
-            self.contents.add_all(addresses, self.iterate(given))
+            self.contents.add_all(addresses, self.operator.iterate(given))

@@ -4,10 +4,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.state.checkpoints import ABSENT, Checkpoints, contents, read, write, write_all
+from tests.unit.state.checkpoints import (
+    ABSENT,
+    MAX_PARALLELISM,
+    Checkpoints,
+    KilledError,
+    contents,
+    killed_while_it_moves,
+    read,
+    write,
+    write_all,
+    written_in_parts,
+)
 
 from penstock._engine.protocol.keys import normal_key
 from penstock._engine.state.local.local_version import LocalVersion
+from penstock._engine.state.local.versions import find_versions
 from penstock.errors import StaleAttemptError
 
 if TYPE_CHECKING:
@@ -40,6 +52,15 @@ def versions(directory: Path) -> list[Path]:
 def test_few_deltas_never_touch_the_disk(checkpoints: Checkpoints, directory: Path) -> None:
     run(checkpoints, checkpoints.keyed_store(directory), {1: "a"}, epochs=8)
     assert versions(directory) == []
+
+
+def test_deltas_are_stored_nine_at_a_time(checkpoints: Checkpoints, directory: Path) -> None:
+    store, stored = checkpoints.keyed_store(directory), []
+    for _ in range(30):
+        run(checkpoints, store, {1: "a"})
+        found = find_versions(directory, checkpoints.key_groups, MAX_PARALLELISM)
+        stored += [version.position[0] for version in found]
+    assert list(dict.fromkeys(stored)) == [9, 18, 27]
 
 
 def test_local_version_takes_over_what_deltas_brought(checkpoints: Checkpoints, directory: Path) -> None:
@@ -199,6 +220,20 @@ def test_versions_of_abandoned_branches_are_removed_but_the_last_used(
     assert len(versions(directory)) == 2
 
 
+def test_process_whose_version_another_one_left_half_moved_reads_the_checkpoint(
+    checkpoints: Checkpoints, directory: Path
+) -> None:
+    store = checkpoints.keyed_store(directory, memory_bytes=1)
+    run(checkpoints, store, dict.fromkeys(range(20), "a"), epochs=2)
+    store.catch_up(checkpoints.lineage)
+    write_all(store, dict.fromkeys(range(20), "b"))
+    checkpoints.end_epoch(store)
+    with written_in_parts(), killed_while_it_moves(writes=2), pytest.raises(KilledError):
+        checkpoints.keyed_store(directory, memory_bytes=1).catch_up(checkpoints.lineage)
+    store.catch_up(checkpoints.lineage)
+    assert contents(store) == {(number, ()): "b" for number in range(20)} | {("epoch", ()): 1}
+
+
 def test_damaged_local_version_is_passed_over(checkpoints: Checkpoints, directory: Path) -> None:
     store = checkpoints.keyed_store(directory, memory_bytes=1)
     run(checkpoints, store, {1: "a"})
@@ -257,9 +292,9 @@ def test_rows_with_sub_keys_count_with_their_addresses_where_a_snapshot_is_read_
     written: list[int] = []
     move = LocalVersion.move
 
-    def watched(version: LocalVersion, passed: Any, panes: list[Pane], *more: Any) -> None:
+    def watched(version: LocalVersion, passed: Any, panes: list[Pane], *more: Any, **limits: Any) -> None:
         written.append(sum(len(pane.pending) for pane in panes))
-        move(version, passed, panes, *more)
+        move(version, passed, panes, *more, **limits)
 
     monkeypatch.setattr(LocalVersion, "move", watched)
     store.catch_up(checkpoints.lineage)

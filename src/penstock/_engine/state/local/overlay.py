@@ -1,9 +1,9 @@
-"""The layer above a local version: changes that are not part of it and have left memory.
+"""The overlay of a local version: changes that are not part of it and have left memory.
 
 The changes of the running epoch are not committed, so the local version must not have them. Where they fill the memory,
-they go into a separate LMDB environment, and so do the changes of files that are read at a restore. Reading looks
-there first (`readings`). The layer belongs to one store: when the local version moves, it takes the layer in; where the
-epoch is void, the layer is deleted.
+they go into a separate LMDB environment, and so do the changes of files that are read at a restore. The overlay is
+read as the version is, and its own pairs count first (`readings`). It belongs to one subtask of one process: when the
+version moves, it takes the overlay in; where the epoch is void, the overlay is deleted.
 
 Rows stand there as in a local version. A pane that the local version has keeps its id; another pane has an id that no
 local version gives out, because a second process may move the version meanwhile and give out ids.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import shutil
 import weakref
+from contextlib import closing
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
@@ -22,22 +23,19 @@ import lmdb
 from penstock._engine.state.local.entries import PANE_ID, changes, locate_owner
 from penstock._engine.state.local.environment import is_in_use, not_usable, open_environment
 from penstock._engine.state.local.moves import PaneMeta
-from penstock._engine.state.local.readings import GONE, pairs_under
+from penstock._engine.state.local.readings import GONE, LayeredReading, PlainReading
 from penstock._engine.state.local.timer_rows import timer_row
 from penstock._engine.state.rows import TIMERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Collection, Iterable, Iterator
     from pathlib import Path
 
-    from penstock._engine.state.local.readings import Reading
-    from penstock._engine.state.rows import Namespace
+    from penstock._engine.state.local.lineage import Position
+    from penstock._engine.state.local.moves import PaneName
+    from penstock._engine.state.local.readings import Layer, Reading
     from penstock._engine.state.table import Pane
     from penstock._engine.state.timers import Timers
-
-    #: The name of a pane: its table or domain, its namespace, and whether it holds timers.
-    PaneName = tuple[str, Namespace, bool]
 
 #: The first id of a pane that the local version does not have.
 _FIRST_ID: Final = 1 << 31
@@ -47,18 +45,19 @@ _BATCH: Final = 1 << 12
 _MAP_BYTES: Final = 1 << 36
 
 
-class EpochLayer:
-    """Changes of one store above its local version.
+class Overlay:
+    """Changes of one subtask above its local version.
 
     Args:
         directory: The subtask's own directory.
+        below: The version.
         max_parallelism: The number of all key groups.
 
     Raises:
         LocalStateError: The disk refuses the write.
     """
 
-    def __init__(self, directory: Path, max_parallelism: int) -> None:
+    def __init__(self, directory: Path, below: Layer, max_parallelism: int) -> None:
         for left in directory.glob("epoch-*"):  # of processes that were killed
             # Another attempt at the subtask may just have made one, and not opened it yet.
             if (left / "lock.mdb").exists() and not is_in_use(left):
@@ -69,63 +68,73 @@ class EpochLayer:
             self._environment = open_environment(path, _MAP_BYTES)
         except (lmdb.Error, OSError) as error:
             raise not_usable(directory, error) from error
+        self._below = below
         self._max_parallelism = max_parallelism
         self.panes: dict[PaneName, PaneMeta] = {}
         self.close: Callable[[], object] = weakref.finalize(self, shutil.rmtree, path, ignore_errors=True)
 
-    def read(self) -> lmdb.Transaction:
-        """Begin a read transaction."""
-        return self._environment.read()
+    def read(self, passed: Collection[Position] | None) -> Reading:
+        """Begin to read the overlay above the version: see `Layer`."""
+        return LayeredReading(PlainReading(self._environment.read()), self._below.read(passed))
 
     # ---------------------------------------------------------------------------------------------------- writing
 
-    def take_pane(
-        self, pane: Pane, stored: Mapping[PaneName, PaneMeta], reading: Callable[[], AbstractContextManager[Reading]]
-    ) -> None:
-        """Write what has changed in a pane since the local version; the pane then reads it from here.
+    def take(self, panes: Iterable[Pane], timers: Iterable[Timers]) -> None:
+        """Write all that memory has changed since the version; panes and timers then read it from here.
 
         Args:
-            pane: The pane.
-            stored: The panes of the local version.
-            reading: Begins to read this layer above the local version.
+            panes: All panes in memory.
+            timers: All timers in memory.
         """
+        for pane in panes:
+            if pane.masked or pane.pending or pane.dirty or (pane.subs is not None and pane.subs.cleared):
+                self._take_pane(pane)
+        for domain in timers:
+            if domain.pending or domain.journal:
+                self._take_timers(domain)
+
+    def _take_pane(self, pane: Pane) -> None:
         table = pane.table
-        record = self._record((table.name, pane.namespace, False), stored)
+        record = self._record((table.name, pane.namespace, False))
         record.kind, record.keep_keys = table.kind, table.keep_keys
         record.since = table.life.since
         if pane.masked:
-            self._delete(PANE_ID.pack(record.pane_id), reading)
+            self._delete(PANE_ID.pack(record.pane_id))
         for owner in pane.subs.cleared if pane.subs is not None else ():
-            self._delete(locate_owner(record.pane_id, owner, self._max_parallelism), reading)
+            self._delete(locate_owner(record.pane_id, owner, self._max_parallelism))
         rows = list(pane.pending | pane.dirty)
         self._write(changes(record.pane_id, pane, rows, self._max_parallelism))
         pane.stored = record.pane_id
 
-    def take_timers(self, timers: Timers, stored: Mapping[PaneName, PaneMeta]) -> None:
-        """Write which timers of a domain were set and deleted since the local version."""
-        record = self._record((timers.name, (), True), stored)
+    def _take_timers(self, timers: Timers) -> None:
+        record = self._record((timers.name, (), True))
         self._write(
             (name, raw if is_set else None)
             for row, is_set in (timers.pending | timers.journal).items()
-            for original in (timers.original(row) if is_set else None,)
+            for original in (timers.in_memory.original(row) if is_set else None,)
             for name, raw in (timer_row(record.pane_id, row, original, self._max_parallelism),)
         )
         timers.stored = record.pane_id
 
-    def _record(self, name: PaneName, stored: Mapping[PaneName, PaneMeta]) -> PaneMeta:
+    def _record(self, name: PaneName) -> PaneMeta:
         record = self.panes.get(name)
         if record is None:
-            kind, below = TIMERS if name[2] else "", stored.get(name)
+            kind, below = TIMERS if name[2] else "", self._below.panes.get(name)
             pane_id = _FIRST_ID + len(self.panes) if below is None else below.pane_id
             record = self.panes[name] = PaneMeta(pane_id, name[0], name[1], kind, False, 0)
         return record
 
-    def _delete(self, prefix: bytes, reading: Callable[[], AbstractContextManager[Reading]]) -> None:
-        """Delete all pairs with a prefix, here and below."""
+    def _delete(self, prefix: bytes) -> None:
+        """Delete all pairs with a prefix, here and below, wherever the version is.
+
+        Another process may have moved it. Then an epoch that runs here is outdated, and nothing of it will count; while
+        files are read, the version may be where they lead, and what is deleted too much is set again by those that
+        follow.
+        """
         start: bytes | None = prefix
         while start is not None:
-            with reading() as one:
-                some = [key for key, _ in islice(pairs_under(one, prefix, start), _BATCH)]
+            with closing(self.read(None)) as reading:
+                some = [key for key, _ in islice(reading.pairs(prefix, start), _BATCH)]
             self._write((key, None) for key in some)
             start = some[-1] + b"\0" if len(some) == _BATCH else None
 
@@ -140,6 +149,6 @@ class EpochLayer:
     def pairs(self, record: PaneMeta, pane_id: int) -> Iterator[tuple[bytes, bytes | None]]:
         """Iterate the changes of a pane as (stored key, value) under another id of it; None deletes."""
         old, new = PANE_ID.pack(record.pane_id), PANE_ID.pack(pane_id)
-        with self.read() as transaction:
-            for key, raw in pairs_under(transaction, old):
+        with closing(PlainReading(self._environment.read())) as reading:
+            for key, raw in reading.pairs(old):
                 yield new + key[4:], None if raw == GONE else raw
