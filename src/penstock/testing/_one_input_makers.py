@@ -10,12 +10,16 @@ from penstock._api.functions.partitions import MapPartitionFunction
 from penstock._api.functions.process import KeyedProcessFunction, ProcessFunction
 from penstock._builders.checks import BatchFormat, check_format, check_function, checked_key_selector
 from penstock._builders.keyed_functions import KeyedFilter, KeyedFlatMap, KeyedMap
-from penstock._engine.operators.columnar.map_batches import MapBatchesOperator
+from penstock._engine.operators.factories.functions import (
+    FilterFactory,
+    FlatMapFactory,
+    MapBatchesFactory,
+    MapFactory,
+    ProcessFactory,
+)
+from penstock._engine.operators.factories.keyed import KeyedProcessFactory, ReduceFactory
+from penstock._engine.operators.factories.partitions import KeyedMapPartitionFactory, MapPartitionFactory
 from penstock._engine.operators.factories.windows import WindowFactory
-from penstock._engine.operators.functions.process import KeyedProcessOperator, ProcessOperator
-from penstock._engine.operators.functions.reduce import ReduceOperator
-from penstock._engine.operators.functions.stateless import FilterOperator, FlatMapOperator, MapOperator
-from penstock._engine.operators.partitions.partitions import MapPartitionOperator, PartitionsOfKeysOperator
 from penstock._engine.operators.windows.window_strategy import AggregatePanes, ElementPanes, ReducePanes
 from penstock.testing._of_stream import operator_of
 
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     from penstock._api.windows.window import WindowAssigner
     from penstock._builders.stream import DataStream
     from penstock._engine.operators.base import Operator
+    from penstock._engine.operators.operator_factory import OperatorFactory
     from penstock.common.typeinfo import TypeInformation
     from penstock.testing._subtask import SubtaskSettings, WindowedSettings
 
@@ -35,7 +40,7 @@ class OneInputMakers:
     """The ``for_`` methods for functions of one stream."""
 
     @abstractmethod
-    def __init__(self, operator: Operator, **subtask: Unpack[SubtaskSettings]) -> None:
+    def __init__(self, operator: Operator | OperatorFactory, **subtask: Unpack[SubtaskSettings]) -> None:
         """Make a harness of an operator."""
 
     @classmethod
@@ -87,7 +92,7 @@ class OneInputMakers:
             **subtask: As above.
         """
         check_function("function", function, MapFunction)
-        return cls(_one(MapOperator, KeyedMap, function, key_selector), **subtask)
+        return cls(_one(MapFactory, KeyedMap, function, key_selector), **subtask)
 
     @classmethod
     def for_flat_map(
@@ -98,7 +103,7 @@ class OneInputMakers:
     ) -> Self:
         """Return a harness for the function of ``DataStream.flat_map``."""
         check_function("function", function, FlatMapFunction)
-        return cls(_one(FlatMapOperator, KeyedFlatMap, function, key_selector), **subtask)
+        return cls(_one(FlatMapFactory, KeyedFlatMap, function, key_selector), **subtask)
 
     @classmethod
     def for_filter(
@@ -109,7 +114,7 @@ class OneInputMakers:
     ) -> Self:
         """Return a harness for the function of ``DataStream.filter``."""
         check_function("function", function, FilterFunction)
-        return cls(_one(FilterOperator, KeyedFilter, function, key_selector), **subtask)
+        return cls(_one(FilterFactory, KeyedFilter, function, key_selector), **subtask)
 
     @classmethod
     def for_map_batches(
@@ -132,7 +137,7 @@ class OneInputMakers:
         """
         check_function("function", function, MapFunction, may_yield=True)
         check_format("for_map_batches", batch_format)
-        return cls(MapBatchesOperator(function, batch_format, input_type, output_type), **subtask)
+        return cls(MapBatchesFactory(function, batch_format, input_type, output_type), **subtask)
 
     @classmethod
     def for_map_partition(
@@ -158,14 +163,14 @@ class OneInputMakers:
         """
         check_function("function", function, MapPartitionFunction)
         if key_selector is None:
-            return cls(MapPartitionOperator(function), **subtask)
-        return cls(PartitionsOfKeysOperator(function, _key(key_selector)), **subtask)
+            return cls(MapPartitionFactory(function), **subtask)
+        return cls(KeyedMapPartitionFactory(function, _key(key_selector)), **subtask)
 
     @classmethod
     def for_process(cls, function: ProcessFunction[Any, Any], **subtask: Unpack[SubtaskSettings]) -> Self:
         """Return a harness for the function of ``DataStream.process``."""
         check_function("function", function, ProcessFunction, or_callable=False)
-        return cls(ProcessOperator(function), **subtask)
+        return cls(ProcessFactory(function), **subtask)
 
     @classmethod
     def for_keyed_process(
@@ -176,7 +181,7 @@ class OneInputMakers:
     ) -> Self:
         """Return a harness for the function of ``KeyedStream.process``."""
         check_function("function", function, KeyedProcessFunction, or_callable=False)
-        return cls(KeyedProcessOperator(function, _key(key_selector)), **subtask)
+        return cls(KeyedProcessFactory(function, _key(key_selector)), **subtask)
 
     @classmethod
     def for_reduce(
@@ -187,7 +192,7 @@ class OneInputMakers:
     ) -> Self:
         """Return a harness for the function of ``KeyedStream.reduce``."""
         check_function("function", function, ReduceFunction)
-        return cls(ReduceOperator(function, _key(key_selector)), **subtask)
+        return cls(ReduceFactory(function, _key(key_selector)), **subtask)
 
     @classmethod
     def for_window(
@@ -245,14 +250,16 @@ class OneInputMakers:
             trigger=settings.pop("trigger", None) or window_assigner.get_default_trigger(None),
             evictor=settings.pop("evictor", None),
         )
-        return cls(factory.create(), **cast("SubtaskSettings", settings))
+        return cls(factory, **cast("SubtaskSettings", settings))
 
 
-def _one(plain: Callable[[Any], Operator], wrapper: Callable[[Any], Any], function: Any, key_selector: Any) -> Operator:
-    """Return the operator of a function, which has keyed state where there is a selector."""
+def _one(
+    plain: Callable[[Any], OperatorFactory], wrapper: Callable[[Any], Any], function: Any, key_selector: Any
+) -> OperatorFactory:
+    """Return the factory of a function's operator, which has keyed state where there is a selector."""
     if key_selector is None:
         return plain(function)
-    return KeyedProcessOperator(wrapper(function), _key(key_selector))
+    return KeyedProcessFactory(wrapper(function), _key(key_selector))
 
 
 def _key(selector: object) -> Any:

@@ -17,6 +17,7 @@ from penstock._engine.operators.batch import RowBatch, watermark_only
 from penstock._engine.operators.clocks import InputClock, TaskClock
 from penstock._engine.operators.columns import ColumnBatch
 from penstock._engine.operators.keyed import KeyedOperator
+from penstock._engine.operators.operator_factory import OperatorFactory
 from penstock._engine.protocol.control import OperatorRestore
 from penstock._engine.protocol.key_groups import key_group, key_group_range
 from penstock._engine.protocol.keys import normal_key
@@ -27,7 +28,6 @@ from penstock._engine.state.local.local_backend import LocalBackend
 from penstock._engine.state.operator_state import describe
 from penstock.common.columns import int64_column
 from penstock.metrics.in_memory import InMemoryMetricGroup
-from penstock.testing._batch_mode import in_batch_mode
 from penstock.testing._inline_state import inline_data, saved_state
 from penstock.testing._one_input_makers import OneInputMakers
 from penstock.testing.clock import ManualClock
@@ -90,7 +90,7 @@ class OperatorHarness(OneInputMakers):
 
     def __init__(
         self,
-        operator: Operator,
+        operator: Operator | OperatorFactory,
         *,
         subtask_index: int = 0,
         parallelism: int = 1,
@@ -105,9 +105,12 @@ class OperatorHarness(OneInputMakers):
         self._input_clock = InputClock(TaskClock.by_hand(self.clock.now_ms, self.clock.passed_ms))
         self.metrics: InMemoryMetricGroup = InMemoryMetricGroup()
         self._accumulators = AccumulatorRegistry()
-        self._operator = in_batch_mode(operator) if batch_mode else operator
+        plain = operator.create() if isinstance(operator, OperatorFactory) else operator
+        self._operator: Operator = plain
+        if batch_mode and isinstance(operator, OperatorFactory):
+            self._operator = operator.create_in_batch()
         #: By input; none where the key is a column.
-        self._selects = operator.selects if isinstance(operator, KeyedOperator) and not operator.takes_columns else []
+        self._selects = plain.selects if isinstance(plain, KeyedOperator) and not plain.takes_columns else []
         self._state_memory_bytes, self._state_directory = state_memory_bytes, state_directory
         self._configuration = dict(configuration or {})
         self._subtask = subtask_index

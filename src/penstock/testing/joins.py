@@ -78,7 +78,7 @@ class JoinHarness(TwoInputHarness):
             trigger=windows.get_default_trigger(None),
             evictor=None,
         )
-        return cls(factory.create(), **subtask)
+        return cls(factory, **subtask)
 
     def end_input(self, *, fire_timers: bool = False) -> None:
         """End both inputs, as bounded sources do.

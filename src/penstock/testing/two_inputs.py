@@ -8,14 +8,17 @@ from penstock._api.functions.broadcast import BroadcastProcessFunction, KeyedBro
 from penstock._api.functions.co import CoFlatMapFunction, CoMapFunction, CoProcessFunction, KeyedCoProcessFunction
 from penstock._api.functions.joins import ProcessJoinFunction
 from penstock._builders.checks import check_function, checked_key_selector
-from penstock._engine.operators.functions.broadcast import BroadcastProcessOperator, KeyedBroadcastProcessOperator
-from penstock._engine.operators.functions.co_process import (
-    CoFlatMapOperator,
-    CoMapOperator,
-    CoProcessOperator,
-    KeyedCoProcessOperator,
+from penstock._engine.operators.factories.functions import (
+    BroadcastProcessFactory,
+    CoFlatMapFactory,
+    CoMapFactory,
+    CoProcessFactory,
 )
-from penstock._engine.operators.joins.interval_join import IntervalJoinOperator
+from penstock._engine.operators.factories.keyed import (
+    IntervalJoinFactory,
+    KeyedBroadcastProcessFactory,
+    KeyedCoProcessFactory,
+)
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
 from penstock.testing.harness import OperatorHarness
 from penstock.testing.stream_records import StreamRecord
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from penstock._api.output_tag import OutputTag
     from penstock._api.state.kinds import MapStateDescriptor
     from penstock._engine.operators.base import Operator
+    from penstock._engine.operators.operator_factory import OperatorFactory
     from penstock.testing._subtask import SubtaskSettings
 
 __all__ = ["TwoInputHarness"]
@@ -59,7 +63,7 @@ class TwoInputHarness(OperatorHarness):
         [('number', 1), ('word', 'a')]
     """
 
-    def __init__(self, operator: Operator, **subtask: Unpack[SubtaskSettings]) -> None:
+    def __init__(self, operator: Operator | OperatorFactory, **subtask: Unpack[SubtaskSettings]) -> None:
         super().__init__(operator, **subtask)
         self._marks = [MIN_WATERMARK, MIN_WATERMARK]
 
@@ -67,7 +71,7 @@ class TwoInputHarness(OperatorHarness):
     def for_co_map(cls, function: CoMapFunction[Any, Any, Any], **subtask: Unpack[SubtaskSettings]) -> TwoInputHarness:
         """Return a harness for the function of ``ConnectedStreams.map``, without keys."""
         check_function("function", function, CoMapFunction, or_callable=False)
-        return cls(CoMapOperator(function), **subtask)
+        return cls(CoMapFactory(function), **subtask)
 
     @classmethod
     def for_co_flat_map(
@@ -75,7 +79,7 @@ class TwoInputHarness(OperatorHarness):
     ) -> TwoInputHarness:
         """Return a harness for the function of ``ConnectedStreams.flat_map``, without keys."""
         check_function("function", function, CoFlatMapFunction, or_callable=False)
-        return cls(CoFlatMapOperator(function), **subtask)
+        return cls(CoFlatMapFactory(function), **subtask)
 
     @classmethod
     def for_co_process(
@@ -83,7 +87,7 @@ class TwoInputHarness(OperatorHarness):
     ) -> TwoInputHarness:
         """Return a harness for the function of ``ConnectedStreams.process``, without keys."""
         check_function("function", function, CoProcessFunction, or_callable=False)
-        return cls(CoProcessOperator(function), **subtask)
+        return cls(CoProcessFactory(function), **subtask)
 
     @classmethod
     def for_keyed_co_process(
@@ -95,7 +99,7 @@ class TwoInputHarness(OperatorHarness):
     ) -> TwoInputHarness:
         """Return a harness for the function of ``ConnectedStreams.process`` after ``key_by``."""
         check_function("function", function, KeyedCoProcessFunction, or_callable=False)
-        return cls(KeyedCoProcessOperator(function, *_keys(key_selector1, key_selector2)), **subtask)
+        return cls(KeyedCoProcessFactory(function, *_keys(key_selector1, key_selector2)), **subtask)
 
     @classmethod
     def for_interval_join(
@@ -122,7 +126,7 @@ class TwoInputHarness(OperatorHarness):
         """
         check_function("function", function, ProcessJoinFunction, or_callable=False)
         tags = [None if tag is None else tag.tag_id for tag in late]
-        operator = IntervalJoinOperator(
+        operator = IntervalJoinFactory(
             function,
             *_keys(key_selector1, key_selector2),
             lower_ms=lower_ms,
@@ -146,7 +150,7 @@ class TwoInputHarness(OperatorHarness):
             **subtask: ``subtask_index``, ``parallelism`` and the other arguments of the class.
         """
         check_function("function", function, BroadcastProcessFunction, or_callable=False)
-        return cls(BroadcastProcessOperator(function, descriptors), **subtask)
+        return cls(BroadcastProcessFactory(function, descriptors), **subtask)
 
     @classmethod
     def for_keyed_broadcast_process(
@@ -158,7 +162,7 @@ class TwoInputHarness(OperatorHarness):
     ) -> TwoInputHarness:
         """Return a harness for the same on a keyed stream."""
         check_function("function", function, KeyedBroadcastProcessFunction, or_callable=False)
-        return cls(KeyedBroadcastProcessOperator(function, _keys(key_selector)[0], descriptors), **subtask)
+        return cls(KeyedBroadcastProcessFactory(function, _keys(key_selector)[0], descriptors), **subtask)
 
     def process_records2(self, records: Iterable[StreamRecord]) -> None:
         """Process several records of the second input; like ``process_records``."""
