@@ -123,6 +123,9 @@ def run(checkout: Path, *, only: str = "", show: bool = False) -> dict[str, str]
         kit.install(patches)
         patches.setenv("PYTHONPATH", os.pathsep.join([folder, str(_ROOT)]))  # for tasks in Spark's workers
         patches.setenv("TMPDIR", folder)
+        patches.setenv(
+            "HADOOP_CLASSPATH", folder
+        )  # tests of Parquet skip themselves without Hadoop, which ours need not
         patches.setattr(tempfile, "tempdir", folder)
         (Path(folder) / "cluster").mkdir()
         _Jobs(Path(folder) / "cluster").patch(patches)
