@@ -99,6 +99,11 @@ def test_defaults(env: StreamExecutionEnvironment) -> None:
     assert env.is_changelog_state_backend_enabled() is None
 
 
+def test_flinks_older_key_of_the_buffer_timeout_is_read_too(env: StreamExecutionEnvironment) -> None:
+    env.configure(Configuration().set_string("execution.buffer-timeout", "1 min"))
+    assert env.get_buffer_timeout() == 60_000
+
+
 def test_enable_checkpointing(env: StreamExecutionEnvironment) -> None:
     assert env.enable_checkpointing(500, CheckpointingMode.AT_LEAST_ONCE) is env
     assert env.get_checkpoint_interval() == 500
