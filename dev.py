@@ -198,7 +198,7 @@ def show_help() -> None:
     """List the chores."""
     print("Usage: python3 dev.py CHORE [ARGUMENTS], or make CHORE [ARGS='…']; needs Python 3.11 to 3.13, no more.\n")
     for name, text in chores().items():
-        print(f"  {name:<12}{text}")
+        print(f"  {name:<14}{text}")
 
 
 def clean() -> None:

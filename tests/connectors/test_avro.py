@@ -9,11 +9,14 @@ from itertools import count
 from pathlib import Path
 from typing import BinaryIO
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from tests.connectors.staged import elsewhere, lose_staged
+from tests.kit.without_spark import Cluster
 
 from penstock._formats.parts import FilePart
-from penstock.common import Row
+from penstock.common import Row, WatermarkStrategy
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.file_system import FileSink, FileSource
 from penstock.datastream.formats.avro import AvroBulkWriters, AvroFormat, AvroInputFormat, AvroSchema
@@ -114,6 +117,19 @@ def test_parquet_files_are_written_and_read_by_an_avro_schema(tmp_path: Path) ->
         for record in block
     ]
     assert found == [{"id": 1, "at": AT, "tags": ["x"]}]
+
+
+def test_parquet_files_with_an_avro_schema_are_a_stream_format_as_in_flink(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Cluster(tmp_path / "state").patch(monkeypatch)
+    parquet.write_table(pa.table({"id": [1, 2], "at": [AT, AT], "tags": [["x"], []]}), tmp_path / "a.parquet")
+    env = StreamExecutionEnvironment.get_execution_environment()
+    source = FileSource.for_record_stream_format(
+        AvroParquetReaders.for_generic_record(SCHEMA), str(tmp_path / "*.parquet")
+    )
+    stream = env.from_source(source.build(), WatermarkStrategy.no_watermarks(), "files")
+    assert sorted(record["id"] for record in stream.execute_and_collect()) == [1, 2]
 
 
 def test_create_input_takes_avro_files_and_nothing_else(tmp_path: Path) -> None:

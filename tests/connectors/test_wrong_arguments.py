@@ -121,9 +121,9 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: Elasticsearch7SinkBuilder().set_bulk_flush_backoff_strategy("EXPONENTIAL", 8, 100),
         "must be a FlushBackoffType, not 'EXPONENTIAL'; there are FlushBackoffType.CONSTANT",
     ),
-    "batches record by record": (
-        lambda: FileSource.for_record_stream_format(ParquetFormat(), "/data"),
-        r"must be a StreamFormat, not a ParquetFormat; for_bulk_file_format\(\) takes",
+    "a format by its name": (
+        lambda: FileSource.for_record_stream_format("csv", "/data"),
+        r"stream_format must be a FileFormat, not 'csv'",
     ),
     "lines in batches": (
         lambda: FileSource.for_bulk_file_format(StreamFormat.text_line_format(), "/data"),

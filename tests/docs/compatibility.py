@@ -55,6 +55,13 @@ OTHERWISE = {
         "those of `Types`, which have no `DECIMAL(p, s)`: `Types.BIG_DEC()` holds every Decimal, and a schema of Arrow "
         "or Avro has precision and scale"
     ),
+    "A list or a dict as key": (
+        "`KeyEncodingError` names the key; make it a tuple, which cannot change. PyFlink compares such keys by their "
+        "pickled bytes"
+    ),
+    "`execution.checkpointing.externalized-checkpoint-retention`, until it is set": (
+        "`RETAIN_ON_CANCELLATION`: a job that fails or is cancelled can be resumed. Flink keeps no checkpoint then"
+    ),
 }
 HEADER = """\
 # What of PyFlink is here

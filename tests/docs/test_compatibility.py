@@ -66,7 +66,9 @@ ACCEPTED: dict[str, list[Callable[[], object]]] = {
     ],
     "slot_sharing_group": [
         lambda: ENV().from_collection([1]).slot_sharing_group("all"),
-        lambda: ENV().register_slot_sharing_group(SlotSharingGroup.builder("all").set_cpu_cores(2.0).build()),
+        lambda: ENV().register_slot_sharing_group(
+            SlotSharingGroup.builder("all").set_cpu_cores(2.0).set_task_heap_memory_mb(9).build()
+        ),
     ],
 }
 

@@ -13,7 +13,7 @@ from penstock._api.checkpointing_mode import CheckpointingMode
 from penstock._api.externalized_checkpoint_retention import ExternalizedCheckpointRetention
 from penstock._shelf import show
 from penstock.common import option_table
-from penstock.common.arguments import whole_number
+from penstock.common.arguments import instance, whole_number
 from penstock.common.config_check import say_if_without_effect
 from penstock.common.configuration import Configuration
 from penstock.common.time import Duration
@@ -135,7 +135,11 @@ class CheckpointConfig:
         return self._set(option_table.CHECKPOINT_RETENTION, retention_mode.name)
 
     def set_checkpoint_storage(self, storage: CheckpointStorage) -> CheckpointConfig:
-        """Set where checkpoints are kept."""
+        """Set where checkpoints are kept.
+
+        Raises:
+            ConfigurationError: Its path or URL is invalid.
+        """
         for key, value in storage.to_configuration().to_dict().items():
             self._configuration.set_string(key, value)
         return self
@@ -164,20 +168,25 @@ class CheckpointConfig:
         """Let checkpoints not overtake records; without effect."""
         return self.enable_unaligned_checkpoints(False)
 
-    def get_aligned_checkpoint_timeout(self) -> int:
-        """Return the time after which checkpoints overtake records, in milliseconds."""
-        return self._configuration.get(option_table.ALIGNED_CHECKPOINT_TIMEOUT).to_millis()
+    def get_aligned_checkpoint_timeout(self) -> Duration:
+        """Return the time after which checkpoints overtake records."""
+        return self._configuration.get(option_table.ALIGNED_CHECKPOINT_TIMEOUT)
 
-    def set_aligned_checkpoint_timeout(self, alignment_timeout: int) -> CheckpointConfig:
-        """Set the time after which checkpoints overtake records, in milliseconds; without effect."""
-        return self._set(option_table.ALIGNED_CHECKPOINT_TIMEOUT, Duration.of_millis(alignment_timeout))
+    def set_aligned_checkpoint_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
+        """Set the time after which checkpoints overtake records; without effect.
 
-    def get_alignment_timeout(self) -> int:
-        """Return the time after which checkpoints overtake records, in milliseconds."""
+        Raises:
+            TypeError: It is no Duration.
+        """
+        duration = instance("alignment_timeout", alignment_timeout, Duration)
+        return self._set(option_table.ALIGNED_CHECKPOINT_TIMEOUT, duration)
+
+    def get_alignment_timeout(self) -> Duration:
+        """Return the time after which checkpoints overtake records."""
         return self.get_aligned_checkpoint_timeout()
 
-    def set_alignment_timeout(self, alignment_timeout: int) -> CheckpointConfig:
-        """Set the time after which checkpoints overtake records, in milliseconds; without effect."""
+    def set_alignment_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
+        """Set the time after which checkpoints overtake records; without effect."""
         return self.set_aligned_checkpoint_timeout(alignment_timeout)
 
     def is_force_unaligned_checkpoints(self) -> bool:

@@ -12,6 +12,7 @@ from penstock._shelf import show
 from penstock.common import option_table
 from penstock.common.configuration import Configuration
 from penstock.common.paths import absolute_path
+from penstock.errors import PathError
 
 __all__ = ["CheckpointStorage", "FileSystemCheckpointStorage", "JobManagerCheckpointStorage"]
 
@@ -34,9 +35,6 @@ class FileSystemCheckpointStorage(CheckpointStorage):
         file_state_size_threshold: State up to this number of bytes is stored in the checkpoint's metadata.
         write_buffer_size: The size of the write buffer in bytes; without effect.
 
-    Raises:
-        PathError: The path or URL is invalid.
-
     Example:
         >>> print(FileSystemCheckpointStorage("file:///data/checkpoints", 4096).to_configuration())
         {execution.checkpointing.dir=/data/checkpoints, execution.checkpointing.data-inline-threshold=4 kb}
@@ -48,7 +46,7 @@ class FileSystemCheckpointStorage(CheckpointStorage):
     def __init__(
         self, checkpoint_path: str, file_state_size_threshold: int | None = None, write_buffer_size: int | None = -1
     ) -> None:
-        self._path = absolute_path(checkpoint_path)
+        self._path = _normal_form(checkpoint_path)
         self._threshold, self._buffer = file_state_size_threshold, write_buffer_size
 
     def get_checkpoint_path(self) -> str:
@@ -95,7 +93,7 @@ class JobManagerCheckpointStorage(CheckpointStorage):
     DEFAULT_MAX_STATE_SIZE = 5 * 1024 * 1024
 
     def __init__(self, checkpoint_path: str | None = None, max_state_size: int | None = None) -> None:
-        self._path = None if checkpoint_path is None else absolute_path(checkpoint_path)
+        self._path = None if checkpoint_path is None else _normal_form(checkpoint_path)
         self._max_state_size = self.DEFAULT_MAX_STATE_SIZE if max_state_size is None else max_state_size
 
     def get_checkpoint_path(self) -> str | None:
@@ -117,6 +115,14 @@ class JobManagerCheckpointStorage(CheckpointStorage):
 
     def __str__(self) -> str:
         return f"JobManagerCheckpointStorage ({self._path or 'a temporary directory'})"
+
+
+def _normal_form(path: str) -> str:
+    """Return the normal form of a path; one that no job can use stays as it is, and fails where a job is to use it."""
+    try:
+        return absolute_path(path)
+    except PathError:
+        return path.rstrip("/")
 
 
 show(

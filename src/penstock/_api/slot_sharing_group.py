@@ -61,6 +61,9 @@ class MemorySize:
         return f"{self.bytes_size} bytes"
 
 
+_NONE = MemorySize(0)
+
+
 @dataclass(frozen=True, slots=True)
 class SlotSharingGroup:
     """A name for operators that may share a slot, with the resources that they ask for; without effect here.
@@ -76,8 +79,9 @@ class SlotSharingGroup:
     Source: org.apache.flink.api.common.operators.SlotSharingGroup.
 
     Example:
-        >>> SlotSharingGroup.builder("heavy").set_cpu_cores(2.0).build().get_name()
-        'heavy'
+        >>> heavy = SlotSharingGroup.builder("heavy").set_cpu_cores(2.0).set_task_heap_memory_mb(512).build()
+        >>> heavy.get_name(), heavy.get_managed_memory()
+        ('heavy', MemorySize(bytes_size=0))
     """
 
     name: str
@@ -123,12 +127,26 @@ class SlotSharingGroup:
             self._group = group
 
         def set_cpu_cores(self, cpu_cores: float) -> SlotSharingGroup.Builder:
-            """Set the cores of a slot."""
+            """Set the cores of a slot.
+
+            Raises:
+                ValueError: They are not positive.
+            """
+            if not cpu_cores > 0:
+                msg = f"The cores of slot sharing group {self._group.name!r} must be positive, not {cpu_cores!r}."
+                raise ValueError(msg)
             self._group = replace(self._group, cpu_cores=cpu_cores)
             return self
 
         def set_task_heap_memory(self, task_heap_memory: MemorySize) -> SlotSharingGroup.Builder:
-            """Set the memory of Java objects."""
+            """Set the memory of Java objects.
+
+            Raises:
+                ValueError: It is 0.
+            """
+            if not task_heap_memory > _NONE:
+                msg = f"The task heap memory of slot sharing group {self._group.name!r} must be positive."
+                raise ValueError(msg)
             self._group = replace(self._group, task_heap_memory=task_heap_memory)
             return self
 
@@ -161,8 +179,25 @@ class SlotSharingGroup:
             return self
 
         def build(self) -> SlotSharingGroup:
-            """Return the group."""
-            return self._group
+            """Return the group; with cores and heap memory, other memory that was not set is 0.
+
+            Raises:
+                ValueError: It asks for a resource, but not for both cores and task heap memory.
+            """
+            group = self._group
+            if group == SlotSharingGroup(group.name):
+                return group
+            if group.cpu_cores is None or group.task_heap_memory is None:
+                msg = (
+                    f"Slot sharing group {group.name!r} asks for resources, so it must have both set_cpu_cores() and "
+                    f"set_task_heap_memory(), as in Flink."
+                )
+                raise ValueError(msg)
+            return replace(
+                group,
+                task_off_heap_memory=group.task_off_heap_memory or _NONE,
+                managed_memory=group.managed_memory or _NONE,
+            )
 
 
 show("penstock.datastream.slot_sharing_group", MemorySize, SlotSharingGroup)

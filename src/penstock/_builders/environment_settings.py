@@ -145,8 +145,8 @@ class EnvironmentSettings:
         """Have changes of state written as they happen; without effect, checkpoints always hold what changed."""
         return self._set(option_table.STATE_CHANGELOG, enabled)
 
-    def is_changelog_state_backend_enabled(self) -> bool:
-        """Return the setting; checkpoints are always incremental."""
+    def is_changelog_state_backend_enabled(self) -> bool | None:
+        """Return the setting, None until it is set; checkpoints are always incremental."""
         return self._configuration.get(option_table.STATE_CHANGELOG)
 
     def set_buffer_timeout(self, timeout_millis: int) -> Self:

@@ -237,10 +237,10 @@ def load_yaml(text: str) -> object:
 
 
 def _parse_list(text: str) -> tuple[str, ...]:
-    """Read ``[a, b]`` (YAML) or ``a;b``."""
+    """Read ``[a, b]`` or lines ``- a`` (YAML), or ``a;b``."""
     if not text.strip():
         return ()
-    if text.lstrip().startswith("["):
+    if text.lstrip().startswith(("[", "- ")):
         try:
             loaded = load_yaml(text)
         except yaml.YAMLError:

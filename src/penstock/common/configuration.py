@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.common.config_values import BOOL, FLOAT, INT, LIST, ValueType
 from penstock.common.redaction import Redaction, shown_value
@@ -43,6 +43,8 @@ class Configuration:
 
     def __init__(self, other: Configuration | None = None) -> None:
         self._values: dict[str, str] = {} if other is None else dict(other._values)
+        #: By key: a text, and the value that was set as it; the value is void once the key has another text.
+        self._typed: dict[str, tuple[str, object]] = {} if other is None else dict(other._typed)
 
     @classmethod
     def from_dict(cls, map: dict[str, str]) -> Configuration:  # noqa: A002 - PyFlink's parameter name
@@ -74,7 +76,10 @@ class Configuration:
         Raises:
             ConfigurationError: The option cannot have that value.
         """
-        text = option.value_type.format(value)
+        try:
+            text = option.value_type.format(value)
+        except ValueError as error:
+            raise ConfigurationError(option.key, shown_value(option.key, str(value)), str(error)) from None
         if value is not None:
             option.parse(text)
         for key in (option.key, *option.aliases):
@@ -103,6 +108,7 @@ class Configuration:
                     key, shown_value(key, value), "it has halves of characters (lone surrogates)"
                 ) from None
         self._values[key] = value
+        self._typed.pop(key, None)
         return self
 
     def get_integer(self, key: str, default_value: int) -> int:
@@ -111,7 +117,7 @@ class Configuration:
 
     def set_integer(self, key: str, value: int) -> Configuration:
         """Set a key to a whole number."""
-        return self.set_string(key, INT.format(value))
+        return self._write(key, INT, value)
 
     def get_boolean(self, key: str, default_value: bool) -> bool:
         """Return the truth value of a key."""
@@ -119,7 +125,7 @@ class Configuration:
 
     def set_boolean(self, key: str, value: bool) -> Configuration:
         """Set a key to True or False."""
-        return self.set_string(key, BOOL.format(value))
+        return self._write(key, BOOL, value)
 
     def get_float(self, key: str, default_value: float) -> float:
         """Return the number of a key."""
@@ -127,7 +133,7 @@ class Configuration:
 
     def set_float(self, key: str, value: float) -> Configuration:
         """Set a key to a number."""
-        return self.set_string(key, FLOAT.format(float(value)))
+        return self._write(key, FLOAT, float(value))
 
     def get_bytearray(self, key: str, default_value: bytearray) -> bytearray:
         """Return the bytes of a key; a copy."""
@@ -135,7 +141,14 @@ class Configuration:
 
     def set_bytearray(self, key: str, value: bytearray) -> Configuration:
         """Set a key to some bytes."""
-        return self.set_string(key, _BYTES.format(bytes(value)))
+        self._write(key, _BYTES, bytes(value))
+        self._typed[key] = self._values[key], bytearray(value)
+        return self
+
+    def _write(self, key: str, value_type: ValueType[T], value: T) -> Configuration:
+        self.set_string(key, value_type.format(value))
+        self._typed[key] = self._values[key], value
+        return self
 
     def _read(self, key: str, value_type: ValueType[T], default: T) -> T:
         text = self._values.get(key)
@@ -147,12 +160,12 @@ class Configuration:
             raise ConfigurationError(key, shown_value(key, text), str(error)) from None
 
     @staticmethod
-    def parse_list_value(value: str) -> list[str]:
-        """Read a list as it is written in a value: ``[a, b]`` or ``a;b``.
+    def parse_list_value(value: str | None) -> list[str]:
+        r"""Read a list as it is written in a value: ``[a, b]``, ``a;b``, or a line ``- a`` for each item.
 
         Example:
-            >>> Configuration.parse_list_value("one.py;two.py")
-            ['one.py', 'two.py']
+            >>> Configuration.parse_list_value("one.py;two.py"), Configuration.parse_list_value("- one.py\n- two.py")
+            (['one.py', 'two.py'], ['one.py', 'two.py'])
         """
         return list(LIST.parse(value)) if value else []
 
@@ -176,11 +189,21 @@ class Configuration:
             prefix: Put before each of its keys.
         """
         self._values.update({(prefix or "") + key: value for key, value in other._values.items()})
+        self._typed.update({(prefix or "") + key: value for key, value in other._typed.items()})
         return self
 
-    def add_all_to_dict(self, target_dict: dict[str, str]) -> None:
-        """Put all keys and texts into a dict."""
-        target_dict.update(self._values)
+    def add_all_to_dict(self, target_dict: dict[str, Any]) -> None:
+        """Put all keys into a dict, with the numbers, truth values and bytes that were set as such, and else texts.
+
+        Example:
+            >>> found = {}
+            >>> Configuration().set_integer("a", 1).set_string("b", "1").add_all_to_dict(found)
+            >>> found
+            {'a': 1, 'b': '1'}
+        """
+        for key, text in self._values.items():
+            of_text, value = self._typed.get(key, (text, text))
+            target_dict[key] = value if of_text == text else text
 
     def to_dict(self) -> dict[str, str]:
         """Return all keys and texts."""

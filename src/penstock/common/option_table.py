@@ -91,6 +91,7 @@ BUFFER_TIMEOUT = option(
     DURATION,
     Duration.of_millis(100),
     "longest time that a network buffer waits to fill",
+    aliases=("execution.buffer-timeout",),
     no_effect="records travel in blocks with Spark's exchange; there are no network buffers",
 )
 OBJECT_REUSE = option(
@@ -202,10 +203,9 @@ SNAPSHOT_COMPRESSION = option(
     "snapshots are compressed",
     no_effect="snapshots are always compressed",
 )
-STATE_CHANGELOG = option(
+STATE_CHANGELOG = optional(
     "state.changelog.enabled",
     BOOL,
-    False,
     "changes of state are written as they happen",
     no_effect="checkpoints always hold what changed",
 )

@@ -82,8 +82,30 @@ def test_text_of_a_configuration_hides_secrets() -> None:
     assert str(config) == "{a=1, s3.secret-key=******, db.password=******}"
 
 
-@pytest.mark.parametrize(("text", "expected"), [("", []), ("a;b", ["a", "b"]), ("[a, b]", ["a", "b"]), ("a", ["a"])])
-def test_list_values_are_yaml_or_separated_by_semicolons(text: str, expected: list[str]) -> None:
+def test_a_dict_gets_values_as_they_were_set_and_texts_of_all_that_was_set_as_text() -> None:
+    config = Configuration().set_integer("n", 1).set_float("f", 1).set_boolean("b", True)
+    config.set_bytearray("y", bytearray(b"\1")).set_string("t", "1").set_integer("over", 7).set_string("over", "7")
+    found: dict[str, object] = {}
+    Configuration().add_all(Configuration(config), "x.").add_all_to_dict(found)
+    expected = {"x.n": 1, "x.f": 1.0, "x.b": True, "x.y": bytearray(b"\1"), "x.t": "1", "x.over": "7"}
+    assert {key: (type(value), value) for key, value in found.items()} == {
+        key: (type(value), value) for key, value in expected.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (None, []),
+        ("", []),
+        ("a;b", ["a", "b"]),
+        ("[a, b]", ["a", "b"]),
+        ("a", ["a"]),
+        ("- a\n- b", ["a", "b"]),
+        ("-a;b", ["-a", "b"]),
+    ],
+)
+def test_list_values_are_yaml_or_separated_by_semicolons(text: str | None, expected: list[str]) -> None:
     assert Configuration.parse_list_value(text) == expected
 
 

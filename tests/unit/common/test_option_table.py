@@ -74,7 +74,7 @@ CASES: dict[str, Case] = {
     "execution.checkpointing.incremental": _ON,
     "execution.checkpointing.snapshot-compression": _ON,
     "state.backend.type": _ANY_TEXT,
-    "state.changelog.enabled": _OFF,
+    "state.changelog.enabled": Case(None, "true", "maybe"),
     "execution.state-recovery.path": Case(None, "latest", None),
     "execution.state-recovery.claim-mode": Case("NO_CLAIM", "CLAIM", "LEGACY"),
     "execution.state-recovery.ignore-unclaimed-state": _OFF,

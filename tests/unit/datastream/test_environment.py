@@ -96,6 +96,12 @@ def test_defaults(env: StreamExecutionEnvironment) -> None:
     assert not env.is_unaligned_checkpoints_enabled()
     assert not env.is_force_unaligned_checkpoints()
     assert env.get_default_savepoint_directory() is None
+    assert env.is_changelog_state_backend_enabled() is None
+
+
+def test_flinks_older_key_of_the_buffer_timeout_is_read_too(env: StreamExecutionEnvironment) -> None:
+    env.configure(Configuration().set_string("execution.buffer-timeout", "1 min"))
+    assert env.get_buffer_timeout() == 60_000
 
 
 def test_enable_checkpointing(env: StreamExecutionEnvironment) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -86,6 +86,16 @@ def test_checkpoint_storage_becomes_its_keys(
     assert {key: env._configuration.get_string(key, "") for key in keys} == keys
     found = config.get_checkpoint_storage()
     assert (None if found is None else found.get_checkpoint_path()) == storage.get_checkpoint_path()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("storage", [FileSystemCheckpointStorage, JobManagerCheckpointStorage])
+def test_checkpoint_storage_that_no_job_can_use_is_made_and_refused_where_it_is_set(
+    env: StreamExecutionEnvironment, storage: type[Any]
+) -> None:
+    made = storage("file://var/checkpoints/")
+    assert made.get_checkpoint_path() == "file://var/checkpoints"
+    with pytest.raises(ConfigurationError, match=r"execution\.checkpointing\.dir .* names the host 'var'"):
+        env.get_checkpoint_config().set_checkpoint_storage(made)
 
 
 def test_threshold_of_a_checkpoint_storage_is_the_key_of_inline_state(env: StreamExecutionEnvironment) -> None:

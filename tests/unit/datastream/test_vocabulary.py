@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -29,6 +29,9 @@ from penstock.datastream.state import (
 )
 from penstock.datastream.window import CountWindow, GlobalWindow, TimeWindow, TumblingEventTimeWindows
 from penstock.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ANY = Types.PICKLED_BYTE_ARRAY()
 
@@ -256,6 +259,22 @@ def test_slot_sharing_groups() -> None:
 
 
 @pytest.mark.parametrize(
+    ("build", "what"),
+    [
+        (lambda group: group.set_cpu_cores(0.0), "cores .* 'g' must be positive"),
+        (lambda group: group.set_task_heap_memory(MemorySize(0)), "heap memory .* 'g' must be positive"),
+        (lambda group: group.set_cpu_cores(1.0).build(), "'g' .* both set_cpu_cores"),
+        (lambda group: group.set_task_heap_memory_mb(1).build(), "'g' .* both set_cpu_cores"),
+        (lambda group: group.set_managed_memory_mb(1).build(), "'g' .* both set_cpu_cores"),
+        (lambda group: group.set_external_resource("gpu", 1.0).build(), "'g' .* both set_cpu_cores"),
+    ],
+)
+def test_a_slot_sharing_group_that_no_flink_could_have_is_refused(build: Callable[[Any], object], what: str) -> None:
+    with pytest.raises(ValueError, match=what):
+        build(SlotSharingGroup.builder("g"))
+
+
+@pytest.mark.parametrize(
     ("name", "value", "key", "text"),
     [
         ("checkpoint_interval", 1000, "execution.checkpointing.interval", "1 s"),
@@ -263,8 +282,13 @@ def test_slot_sharing_groups() -> None:
         ("min_pause_between_checkpoints", 0, "execution.checkpointing.min-pause", "0 ms"),
         ("max_concurrent_checkpoints", 2, "execution.checkpointing.max-concurrent-checkpoints", "2"),
         ("tolerable_checkpoint_failure_number", 3, "execution.checkpointing.tolerable-failed-checkpoints", "3"),
-        ("aligned_checkpoint_timeout", 7, "execution.checkpointing.aligned-checkpoint-timeout", "7 ms"),
-        ("alignment_timeout", 7, "execution.checkpointing.aligned-checkpoint-timeout", "7 ms"),
+        (
+            "aligned_checkpoint_timeout",
+            Duration.of_millis(7),
+            "execution.checkpointing.aligned-checkpoint-timeout",
+            "7 ms",
+        ),
+        ("alignment_timeout", Duration.of_millis(7), "execution.checkpointing.aligned-checkpoint-timeout", "7 ms"),
         ("checkpointing_mode", CheckpointingMode.AT_LEAST_ONCE, "execution.checkpointing.mode", "AT_LEAST_ONCE"),
         (
             "externalized_checkpoint_retention",

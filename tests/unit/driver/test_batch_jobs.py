@@ -26,6 +26,7 @@ from penstock.datastream.functions import (
     KeyedBroadcastProcessFunction,
     KeyedProcessFunction,
     MapFunction,
+    ReduceFunction,
 )
 from penstock.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from penstock.errors import ExecutorLostError, JobExecutionError, SavepointError, SortSpillError
@@ -240,6 +241,53 @@ def test_a_vertex_has_as_many_subtasks_as_its_input_needs_unless_it_says_how_man
     found = list((where if own is None else where.set_parallelism(own)).execute_and_collect())
     assert len(found) == 40
     assert set(found) == {(index, expected) for index in range(expected)}
+
+
+class Called(ReduceFunction):
+    """Adds up, and keeps in a state how many times it did for the key."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.calls = runtime_context.get_state(ValueStateDescriptor("calls", Types.INT()))
+
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        self.calls.update((self.calls.value() or 0) + 1)
+        return value1[0], value1[1] + value2[1], self.calls.value()
+
+
+def test_a_reduce_function_with_state_sees_all_records_of_its_key_and_no_combined_ones(cluster: Cluster) -> None:
+    stream = environment().from_collection([(number % 3, 1, 0) for number in range(30)]).rebalance().map(lambda r: r)
+    found = stream.key_by(lambda record: record[0]).reduce(Called()).execute_and_collect()
+    assert sorted(found) == [(key, 10, 9) for key in range(3)]
+
+
+class HearingAll(BroadcastProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> None: ...
+
+    def process_broadcast_element(self, value: Any, ctx: Any) -> Iterable[Any]:
+        yield value
+
+
+class Hearing(KeyedBroadcastProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> None: ...
+
+    def process_broadcast_element(self, value: Any, ctx: Any) -> Iterable[Any]:
+        yield value
+
+
+@pytest.mark.parametrize("how", ["broadcast", "connect", "connect keyed"])
+def test_every_subtask_that_the_program_asks_for_hears_a_broadcast_though_there_is_little_of_it(
+    cluster: Cluster, how: str
+) -> None:
+    env = environment(3, **{"execution.batch.adaptive.auto-parallelism.enabled": "true"})
+    told, others = env.from_collection([1, 2]), env.from_collection([3])
+    names = MapStateDescriptor("names", Types.INT(), Types.INT())
+    if how == "broadcast":
+        heard = told.broadcast().map(str)
+    elif how == "connect":
+        heard = others.connect(told.broadcast(names)).process(HearingAll())
+    else:
+        heard = others.key_by(str).connect(told.broadcast(names)).process(Hearing())
+    assert sorted(map(str, heard.execute_and_collect())) == ["1", "1", "1", "2", "2", "2"]
 
 
 class Counting(KeyedProcessFunction):

@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 
 from penstock.common.types import Row
+from penstock.datastream.functions import ReduceFunction
+from penstock.datastream.state import ValueStateDescriptor
+from penstock.errors import UnsupportedOperationError
 from penstock.testing.harness import OperatorHarness, StreamRecord
 
 
@@ -65,6 +68,45 @@ def test_the_result_survives_a_restore() -> None:
     after.restore(before.snapshot())
     after.process_elements([("a", [2]), ("b", [6])])
     assert after.values() == [("a", [1, 2]), ("b", [5, 6])]
+
+
+class Numbered(ReduceFunction[Any]):
+    """Puts beside the total how many times the function was called for the key, which is a state of its own."""
+
+    name = "calls"
+
+    def open(self, runtime_context: Any) -> None:
+        self.calls = runtime_context.get_state(ValueStateDescriptor(self.name))
+
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        self.calls.update((self.calls.value() or 0) + 1)
+        return value1[0], value1[1] + value2[1], self.calls.value()
+
+
+class Clashing(Numbered):
+    name = "reduce"
+
+
+@pytest.mark.parametrize("batch_mode", [False, True])
+def test_the_function_may_have_state_of_the_key_whose_records_it_reduces(batch_mode: bool) -> None:
+    records = [("a", 1), ("b", 10), ("a", 2), ("b", 20), ("a", 3)]
+    piece = lambda stream: stream.key_by(lambda record: record[0]).reduce(Numbered())  # noqa: E731
+    with OperatorHarness.for_stream(piece, batch_mode=batch_mode) as harness:
+        harness.process_elements(records)
+        harness.end_input()
+        last = {("a", 6, 2), ("b", 30, 1)}
+        assert set(harness.values()) == last | (set() if batch_mode else {("a", 1), ("b", 10), ("a", 3, 1)})
+
+
+def test_state_of_the_function_survives_a_restore_and_may_not_have_the_name_of_the_results() -> None:
+    before = reducing(Numbered())
+    before.process_elements([("a", 1), ("a", 2)])
+    after = reducing(Numbered())
+    after.restore(before.snapshot())
+    after.process_elements([("a", 3)])
+    assert after.values() == [("a", 6, 2)]
+    with pytest.raises(UnsupportedOperationError, match="state named 'reduce'"):
+        reducing(Clashing()).process_element(("a", 1))
 
 
 def test_a_snapshot_in_between_changes_nothing() -> None:

@@ -148,7 +148,7 @@ class ReduceFunction(Function, Generic[T]):
 
     Attributes:
         combinable: Whether the function is associative, so that sliding windows may join the results of their parts,
-            and batch jobs those of their senders.
+            and batch jobs those of their senders, unless ``open`` may get keyed state.
 
     Source: org.apache.flink.api.common.functions.ReduceFunction.
 

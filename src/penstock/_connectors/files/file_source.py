@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._api.connectors.source import Boundedness, Source
 from penstock._connectors.files.monitoring import Monitoring
-from penstock._formats.file_format import BulkFormat, StreamFormat
+from penstock._formats.file_format import BulkFormat, FileFormat, StreamFormat
 from penstock._shelf import show
 from penstock.common.arguments import instance
 from penstock.common.paths import above_glob, absolute_path
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from penstock._connectors.files.discovery import FileSet
     from penstock._connectors.files.source import FileEnumerator, FileReader
     from penstock._connectors.files.source_state import FileCheckpoint, FileCheckpointSerializer, FileSourceSplit
-    from penstock._formats.file_format import FileFormat
     from penstock.common.time import Duration
     from penstock.common.typeinfo import TypeInformation
 
@@ -88,19 +87,19 @@ class FileSource(Source[Any, "FileSourceSplit", "FileCheckpoint"]):
         self._monitoring, self._may_grow = monitoring, may_grow
 
     @staticmethod
-    def for_record_stream_format(stream_format: StreamFormat, *paths: str) -> FileSourceBuilder:
+    def for_record_stream_format(stream_format: FileFormat, *paths: str) -> FileSourceBuilder:
         """Begin a source of files that are read record by record, such as lines of text.
 
         Args:
-            stream_format: How to read them.
+            stream_format: How to read them; one that reads in batches does so here, too, such as that of
+                ``AvroParquetReaders``, which is a StreamFormat in Flink.
             *paths: Files, folders and globs.
 
         Raises:
-            TypeError: The format is no StreamFormat.
+            TypeError: The format is none.
             ValueError: No path was given.
         """
-        otherwise = "for_bulk_file_format() takes formats that are read in batches"
-        return FileSourceBuilder(paths, instance("stream_format", stream_format, StreamFormat, otherwise))
+        return FileSourceBuilder(paths, instance("stream_format", stream_format, FileFormat))
 
     @staticmethod
     def for_bulk_file_format(bulk_format: BulkFormat, *paths: str) -> FileSourceBuilder:

@@ -101,6 +101,12 @@ class StreamNode:
         whole = {PartitionerKind.FORWARD, PartitionerKind.HASH}
         return any(edge.partitioning is not None and edge.partitioning.kind not in whole for edge in self.inputs)
 
+    @property
+    def hears_broadcast(self) -> bool:
+        """Whether each of its subtasks gets all records of an input."""
+        kinds = (edge.partitioning.kind for edge in self.inputs if edge.partitioning is not None)
+        return PartitionerKind.BROADCAST in kinds
+
     def __str__(self) -> str:
         return f"{self.name!r} at {self.created_at}"
 
@@ -130,9 +136,12 @@ class StreamGraph:
     def sets_parallelism(self, node: StreamNode) -> bool:
         """Return whether the program has said how many subtasks a node has.
 
-        A partitioning says so where what each receiver gets is a partition.
+        A partitioning says so where what each receiver gets is a partition, and a broadcast, which gives each receiver
+        all records: fewer receivers would give other results.
         """
         if node.non_parallel or node.parallelism is not None or (node.full_window and node.is_divided):
+            return True
+        if node.hears_broadcast:
             return True
         return node.sized_like is not None and self.sets_parallelism(node.sized_like)
 

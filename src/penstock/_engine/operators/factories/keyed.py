@@ -12,7 +12,7 @@ from penstock._engine.operators.functions.broadcast import BROADCAST_INPUT, Keye
 from penstock._engine.operators.functions.co_process import KeyedCoProcessOperator
 from penstock._engine.operators.functions.combine import CombineOperator
 from penstock._engine.operators.functions.process import KeyedProcessOperator
-from penstock._engine.operators.functions.reduce import ReduceOperator
+from penstock._engine.operators.functions.reduce import ReduceOperator, may_have_state
 from penstock._engine.operators.joins.interval_join import IntervalJoinOperator
 from penstock._engine.operators.operator_factory import OperatorFactory, OperatorRole
 from penstock._engine.operators.sorting.sorted_input import SortedInputOperator, SortedReduceOperator
@@ -103,7 +103,7 @@ class ReduceFactory(KeyedFactory):
 
     @property
     def is_combinable(self) -> bool:
-        return is_combinable(self.function, by_itself=True)
+        return not may_have_state(self.function) and is_combinable(self.function, by_itself=True)
 
     @classmethod
     def combined(cls) -> tuple[type[OperatorFactory], type[OperatorFactory]]:

@@ -158,11 +158,15 @@ class SortedReduceOperator(SortedInputOperator):
         self.sorter.add(normals, records, batch.timestamps, input_index)
 
     def of_key(self, parts: Iterator[Part]) -> Iterator[Iterable[Output]]:
-        call, result = self.operator.call, None
-        is_first = True
+        operator, result = self.operator, None
+        call, is_first = operator.call, True
         for part in parts:
-            for record in self.operator.iterate(part.records):
+            operator.key.key = operator.key.normal = part.key
+            for record in operator.iterate(part.records):
                 result, is_first = (record, False) if is_first else (call(result, record), False)
+        operator.key.leave()
+        if operator.sets_key:
+            operator.store.clear()
         yield ((None, RowBatch([result if self.object_reuse else copy_if_mutable(result)], [MAX_WATERMARK])),)
 
 
