@@ -2,7 +2,7 @@
 PYTHON ?= python3
 ARGS ?=
 
-.PHONY: help demo check test tools servers bench campaign behaviours values changelog lock audit package clean
+.PHONY: help demo check test tools servers bench campaign docs docs-serve behaviours values changelog lock audit package clean
 
 help:
 	@$(PYTHON) dev.py help $(ARGS)
@@ -20,6 +20,10 @@ bench:
 	@$(PYTHON) dev.py bench $(ARGS)
 campaign:
 	@$(PYTHON) dev.py campaign $(ARGS)
+docs:
+	@$(PYTHON) dev.py docs $(ARGS)
+docs-serve:
+	@$(PYTHON) dev.py docs-serve $(ARGS)
 behaviours:
 	@$(PYTHON) dev.py behaviours $(ARGS)
 values:
