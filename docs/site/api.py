@@ -79,9 +79,12 @@ def text_of(page: ApiPage) -> str:
     module = import_module(page.module)
     for name in page.own:
         value = getattr(module, name)
+        lines += [name, "-" * len(name), ""]
         lines.append(f".. {_directive(value)}:: {page.module}.{name}")
         if inspect.isclass(value):
-            lines.append(f"   :inherited-members: {', '.join(_bases_with_entries(value))}")
+            lines.append(f"   :inherited-members: {', '.join(base.__name__ for base in _shown_elsewhere(value))}")
+            if set(value.__bases__) <= {*_shown_elsewhere(value)} - {object}:
+                lines.append("   :show-inheritance:")
         lines.append("")
     if page.shown:
         lines += ["It shows these names as well:", ""]
@@ -95,11 +98,10 @@ def _directive(value: object) -> str:
     return "autofunction" if inspect.isroutine(value) else "autodata"
 
 
-def _bases_with_entries(shown: type) -> Iterator[str]:
-    """Yield the bases whose members are not shown again: those with a page, and those of others."""
-    for base in shown.__mro__[1:]:
-        if "._" not in base.__module__ or not base.__module__.startswith("penstock."):
-            yield base.__name__
+def _shown_elsewhere(shown: type) -> list[type]:
+    """Return the bases whose members are not shown again: those with a page, and those of others."""
+    names = ((base, f"{base.__module__}.") for base in shown.__mro__[1:])
+    return [base for base, name in names if not name.startswith("penstock.") or "._" not in name]
 
 
 def missing_entries(pages: list[ApiPage], entries: Container[str]) -> list[str]:
@@ -126,10 +128,15 @@ def _members(shown: type) -> set[str]:
 
 def index_of(pages: list[ApiPage]) -> str:
     """Return the first page of the reference."""
-    lines = ["API", "===", "", "Made from the docstrings. Names and modules are PyFlink's, below ``penstock``.", ""]
-    lines += [".. list-table::", "   :widths: 40 60", ""]
+    lines = [
+        "API",
+        "===",
+        "",
+        "Made from the docstrings. What is PyFlink's has its name and module, below ``penstock``.",
+        "",
+    ]
     for page in pages:
-        lines += [f"   * - :py:mod:`{page.module}`", f"     - {page.summary}"]
+        lines += [f":py:mod:`{page.module}`", f"   {page.summary}"]
     lines += ["", ".. toctree::", "   :hidden:", ""]
     lines += [f"   {page.module}" for page in pages]
     return "\n".join(lines) + "\n"

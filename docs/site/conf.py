@@ -24,13 +24,13 @@ highlight_language = "none"
 myst_heading_anchors = 6
 
 add_module_names = False
-autodoc_default_options = {"members": True, "undoc-members": True, "show-inheritance": True, "member-order": "bysource"}
+autodoc_default_options = {"members": True, "undoc-members": True, "member-order": "bysource"}
 autodoc_typehints = "signature"
 napoleon_use_ivar = True
 napoleon_use_rtype = False
 python_maximum_signature_line_length = 100
 python_use_unqualified_type_names = True
-toc_object_entries_show_parents = "hide"
+toc_object_entries = False  # names have headings; with each method in it the navigation takes most of the build's time
 
 html_theme = "furo"
 html_title = "Penstock"
