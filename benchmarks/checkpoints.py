@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock._engine.protocol.state_handle import Lineage
-    from penstock._engine.state.memory_store import MemoryStore
+    from penstock._engine.state.keyed_state import KeyedState
 
 
-def end_epoch(store: MemoryStore, number: int, lineage: Lineage, put: Callable[[str, bytes], object]) -> Lineage:
+def end_epoch(store: KeyedState, number: int, lineage: Lineage, put: Callable[[str, bytes], object]) -> Lineage:
     """Write what an epoch changed, or a snapshot where it is due; return the new lineage.
 
     Args:
@@ -32,7 +32,7 @@ def end_epoch(store: MemoryStore, number: int, lineage: Lineage, put: Callable[[
 
 
 def write_snapshot(
-    store: MemoryStore, checkpoint_id: int, name: str, put: Callable[[str, bytes], object], token: int | None = None
+    store: KeyedState, checkpoint_id: int, name: str, put: Callable[[str, bytes], object], token: int | None = None
 ) -> Lineage:
     """Write the files of a snapshot; return their handles.
 

@@ -22,9 +22,10 @@ from checkpoints import end_epoch, write_snapshot
 
 from penstock._engine.coordinator.checkpoints.snapshots import needs_snapshot
 from penstock._engine.state.key_context import KeyContext
-from penstock._engine.state.keyed_store import KeyedStore
+from penstock._engine.state.keyed_state import KeyedState
 from penstock._engine.state.kinds.kind import StateScope
 from penstock._engine.state.kinds.maps import StoredMapState
+from penstock._engine.state.local.local_backend import LocalBackend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -69,7 +70,9 @@ class Subtask:
         """Start with a new local directory, as another machine does, which has nothing else in memory."""
         for name_of_old in ("map", "store"):
             vars(self).pop(name_of_old, None)
-        self.store = KeyedStore(self.directory / f"local-{name}", range(128), 128, self._read, STATE_MEMORY)
+        self.store = KeyedState(
+            LocalBackend(self.directory / f"local-{name}", range(128), 128, STATE_MEMORY), self._read
+        )
         self.key = KeyContext()
         self.key.normal = self.key.key = KEY
         self.store.catch_up(self.lineage)
@@ -183,12 +186,9 @@ def restored() -> None:
     """Restore the lineage that stands in the standard input."""
     directory, lineage = pickle.load(sys.stdin.buffer)
     memory, start = Memory(), time.process_time()
-    store = KeyedStore(
-        directory / "local-alone",
-        range(128),
-        128,
+    store = KeyedState(
+        LocalBackend(directory / "local-alone", range(128), 128, STATE_MEMORY),
         lambda handle: (directory / (handle.path or "")).read_bytes(),
-        STATE_MEMORY,
     )
     store.catch_up(lineage)
     memory.look()

@@ -40,8 +40,9 @@ from penstock._engine.protocol.metadata import ChainEntry, ChainEntryKind
 from penstock._engine.protocol.metadata_document import encode_chain_entry
 from penstock._engine.protocol.paths import METADATA, shared_path
 from penstock._engine.protocol.state_handle import rescale
-from penstock._engine.state.keyed_store import KeyedStore
-from penstock._engine.storage.copying import copy_files
+from penstock._engine.state.keyed_state import KeyedState
+from penstock._engine.state.local.local_backend import LocalBackend
+from penstock._engine.storage.checkpoint_storage import copy_files
 from penstock._engine.storage.opening import open_storage
 from penstock.savepoint import Savepoint, SavepointWriter
 
@@ -77,7 +78,7 @@ def fill(directory: Path, subtask: int, keys: int) -> Lineage:
     return write_snapshot(store, 1, shared_path(JOB, UID, subtask, 1, subtask + 1), storage.put, subtask + 1)
 
 
-def opened(place: Path, subtask: int, parallelism: int, directory: Path) -> KeyedStore:
+def opened(place: Path, subtask: int, parallelism: int, directory: Path) -> KeyedState:
     storage = open_storage(str(directory / "checkpoints"))
 
     def read(handle: StateHandle) -> bytes:
@@ -85,7 +86,7 @@ def opened(place: Path, subtask: int, parallelism: int, directory: Path) -> Keye
         return storage.read(handle.path)
 
     groups = key_group_range(subtask, parallelism, MAX_PARALLELISM)
-    return KeyedStore(place, groups, MAX_PARALLELISM, read, STATE_MEMORY)
+    return KeyedState(LocalBackend(place, groups, MAX_PARALLELISM, STATE_MEMORY), read)
 
 
 def restore(directory: Path, subtask: int, parallelism: int, lineage: Lineage) -> int:

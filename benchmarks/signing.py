@@ -24,8 +24,9 @@ from penstock._engine.protocol.key_groups import key_group_range
 from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock._engine.protocol.paths import metadata_path, shared_path
 from penstock._engine.protocol.signing import SigningKeys, file_digest
-from penstock._engine.state import memory_store
-from penstock._engine.storage.entries import document_of
+from penstock._engine.state import keyed_state
+from penstock._engine.state.backend import MemoryBackend
+from penstock._engine.storage.checkpoint_storage import document_of
 from penstock._engine.storage.opening import open_storage
 from penstock.datastream import KeyedProcessFunction
 from penstock.datastream.state import ValueStateDescriptor
@@ -58,8 +59,10 @@ class Epochs:
 
     def __init__(self, directory: Path, *, signed: bool) -> None:
         self._storage = open_storage(str(directory), KEY if signed else {})
-        self._store = memory_store.MemoryStore(key_group_range(0, 1, 128), 128, lambda handle: handle.inline or b"")
-        self._lineage: tuple[memory_store.StateHandle, ...] = ()
+        self._store = keyed_state.KeyedState(
+            MemoryBackend(key_group_range(0, 1, 128), 128), lambda handle: handle.inline or b""
+        )
+        self._lineage: tuple[keyed_state.StateHandle, ...] = ()
         self._digest: Callable[[bytes], Any] = file_digest if signed else no_digest
         #: Processor seconds of the last epoch that went into digests and the signature.
         self.part = 0.0
@@ -72,7 +75,7 @@ class Epochs:
         self._number += 1
         number, path = self._number, shared_path(JOB, UID, 0, self._number, self._number)
         self.part = 0.0
-        memory_store.file_digest = self._timed(self._digest)  # type: ignore[assignment]
+        keyed_state.file_digest = self._timed(self._digest)  # type: ignore[assignment]
         SigningKeys.sign = self._timed(SIGN)  # type: ignore[method-assign]
         began = time.process_time()
         self._operator.process_elements(range(keys))

@@ -36,7 +36,8 @@ from figures import Figures
 from measure import Run, RunError, run
 from workloads import keyed_state, tally
 
-from penstock._engine.state.keyed_store import KeyedStore
+from penstock._engine.state.keyed_state import KeyedState
+from penstock._engine.state.local.local_backend import LocalBackend
 
 if TYPE_CHECKING:
     from penstock._engine.protocol.state_handle import Lineage, StateHandle
@@ -128,7 +129,7 @@ class Subtask:
         self._files: dict[str, bytes] = {}
         self._lineage: Lineage = ()
         self._checkpoint_id = 0
-        self.store = KeyedStore(directory / "store", range(128), 128, self._read, STATE_MEMORY)
+        self.store = KeyedState(LocalBackend(directory / "store", range(128), 128, STATE_MEMORY), self._read)
 
     def _read(self, handle: StateHandle) -> bytes:
         return self._files[handle.path or ""]

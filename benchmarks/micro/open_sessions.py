@@ -40,7 +40,7 @@ class Subtask:
         files = self.files = Checkpoints(directory, self.groups, memory_mib, roots)
 
         class Harness(OperatorHarness):
-            def _keyed_store(self) -> Any:
+            def _keyed_state(self) -> Any:
                 return files.store
 
         windows = EventTimeSessionWindows.with_gap(Time.milliseconds(opened // DENSITY))

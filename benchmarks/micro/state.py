@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from penstock._engine.state.key_context import KeyContext
-from penstock._engine.state.keyed_store import KeyedStore
+from penstock._engine.state.keyed_state import KeyedState
 from penstock._engine.state.kinds.value import StoredValueState
+from penstock._engine.state.local.local_backend import LocalBackend
 from penstock._engine.state.table import ABSENT, MISSING
 
 if TYPE_CHECKING:
@@ -57,11 +58,11 @@ class Bench:
     def read(self, handle: StateHandle) -> bytes:
         return self.files[handle.path or ""]
 
-    def store(self, directory: Path, name: str) -> KeyedStore:
-        return KeyedStore(directory / name, range(128), 128, self.read, MEMORY_BYTES)
+    def store(self, directory: Path, name: str) -> KeyedState:
+        return KeyedState(LocalBackend(directory / name, range(128), 128, MEMORY_BYTES), self.read)
 
     def save(
-        self, store: KeyedStore, data: bytes, kind: Literal["delta", "snapshot"], checkpoint_id: int
+        self, store: KeyedState, data: bytes, kind: Literal["delta", "snapshot"], checkpoint_id: int
     ) -> StateHandle:
         path = f"{kind}-{checkpoint_id}-{len(self.files)}"
         self.files[path] = data
@@ -87,11 +88,11 @@ def update(pane: Pane, keys: list[int]) -> None:
 
 def update_state(state: StoredValueState, context: KeyContext, keys: list[int]) -> None:
     for key in keys:
-        context.normal = key
+        context.normal = context.key = key
         state.update((state.value() or 0) + 1)
 
 
-def in_memory(bench: Bench, directory: Path) -> tuple[KeyedStore, Lineage]:
+def in_memory(bench: Bench, directory: Path) -> tuple[KeyedState, Lineage]:
     """Three epochs, the third in another store, as Spark hands subtasks around."""
     keys = bench.keys
     first, second = bench.store(directory, "0"), bench.store(directory, "0")
@@ -116,20 +117,20 @@ def in_memory(bench: Bench, directory: Path) -> tuple[KeyedStore, Lineage]:
     return second, lineage
 
 
-def on_disk(bench: Bench, store: KeyedStore, lineage: Lineage, directory: Path) -> Lineage:
+def on_disk(bench: Bench, store: KeyedState, lineage: Lineage, directory: Path) -> Lineage:
     """The local version, and a snapshot that replaces the chain."""
     keys = bench.keys
-    bench.timed("local version moves: all keys new", store._move_local)
+    bench.timed("local version moves: all keys new", store._move)
     store.catch_up(lineage)
     update(store.table("count").pane(), keys)
     lineage += (bench.save(store, store.delta(4, 4), "delta", 4),)
-    bench.timed("local version moves: all keys again", store._move_local)
+    bench.timed("local version moves: all keys again", store._move)
     store.catch_up(lineage)
     snapshot = bench.timed("snapshot of all keys", lambda: b"".join(store.snapshot(5, 5)))
     lineage = (bench.save(store, snapshot, "snapshot", 5),)
     restored = bench.store(directory, "1")
     bench.timed("restore of the snapshot", lambda: restored.catch_up(lineage))
-    restored._move_local()
+    restored._move()
     return lineage
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock._engine.protocol.state_handle import rescale
-from penstock._engine.state.keyed_store import KeyedStore
+from penstock._engine.state.keyed_state import KeyedState
+from penstock._engine.state.local.local_backend import LocalBackend
 
 sys.path.append(str(Path(__file__).parents[1]))
 
@@ -57,7 +58,7 @@ class Checkpoints:
         self.lineage: Lineage = rescale(roots, groups) if roots else ()
         self.checkpoint_id = next(self.names)
         local = directory / f"local-{next(self.names)}"
-        self.store = KeyedStore(local, groups, MAX_PARALLELISM, self._read, memory_mib << 20)
+        self.store = KeyedState(LocalBackend(local, groups, MAX_PARALLELISM, memory_mib << 20), self._read)
 
     def _read(self, handle: StateHandle) -> bytes:
         return (self.directory / (handle.path or "")).read_bytes()

@@ -83,8 +83,8 @@ def set_timers(files: Checkpoints, count: int) -> int:
 def fire(files: Checkpoints) -> int:
     """Fire all timers in order, and return how many there are."""
     fired, last = 0, -1
-    for timestamp, normal, *_ in files.store.timers("event-time").pop_due(1 << 60):
-        files.store.turn_to(normal)
+    for timestamp, *_ in files.store.timers("event-time").pop_due(1 << 60):
+        files.store.make_some_room()
         assert timestamp >= last
         last, fired = timestamp, fired + 1
     files.checkpoint()

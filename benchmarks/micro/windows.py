@@ -1,4 +1,4 @@
-"""Windows of single keys in one process, without Spark: what a record costs, by kind of window.
+"""Windows in one process, without Spark: what a record costs, by kind of window.
 
     python benchmarks/micro/windows.py [records] [kind …]
 
@@ -26,6 +26,7 @@ from penstock.datastream.window import (
     ProcessingTimeSessionWindows,
     PurgingTrigger,
     SessionWindowTimeGapExtractor,
+    SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
@@ -72,6 +73,8 @@ KINDS: dict[str, Callable[[], tuple[Any, Any]]] = {
     "sessions, dynamic gap": lambda: (EventTimeSessionWindows.with_dynamic_gap(Gap()), None),
     "sessions, custom trigger": lambda: (EventTimeSessionWindows.with_gap(GAP), Custom()),
     "sessions, processing time": lambda: (ProcessingTimeSessionWindows.with_gap(GAP), None),
+    "tumbling, event time": lambda: (TumblingEventTimeWindows.of(GAP), None),
+    "sliding, event time": lambda: (SlidingEventTimeWindows.of(GAP, Time.seconds(1)), None),
     "tumbling, custom trigger": lambda: (TumblingEventTimeWindows.of(GAP), Custom()),
     "tumbling, continuous": lambda: (TumblingEventTimeWindows.of(GAP), ContinuousEventTimeTrigger.of(Time.seconds(1))),
     "tumbling, processing time": lambda: (TumblingProcessingTimeWindows.of(GAP), None),

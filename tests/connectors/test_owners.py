@@ -212,7 +212,7 @@ class Job:
 
     @property
     def run_id(self) -> str:
-        return self.loop.coordinator._identity.run_id
+        return self.loop.coordinator.chain.identity.run_id
 
 
 def cancel_at(epoch: int, *, savepoint_at: int = 0) -> Callable[[do.Instruction, Job], None]:

@@ -142,7 +142,11 @@ def test_job_that_runs_while_another_waits_touches_nothing_of_it(
     waiting = Job(tmp_path, "a", first, settings, moment)
     thread = waiting.start()
     assert waiting.reached.wait(60)
-    own = {str(tmp_path / "state" / "host-0" / waiting.loop.coordinator._identity.run_id), first, str(tmp_path / "out")}
+    own = {
+        str(tmp_path / "state" / "host-0" / waiting.loop.coordinator.chain.identity.run_id),
+        first,
+        str(tmp_path / "out"),
+    }
     before = {name: data for name, data in everything(tmp_path).items() if name.startswith(tuple(own))}
     other = Job(tmp_path, "b", second, settings)
     other.run()
@@ -174,8 +178,8 @@ def test_driver_that_was_replaced_ends_without_touching_what_its_successor_needs
     running = successor.start()
     assert successor.reached.wait(60)
     assert successor.driver.job_id == replaced.driver.job_id
-    own = str(tmp_path / "state" / "host-0" / successor.loop.coordinator._identity.run_id)
-    retention, job_id = successor.loop.coordinator._context.retention, successor.driver.job_id
+    own = str(tmp_path / "state" / "host-0" / successor.loop.coordinator.chain.identity.run_id)
+    retention, job_id = successor.loop.coordinator.state.retention, successor.driver.job_id
     paths = {*retention.files, *(metadata_path(job_id, number) for number in retention.checkpoints)}
     needed = {str(directory / path) for path in paths}
     staged = {segment.path for segment in list_segments(str(tmp_path / "out"))}

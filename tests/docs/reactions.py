@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock._engine.coordinator.epochs.reactions import EPOCHS
-from penstock._engine.coordinator.job import LIFE
+from penstock._engine.coordinator.life.reactions import LIFE
 from penstock._engine.coordinator.life.start_reactions import START
 from penstock._engine.coordinator.phases import RUNNING, STOPPING, Phase, StartPhase
 from penstock._engine.coordinator.reactions import LIVE, TAKEN_OVER

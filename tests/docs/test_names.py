@@ -29,15 +29,26 @@ def test_no_two_classes_have_one_name() -> None:
     assert [name for name, count in counts.items() if count > 1] == []
 
 
-def _words() -> list[str]:
-    rows = re.findall(r"^\| (.+?)\*? \| .+ \|$", (ROOT / "docs/glossary.md").read_text(encoding="utf-8"), re.MULTILINE)
-    return [word for word in rows if word not in {"Word", "---"}]
+GLOSSARY = (ROOT / "docs/glossary.md").read_text(encoding="utf-8").partition("\n## ")
+#: The number of words of our own that people have to learn.
+MOST_OWN_WORDS = 12
+
+
+def _words(text: str = GLOSSARY[0], mark: str = r"\*?") -> list[str]:
+    rows = re.findall(rf"^\| ([^|*]+){mark} \| .+ \|$", text, re.MULTILINE)
+    return [word.strip() for word in rows if word.strip() not in {"Word", "---"}]
 
 
 def test_glossary_has_each_word_once_and_in_order() -> None:
     words = _words()
     assert len(words) > 40
     assert sorted(set(words)) == words
+
+
+def test_words_of_our_own_are_few_and_each_has_its_reason() -> None:
+    own = _words(mark=r"\*")
+    assert own == _words(GLOSSARY[2])
+    assert len(own) <= MOST_OWN_WORDS
 
 
 def test_words_of_the_glossary_are_words_of_the_code() -> None:

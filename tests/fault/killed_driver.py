@@ -23,7 +23,7 @@ from tests.fault.job import SteadyRunner, assembled, counting_graph
 from tests.fault.points import Points
 
 from penstock._connectors.files.committer import FileCommitter
-from penstock._engine.coordinator.checkpoints import inline_state
+from penstock._engine.coordinator.checkpoints import snapshots
 from penstock._engine.protocol.control import StopMode
 from penstock.errors import PenstockError
 
@@ -45,7 +45,7 @@ def main() -> int:
     options = parser.parse_args()
 
     logging.basicConfig(level=logging.INFO)
-    inline_state.MAX_INLINE = 0  # small state goes to files of the driver's, too: StoreState
+    snapshots.MAX_INLINE = 0  # small state goes to files of the driver's, too: StoreState
     checkpoints = options.checkpoints or str(options.directory / "checkpoints")
     graph = counting_graph(options.directory)
     driver, loop = assembled(graph, options.directory, checkpoints=checkpoints, recover=options.restore)

@@ -1,6 +1,6 @@
 """A batch job with recovery on real Spark is killed again and again: the truth, and little is done again.
 
-Five kills in ``make test``; ``make campaign`` has fifty, at ten seeds.
+Three kills in ``make test``; ``make campaign`` has fifty, at ten seeds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PATIENCE_S = 240
 #: All processes of a job are gone so long after they were killed.
 END_S = 10
-KILLS = int(os.environ.get("PENSTOCK_STAGED_KILLS", "5"))
+KILLS = int(os.environ.get("PENSTOCK_STAGED_KILLS", "3"))
 #: A job is killed so often before it is let go to its end.
 KILLS_OF_A_LIFE = 5
 #: With this kill of a life a task of the driver is not killed: it is held, and goes on beside the next driver.

@@ -10,17 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from penstock._engine.coordinator.checkpoints.inline_state import room
 from penstock._engine.coordinator.checkpoints.snapshots import (
     advance,
     dispatch,
     edge_statuses,
     fresh_snapshot,
+    room,
     unfinished,
     visible_states,
 )
-from penstock._engine.coordinator.epochs.acceptance import void_reason
-from penstock._engine.coordinator.epochs.alignment import Reports, group_watermarks, reports_of, restored_reports
+from penstock._engine.coordinator.epochs.acks import (
+    Reports,
+    group_watermarks,
+    reports_of,
+    restored_reports,
+    void_reason,
+)
 from penstock._engine.plan.dispatches import pack, unpack
 from penstock._engine.plan.epoch_plan import EpochOutcome, EpochPlan
 from penstock._engine.plan.homes import ANYWHERE

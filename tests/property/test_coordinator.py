@@ -61,7 +61,7 @@ def nothing_is_logged() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def all_state_lies_in_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no state be so small that it stands in the metadata."""
-    monkeypatch.setattr("penstock._engine.coordinator.checkpoints.inline_state.MAX_INLINE", 0)
+    monkeypatch.setattr("penstock._engine.coordinator.checkpoints.snapshots.MAX_INLINE", 0)
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +167,7 @@ def test_any_troubles_and_crashes_leave_the_right_output(savepoints: Path, data:
             loop.coordinator.validate()
             assert driver.status in {JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED}
             # Of copies that are under way when the job ends the driver itself tells those who asked.
-            copying = {("savepoint", request.id) for request, _ in loop.coordinator._savepoints._copying.values()}
+            copying = {("savepoint", request.id) for request, _ in loop.coordinator._parts.savepoints._copying.values()}
             assert saboteur.answers == Counter(saboteur.requests - copying), "each request gets one answer"
             assert all(told == sorted(told) for told in world.told.values())
             if wants_notification and driver.status is JobStatus.FINISHED:

@@ -61,7 +61,7 @@ class KilledError(BaseException):
 @pytest.fixture(autouse=True)
 def all_state_lies_in_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no state be so small that it stands in the metadata."""
-    monkeypatch.setattr("penstock._engine.coordinator.checkpoints.inline_state.MAX_INLINE", 0)
+    monkeypatch.setattr("penstock._engine.coordinator.checkpoints.snapshots.MAX_INLINE", 0)
 
 
 @pytest.fixture(autouse=True)

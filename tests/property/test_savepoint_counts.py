@@ -23,8 +23,9 @@ from penstock._engine.protocol.metadata_document import encode_chain_entry
 from penstock._engine.protocol.paths import METADATA
 from penstock._engine.protocol.state_handle import StateHandle, rescale
 from penstock._engine.savepoints.inspection import inspect
+from penstock._engine.state.backend import MemoryBackend
 from penstock._engine.state.key_rows import clear_key
-from penstock._engine.state.memory_store import MemoryStore
+from penstock._engine.state.keyed_state import KeyedState
 from penstock._engine.state.table import ABSENT
 from penstock._engine.storage.opening import open_storage
 from penstock.savepoint import Savepoint
@@ -50,7 +51,7 @@ def written(
 ) -> tuple[StateHandle, ...]:
     """Return the lineage of one subtask whose epochs did this, each ended by a delta, or a snapshot where True."""
     groups = key_group_range(subtask, parallelism, MOST)
-    store = MemoryStore(groups, MOST, lambda handle: handle.inline or b"")
+    store = KeyedState(MemoryBackend(groups, MOST), lambda handle: handle.inline or b"")
     for number, (steps, whole) in enumerate(history, start=len(lineage) + 1):
         store.catch_up(lineage)
         for what, key, where in steps:
@@ -76,9 +77,7 @@ def written(
     return lineage
 
 
-def _ended(
-    store: MemoryStore, lineage: tuple[StateHandle, ...], number: int, *, whole: bool
-) -> tuple[StateHandle, ...]:
+def _ended(store: KeyedState, lineage: tuple[StateHandle, ...], number: int, *, whole: bool) -> tuple[StateHandle, ...]:
     """End an epoch of a store, by a snapshot of several files or a delta; return the new lineage."""
     if whole:
         files = store.snapshot(number, number)

@@ -21,13 +21,14 @@ FOLLOWER = """
 import pickle, sys
 from pathlib import Path
 from typing import Any
-from penstock._engine.state.keyed_store import KeyedStore
+from penstock._engine.state.keyed_state import KeyedState
+from penstock._engine.state.local.local_backend import LocalBackend
 from penstock.errors import StaleAttemptError
 files, lineage = pickle.load(open(sys.argv[1], "rb"))
 sys.stdin.readline()
 store = None
 for end in range(1, len(lineage) + 1):
-    store = store or KeyedStore(Path(sys.argv[2]), range(128), 128, lambda handle: files[handle.path], 1)
+    store = store or KeyedState(LocalBackend(Path(sys.argv[2]), range(128), 128, 1), lambda handle: files[handle.path])
     try:
         store.catch_up(lineage[:end])
     except StaleAttemptError:
@@ -49,9 +50,10 @@ import os, pickle, signal, sys
 from pathlib import Path
 from typing import Any
 from penstock._engine.state.local import local_version
-from penstock._engine.state.keyed_store import KeyedStore
+from penstock._engine.state.keyed_state import KeyedState
+from penstock._engine.state.local.local_backend import LocalBackend
 files, lineage = pickle.load(open(sys.argv[1], "rb"))
-store = KeyedStore(Path(sys.argv[2]), range(128), 128, lambda handle: files[handle.path], 1)
+store = KeyedState(LocalBackend(Path(sys.argv[2]), range(128), 128, 1), lambda handle: files[handle.path])
 store.catch_up(lineage[:5])
 store.delta(999, 1)
 local_version.changes = lambda *_: os.kill(os.getpid(), signal.SIGKILL)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from penstock._engine import processes, protocol, rest
 from penstock._engine.protocol.control import LogLine, SubtaskAck, TaskFailure, decode, encode
 from penstock._engine.protocol.decoders import json_decoder
-from penstock._engine.rest.responses import json_of
+from penstock._engine.rest.routing import json_of
 from penstock.common.user_values import LONGEST_TEXT, encoded
 
 if TYPE_CHECKING:

@@ -38,14 +38,11 @@ TWICE = {
     ("_builders/stream.py",): "a keyed stream has the signatures of a stream",
     ("_builders/pipeline.py",): "the arguments of an operator, declared and handed on",
     ("_engine/coordinator/checkpoints/snapshots.py",): "a record's fields, while a job runs and when it ends",
+    ("_engine/coordinator/epochs/epoch_scheduler.py",): "its checkpoints are given the same parts of the job",
     (
-        "_engine/coordinator/epochs/checkpoint_coordinator.py",
-        "_engine/coordinator/epochs/epoch_scheduler.py",
-    ): "both are given the parts of the job that they work with",
-    (
-        "_engine/coordinator/epochs/epoch_scheduler.py",
+        "_engine/coordinator/scheduler.py",
         "_engine/coordinator/stages/stage_scheduler.py",
-    ): "both are given the parts of the job that they work with",
+    ): "a scheduler and its base class are given the same parts of the job",
     ("_engine/driver/client/job_client.py", "common/job_client.py"): "an interface and its implementation",
     ("_engine/rest/handlers/checkpoints.py",): "Flink's answers have the same fields in several places",
     ("common/_typeinfo/composite.py",): "rows and tuples, which are read in one way and written in another",
@@ -74,10 +71,6 @@ ALIKE = {
     ): "builders with a method for each setting",
     ("_engine/cli/porting.py", "_engine/rest/guard.py"): "a predicate that tries",
     ("_engine/operators/functions/broadcast.py", "_engine/state/kinds/typed.py"): "maps that hand calls on",
-    (
-        "_engine/operators/windows/keyed_windows.py",
-        "_engine/operators/windows/window.py",
-    ): "each operator walks the segments of a batch itself: a call for each would cost more",
     ("common/_typeinfo/basic.py",): "a predicate for each type, as in PyFlink",
     ("common/execution_config.py",): "settings that are enabled and disabled by methods, as in PyFlink",
     ("common/restart_strategy.py",): "each strategy lists its options",
@@ -105,6 +98,8 @@ class Module(NamedTuple):
     imports: list[ast.Import | ast.ImportFrom]
     #: The number of parameters of each function that a caller may give.
     parameters: list[tuple[str, int]]
+    #: The number of methods of each class.
+    methods: list[tuple[str, int]]
 
 
 @cache
@@ -112,6 +107,7 @@ def module_of(text: str) -> Module:
     left_out: set[int] = set()
     imports: list[ast.Import | ast.ImportFrom] = []
     counted: list[tuple[str, int]] = []
+    methods: list[tuple[str, int]] = []
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             imports.append(node)
@@ -119,19 +115,23 @@ def module_of(text: str) -> Module:
             names = [one.arg for one in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
             counted.append((node.name, len(names) - (names[:1] in (["self"], ["cls"]))))
             continue
+        elif isinstance(node, ast.ClassDef):
+            methods.append(
+                (node.name, sum(isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef)) for one in node.body))
+            )
+            continue
         elif not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
             continue
         left_out |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     kept = (line for number, line in enumerate(text.splitlines(), 1) if number not in left_out)
     bare = (re.sub(r"(^|\s+)# .*$|^#$", "", line).strip() for line in kept)
-    return Module([line for line in bare if line], imports, counted)
+    return Module([line for line in bare if line], imports, counted, methods)
 
 
 #: Functions of the engine with more parameters than others, with the reason.
 MANY_PARAMETERS = {
     "_engine/cli/run_command.py:run": "click passes each option of a command",
     "_engine/cli/clean_command.py:clean": "click passes each option of a command",
-    "_engine/operators/windows/window_choice.py:window_operator": "a window, as the calls of its builder describe it",
 }
 MOST_PARAMETERS = 8
 
@@ -145,6 +145,28 @@ def test_no_function_of_the_engine_takes_more_than_8_parameters_without_a_reason
         if number > MOST_PARAMETERS
     }
     assert found == MANY_PARAMETERS.keys()
+
+
+#: Classes of the engine with more methods than others, with the reason.
+MANY_METHODS = {
+    "_engine/coordinator/epochs/job_state.py:JobState": "one state: what an epoch asks of it, and what it leaves there",
+    "_engine/coordinator/life/start.py:JobStart": "a start has a step for each answer that it waits for",
+    "_engine/coordinator/stages/stage_scheduler.py:StageScheduler": "stages, and what was done of them before",
+    "_engine/driver/checkpoints/checkpoint_store.py:CheckpointStore": "performs each instruction about checkpoints",
+    "_engine/runtime/subtask.py:SubtaskRuntime": "a subtask from its first epoch to its last, call by call",
+}
+MOST_METHODS = 25
+
+
+def test_no_class_of_the_engine_has_more_than_25_methods_without_a_reason() -> None:
+    found = {
+        f"{name_of(path)}:{owner}"
+        for path in FILES
+        if name_of(path).startswith("_engine/")
+        for owner, number in module_of(path.read_text(encoding="utf-8")).methods
+        if number > MOST_METHODS
+    }
+    assert found == MANY_METHODS.keys()
 
 
 def blocks_twice(texts: dict[str, str]) -> set[tuple[str, ...]]:
@@ -199,8 +221,9 @@ def test_a_block_of_the_same_shape_is_found_whatever_its_names_and_texts() -> No
 #: The only circles of modules that name each other, TYPE_CHECKING included: each module, with what holds it there.
 CIRCLES = (
     {
-        "_api.functions.basic": "a Function is opened with a RuntimeContext, which gives state by descriptors",
-        "_api.state.descriptors": "a ReducingStateDescriptor has a ReduceFunction, which is a Function",
+        "_api.functions.basic": "a Function is opened with a RuntimeContext",
+        "_api.runtime_context": "a RuntimeContext is a KeyedStateStore",
+        "_api.state.kinds": "a KeyedStateStore takes a ReducingStateDescriptor, which has a ReduceFunction",
     },
     {
         "_api.windows.triggers": "an EventTimeTrigger decides about TimeWindows",

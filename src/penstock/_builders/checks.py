@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 from penstock._api.functions.basic import Function, KeySelector
 from penstock._api.functions.endings import check_endings
 from penstock._api.functions.field_key import FieldKey
-from penstock._api.state.descriptors import MapStateDescriptor
+from penstock._api.state.kinds import MapStateDescriptor
 from penstock._api.state.refusals import refuse_time_to_live
 from penstock._builders.signatures import check_calls
 from penstock.common.arguments import instance

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from penstock._api.functions.basic import KeySelector
-    from penstock._api.state.descriptors import MapStateDescriptor
+    from penstock._api.state.kinds import MapStateDescriptor
     from penstock._builders.stream import DataStream
     from penstock._engine.operators.operator_factory import OperatorFactory
     from penstock.common.typeinfo import TypeInformation

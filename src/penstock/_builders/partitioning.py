@@ -13,7 +13,7 @@ from penstock._engine.graph.pickling import dumps_members
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock._api.state.descriptors import MapStateDescriptor
+    from penstock._api.state.kinds import MapStateDescriptor
     from penstock._builders.stream import DataStream
 
 T = TypeVar("T")

@@ -5,13 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, Never, TypeVar, cast, overload
 
-from penstock._api.functions.basic import (
-    FilterFunction,
-    FlatMapFunction,
-    KeySelector,
-    MapFunction,
-    ReduceFunction,
-)
+from penstock._api.functions.basic import FilterFunction, FlatMapFunction, KeySelector, MapFunction, ReduceFunction
 from penstock._api.functions.process import KeyedProcessFunction, ProcessFunction
 from penstock._api.output_tag import OutputTag
 from penstock._builders.aggregations import Projection

@@ -13,7 +13,7 @@ from penstock._api.functions.wrapping import WrappingFunction
 from penstock.common.conversion import Conversion, conversion
 
 if TYPE_CHECKING:
-    from penstock._api.functions.basic import RuntimeContext
+    from penstock._api.runtime_context import RuntimeContext
     from penstock.common.typeinfo import TypeInformation
 
 F = TypeVar("F")

@@ -13,12 +13,10 @@ from penstock._api.functions.basic import (
     FilterFunction,
     FlatMapFunction,
     Function,
-    KeyedStateStore,
     KeySelector,
     MapFunction,
     Partitioner,
     ReduceFunction,
-    RuntimeContext,
 )
 from penstock._api.functions.broadcast import (
     BaseBroadcastProcessFunction,
@@ -46,6 +44,8 @@ from penstock._api.functions.windows import (
     ProcessWindowFunction,
     WindowFunction,
 )
+from penstock._api.runtime_context import RuntimeContext
+from penstock._api.state.kinds import KeyedStateStore
 from penstock.datastream.timerservice import TimerService
 
 __all__ = [

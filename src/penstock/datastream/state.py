@@ -5,25 +5,23 @@ Pure vocabulary: the kinds of state are abstract, the engine implements them.
 
 from __future__ import annotations
 
-from penstock._api.state.descriptors import (
-    AggregatingStateDescriptor,
-    ListStateDescriptor,
-    MapStateDescriptor,
-    ReducingStateDescriptor,
-    StateDescriptor,
-    ValueStateDescriptor,
-)
+from penstock._api.state.descriptors import StateDescriptor
 from penstock._api.state.kinds import (
     AggregatingState,
+    AggregatingStateDescriptor,
     AppendingState,
     BroadcastState,
     ListState,
+    ListStateDescriptor,
     MapState,
+    MapStateDescriptor,
     MergingState,
     ReadOnlyBroadcastState,
     ReducingState,
+    ReducingStateDescriptor,
     State,
     ValueState,
+    ValueStateDescriptor,
 )
 from penstock._api.state.operator import OperatorStateStore
 from penstock._api.state.ttl import StateTtlConfig

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from penstock.common.redaction import shown_name
+from penstock.common.user_values import in_64_bits
 from penstock.metrics.metricbase import Counter, Distribution, Meter, Metric, MetricGroup
 
 if TYPE_CHECKING:
@@ -229,7 +230,25 @@ class InMemoryMetricGroup(MetricGroup):
             if identifier.startswith(prefix)
         }
 
-    def is_first_beyond(self, name: str) -> bool:
+    def figures(self) -> dict[str, float]:
+        """Return the values by name; if a metric has several figures, each has its own suffix.
+
+        Integers beyond 64 bits, which Flink's counters cannot have, become the nearest ones within; the log says so
+        once.
+        """
+        found: dict[str, float] = {}
+        for name, metric in self.snapshot().items():
+            for figure, value in metric.items():
+                shown = name if figure in {"count", "value"} else f"{name}.{figure}"
+                if isinstance(value, float):
+                    found[shown] = float.__float__(value)
+                elif isinstance(value, int):
+                    found[shown] = within = in_64_bits(value)
+                    if within != value and self._is_first_beyond(name):
+                        _log.warning("The metric %s is beyond 64 bits, and shown as %d.", name, within)
+        return found
+
+    def _is_first_beyond(self, name: str) -> bool:
         """Note that a metric is too large to be shown; return whether it was not before."""
         known = len(self._beyond)
         self._beyond.add(name)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from penstock._engine.operators.base import EpochContext
     from penstock._engine.protocol.state_handle import StateHandle
-    from penstock._engine.state.memory_store import MemoryStore
+    from penstock._engine.state.keyed_state import KeyedState
 
 
-def saved_state(store: MemoryStore, epoch: EpochContext) -> tuple[StateHandle, ...]:
+def saved_state(store: KeyedState, epoch: EpochContext) -> tuple[StateHandle, ...]:
     """Return the handles of all keyed state, or of what has changed behind the others; they have the data in them."""
     place = epoch.checkpoint_id, epoch.token
     if epoch.full_snapshot:

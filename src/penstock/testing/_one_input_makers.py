@@ -11,11 +11,12 @@ from penstock._api.functions.process import KeyedProcessFunction, ProcessFunctio
 from penstock._builders.checks import BatchFormat, check_format, check_function, checked_key_selector
 from penstock._builders.keyed_functions import KeyedFilter, KeyedFlatMap, KeyedMap
 from penstock._engine.operators.columnar.map_batches import MapBatchesOperator
+from penstock._engine.operators.factories.windows import WindowFactory
 from penstock._engine.operators.functions.process import KeyedProcessOperator, ProcessOperator
 from penstock._engine.operators.functions.reduce import ReduceOperator
 from penstock._engine.operators.functions.stateless import FilterOperator, FlatMapOperator, MapOperator
 from penstock._engine.operators.partitions.partitions import MapPartitionOperator, PartitionsOfKeysOperator
-from penstock._engine.operators.windows.window_choice import window_operator
+from penstock._engine.operators.windows.window_strategy import AggregatePanes, ElementPanes, ReducePanes
 from penstock.testing._of_stream import operator_of
 
 if TYPE_CHECKING:
@@ -231,9 +232,9 @@ class OneInputMakers:
         if reduce is None and aggregate is None and function is None:
             msg = "A window needs a function: reduce, aggregate, or one for all records of a window."
             raise ValueError(msg)
-        strategy = "reduce" if reduce is not None else "aggregate" if aggregate is not None else "elements"
+        strategy = ReducePanes if reduce is not None else AggregatePanes if aggregate is not None else ElementPanes
         late = settings.pop("side_output_late_data", None)
-        operator = window_operator(
+        factory = WindowFactory(
             _key(key_selector),
             window_assigner,
             allowed_lateness_ms=settings.pop("allowed_lateness_ms", 0),
@@ -241,10 +242,10 @@ class OneInputMakers:
             strategy=strategy,
             function=aggregate if reduce is None else reduce,
             window_function=function,
-            trigger=settings.pop("trigger", None),
+            trigger=settings.pop("trigger", None) or window_assigner.get_default_trigger(None),
             evictor=settings.pop("evictor", None),
         )
-        return cls(operator, **cast("SubtaskSettings", settings))
+        return cls(factory.create(), **cast("SubtaskSettings", settings))
 
 
 def _one(plain: Callable[[Any], Operator], wrapper: Callable[[Any], Any], function: Any, key_selector: Any) -> Operator:

@@ -21,8 +21,9 @@ from penstock._engine.protocol.control import OperatorRestore
 from penstock._engine.protocol.key_groups import key_group, key_group_range
 from penstock._engine.protocol.keys import normal_key
 from penstock._engine.protocol.rows import MAX_WATERMARK, MIN_WATERMARK
-from penstock._engine.state.keyed_store import KeyedStore
-from penstock._engine.state.memory_store import MemoryStore
+from penstock._engine.state.backend import MemoryBackend
+from penstock._engine.state.keyed_state import KeyedState
+from penstock._engine.state.local.local_backend import LocalBackend
 from penstock._engine.state.operator_state import describe
 from penstock.common.columns import int64_column
 from penstock.metrics.in_memory import InMemoryMetricGroup
@@ -386,7 +387,7 @@ class OperatorHarness(OneInputMakers):
                 task_clock=TaskClock.by_hand(self.clock.now_ms, self.clock.passed_ms),
                 metrics=self.metrics,
                 accumulators=self._accumulators,
-                keyed_store=self._keyed_store,
+                keyed_state=self._keyed_state,
                 save_keyed_state=saved_state,
                 save_operator_state=lambda data, parts, epoch: describe(
                     data, parts, epoch.checkpoint_id, epoch.token, None
@@ -399,13 +400,13 @@ class OperatorHarness(OneInputMakers):
         self._watermark = self._start.watermark
         self._begin(self._start, current=False)
 
-    def _keyed_store(self) -> MemoryStore:
-        """Return the operator's keyed store."""
-        place = self._key_groups, self._max_parallelism, inline_data
+    def _keyed_state(self) -> KeyedState:
+        """Return the operator's keyed state."""
+        groups = self._key_groups, self._max_parallelism
         if self._state_memory_bytes is None:
-            return MemoryStore(*place)
+            return KeyedState(MemoryBackend(*groups), inline_data)
         directory = self._state_directory or self._local_directory() / "state"
-        return KeyedStore(directory, *place, self._state_memory_bytes)
+        return KeyedState(LocalBackend(directory, *groups, self._state_memory_bytes), inline_data)
 
     def _local_directory(self) -> Path:
         """Return the directory of operators that sort, and of state beyond memory."""

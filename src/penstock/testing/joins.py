@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Unpack
 
 from penstock._builders.windows.joined_functions import KeyOfTagged, grouping, joining
-from penstock._engine.operators.windows.window_choice import window_operator
+from penstock._engine.operators.factories.windows import WindowFactory
+from penstock._engine.operators.windows.window_strategy import ElementPanes
 from penstock._engine.protocol.rows import MAX_WATERMARK
 from penstock.testing.stream_records import StreamRecord
 from penstock.testing.two_inputs import TwoInputHarness
@@ -66,16 +67,18 @@ class JoinHarness(TwoInputHarness):
     def _for_both(
         cls, function: OfBoth, one: Any, other: Any, windows: WindowAssigner[Any, Any], subtask: SubtaskSettings
     ) -> JoinHarness:
-        operator = window_operator(
+        factory = WindowFactory(
             KeyOfTagged(one, other),
             windows,
             allowed_lateness_ms=0,
             late_tag=None,
-            strategy="elements",
+            strategy=ElementPanes,
             function=None,
             window_function=function,
+            trigger=windows.get_default_trigger(None),
+            evictor=None,
         )
-        return cls(operator, **subtask)
+        return cls(factory.create(), **subtask)
 
     def end_input(self, *, fire_timers: bool = False) -> None:
         """End both inputs, as bounded sources do.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from penstock._api.functions.basic import KeySelector
     from penstock._api.output_tag import OutputTag
-    from penstock._api.state.descriptors import MapStateDescriptor
+    from penstock._api.state.kinds import MapStateDescriptor
     from penstock._engine.operators.base import Operator
     from penstock.testing._subtask import SubtaskSettings
 

@@ -11,7 +11,6 @@ from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.checkpoints.chain import DriverIdentity
 from penstock._engine.coordinator.epochs.sources import EnumeratorSnapshot
-from penstock._engine.coordinator.epochs.topology import topology_of
 from penstock._engine.coordinator.job import JobCoordinator
 from penstock._engine.coordinator.settings import JobSettings
 from penstock._engine.plan.epoch_plan import EpochOutcome
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 NOW: Final = Moment(1_000, 0)
 RUN: Final = DriverIdentity(run_id="a" * 32, fresh_job_id="b" * 32, penstock_version="1")
 PLAN: Final = build_plan(numbers_job("pure"))
-TOPOLOGY: Final = topology_of(PLAN)
 
 #: From the claim to the first epoch.
 STARTED: Final[tuple[ev.Event, ...]] = (
@@ -51,7 +49,7 @@ class Told:
     """One coordinator, and what it answers."""
 
     def __init__(self, *events: ev.Event, **keys: str) -> None:
-        self.coordinator = JobCoordinator(TOPOLOGY, settings(**keys), RUN)
+        self.coordinator = JobCoordinator(PLAN, settings(**keys), RUN)
         self.first = self.coordinator.begin(NOW)
         for event in events:
             self.tell(event)
@@ -73,7 +71,7 @@ class Told:
 def outcome(checkpoint_id: int, *, finished: bool = False, committable: bytes | None = None) -> EpochOutcome:
     """Return what an epoch of all subtasks answers in which each has read the attempts that count."""
     acks: list[Any] = []
-    for vertex in TOPOLOGY.graph.vertices:
+    for vertex in PLAN.graph.vertices:
         for index in range(vertex.parallelism):
             uids = [node.uid for node in vertex.operators]
             parts = {uid: OperatorAck(split_requests=0, more_available=True) for uid in uids}
@@ -104,5 +102,5 @@ def ended(checkpoint_id: int, **what: Any) -> ev.EpochEnded:
 
 
 #: The tokens of those that send.
-SENDERS: Final = [_token(0, index) for index in range(TOPOLOGY.graph.vertices[0].parallelism)]
+SENDERS: Final = [_token(0, index) for index in range(PLAN.graph.vertices[0].parallelism)]
 SNAPSHOTS: Final = ev.EnumeratorsSnapshotted({"numbers": EnumeratorSnapshot(b"")}, {})

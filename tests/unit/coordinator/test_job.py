@@ -10,6 +10,7 @@ from tests.unit.coordinator.pure import RUN, SNAPSHOTS, STARTED, Told, ended
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
+from penstock._engine.coordinator.alarms import RestartDue
 from penstock._engine.coordinator.instructions import SavepointRequest
 from penstock._engine.coordinator.phases import Phase
 from penstock._engine.plan.epoch_plan import EpochOutcome
@@ -90,7 +91,7 @@ def test_a_failure_restarts_the_job_as_often_as_the_strategy_says(cause: TaskFai
     event = ev.EpochEnded(EpochOutcome((), (cause,)), 1, 2) if in_a_task else ev.EpochFailed(cause)
     assert job.names(event) == "ReportFailure LogMessage ChangeStatus CloseEnumerators SetAlarm"
     assert job.phase is Phase.BACKING_OFF
-    assert job.names(ev.AlarmFired(2)) == "ChangeStatus StartEnumerators"
+    assert job.names(RestartDue()) == "ChangeStatus StartEnumerators"
     job.tell(ev.EnumeratorsCalled({}))
     assert job.names(ev.EpochFailed(ERROR)) == "ReportFailure LogMessage ChangeStatus CloseEnumerators PutChainEntry"
     assert job.tell(ev.ChainEntryStored())[-1] == do.EndDriver(JobStatus.FAILED, ERROR, None)

@@ -13,8 +13,8 @@ from tests.kit.program import Program
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.columnar.column_aggregates import ColumnAggregates
 from penstock._engine.operators.columnar.column_totals import ColumnPartialsOperator, ColumnTotalsOperator
-from penstock._engine.operators.columnar.column_windows import column_window_operator
 from penstock._engine.operators.columns import ColumnBatch
+from penstock._engine.operators.factories.windows import ColumnWindowFactory
 from penstock.common.columns import int64_column
 from penstock.common.typeinfo import Types
 from penstock.datastream.window import (
@@ -143,9 +143,8 @@ def test_watermarks_wait_for_the_results_of_the_epoch() -> None:
 
 @pytest.mark.parametrize("assigner", [TumblingEventTimeWindows(10, 0), SlidingEventTimeWindows(10, 5, 0)])
 def test_records_that_wait_are_in_their_window_at_its_last_moment_and_not_before(assigner: Any) -> None:
-    operator: Any = column_window_operator(
-        assigner, aggregates=SUM_OF_V, input_type=None, allowed_lateness_ms=0, late_tag=None
-    )
+    factory = ColumnWindowFactory(assigner, SUM_OF_V, None, allowed_lateness_ms=0, late_tag=None)
+    operator: Any = factory.create()
     with OperatorHarness(operator) as harness:
         harness.open()
         found: list[Any] = []

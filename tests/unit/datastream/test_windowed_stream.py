@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.unit.graph.graphs import environment, job_graph, operator
 
+from penstock._engine.operators.windows.window_strategy import AggregatePanes, ElementPanes, ReducePanes
 from penstock.common import Time, Types
 from penstock.datastream import (
     AggregateFunction,
@@ -29,6 +30,8 @@ from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from penstock._engine.operators.windows.window_strategy import PaneStrategy
 
 
 class Count(AggregateFunction):
@@ -76,19 +79,19 @@ def windows(env: StreamExecutionEnvironment) -> WindowedStream:
 @pytest.mark.parametrize(
     ("build", "expected"),
     [
-        (lambda w: w.reduce(max), ("reduce", "HeldReduce", "NoneType")),
-        (lambda w: w.reduce(max, Apply()), ("reduce", "HeldReduce", "Apply")),
-        (lambda w: w.aggregate(Count()), ("aggregate", "Count", "NoneType")),
-        (lambda w: w.aggregate(Count(), window_function=Process()), ("aggregate", "Count", "Process")),
-        (lambda w: w.apply(Apply()), ("elements", "NoneType", "Apply")),
-        (lambda w: w.process(Process()), ("elements", "NoneType", "Process")),
+        (lambda w: w.reduce(max), (ReducePanes, "HeldReduce", "NoneType")),
+        (lambda w: w.reduce(max, Apply()), (ReducePanes, "HeldReduce", "Apply")),
+        (lambda w: w.aggregate(Count()), (AggregatePanes, "Count", "NoneType")),
+        (lambda w: w.aggregate(Count(), window_function=Process()), (AggregatePanes, "Count", "Process")),
+        (lambda w: w.apply(Apply()), (ElementPanes, "NoneType", "Apply")),
+        (lambda w: w.process(Process()), (ElementPanes, "NoneType", "Process")),
     ],
 )
 def test_payload(
     env: StreamExecutionEnvironment,
     windows: WindowedStream,
     build: Callable[[WindowedStream], Any],
-    expected: tuple[str, str, str],
+    expected: tuple[type[PaneStrategy], str, str],
 ) -> None:
     build(windows.allowed_lateness(2000).side_output_late_data(OutputTag("late"))).name("window")
     members = pickle.loads(operator(job_graph(env), "window").payload)

@@ -174,13 +174,13 @@ def test_the_broadcast_side_is_read_first_without_keys_too(cluster: Cluster) -> 
 
 def test_no_state_of_a_key_is_left_after_it(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     stores: list[Any] = []
-    make = TransientState.keyed_store
+    make = TransientState.keyed_state
 
     def noted(state: TransientState, uid: str) -> Any:
         stores.append(make(state, uid))
         return stores[-1]
 
-    monkeypatch.setattr(TransientState, "keyed_store", noted)
+    monkeypatch.setattr(TransientState, "keyed_state", noted)
     stream = environment(1).from_collection([(f"{number}", number) for number in range(20)])
     assert len(list(stream.key_by(lambda value: value[0]).process(Watching()).execute_and_collect())) > 20
     [store] = stores

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.kit.without_spark import Cluster
 
-from penstock._engine.driver.epochs.staged import StagedFiles
+from penstock._engine.driver.epochs.committers import StagedFiles
 from penstock._engine.protocol.paths import staged_directory, staged_path
 from penstock._engine.savepoints.leftovers import find_leftovers
 from penstock._engine.savepoints.survey import LeftoverKind, LeftoverPlaces

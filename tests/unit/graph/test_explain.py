@@ -26,24 +26,24 @@ def test_explain_shows_levels_vertices_chains_and_edges() -> None:
         "Job 'Flink Streaming Job': 3 vertices, 2 edges\n"
         "Level 0\n"
         "  Vertex 0, parallelism 1 (at most 1)\n"
-        "    Source: Collection (uid numbers, job.py:1)\n"
+        "    Source: Collection (source, uid numbers, job.py:1)\n"
         "Level 1\n"
         "  Vertex 1, parallelism 2 (at most 128)\n"
         "    <- rebalance from vertex 0: Source: Collection\n"
-        "    Process (uid split, job.py:1)\n"
-        "      Map of side output 'odd' (uid odd map, job.py:1)\n"
+        "    Process (process, uid split, job.py:1)\n"
+        "      Map of side output 'odd' (map, uid odd map, job.py:1)\n"
         "Level 2\n"
         "  Vertex 2, parallelism 2 (at most 128)\n"
         "    <- hash from vertex 1: Process\n"
-        "    Max (uid largest, job.py:1)\n"
-        "      Print to Std. Out (uid out, job.py:1)"
+        "    Max (reduce, uid largest, job.py:1)\n"
+        "      Print to Std. Out (collect, uid out, job.py:1)"
     )
 
 
 def test_explain_says_which_uids_are_generated() -> None:
     env = environment(1)
     env.from_collection([1]).map(abs)
-    assert "Map (uid ce0fa805d29903e429686374d9a8e87c, generated, test_explain.py:" in env.explain()
+    assert "Map (map, uid ce0fa805d29903e429686374d9a8e87c, generated, test_explain.py:" in env.explain()
 
 
 def test_explaining_executes_nothing_and_forgets_nothing() -> None:

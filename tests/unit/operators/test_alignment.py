@@ -10,7 +10,7 @@ from tests.kit.aligned import WAIT, AlignedJob, LastField
 from tests.kit.epochs import EpochFailedError
 from tests.kit.program import Program
 
-from penstock._engine.coordinator.epochs.alignment import may_read_on
+from penstock._engine.coordinator.epochs.acks import may_read_on
 from penstock.common.time import Duration
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.datastream.functions import ProcessFunction

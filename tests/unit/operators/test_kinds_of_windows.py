@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +21,15 @@ from penstock.datastream.window import (
     EventTimeTrigger,
     Evictor,
     GlobalWindows,
+    ProcessingTimeSessionWindows,
     SessionWindowTimeGapExtractor,
     SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
     TimeWindow,
     Trigger,
     TriggerResult,
     TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
     Window,
     WindowAssigner,
 )
@@ -108,6 +112,11 @@ def test_windows_of_a_class_of_their_own_without_a_serializer_are_refused() -> N
         feed(windows(ByParity()), (1, 0))
 
 
+class Gap(SessionWindowTimeGapExtractor):
+    def extract(self, element: Any) -> int:
+        return element[1]
+
+
 class Wrong(WindowAssigner):
     """Returns whatever it was made with."""
 
@@ -125,6 +134,37 @@ class Wrong(WindowAssigner):
 def test_assigner_that_returns_no_windows_is_named(result: Any) -> None:
     with pytest.raises(FunctionResultError, match=r"assign_windows\(\) of Wrong in 'KeyedWindowOperator' returned"):
         feed(windows(Wrong(result)), (1, 0))
+
+
+@pytest.mark.parametrize(
+    "assigner",
+    [
+        TumblingEventTimeWindows(10, 0),
+        SlidingEventTimeWindows(10, 5, 0),
+        EventTimeSessionWindows(10),
+        EventTimeSessionWindows.with_dynamic_gap(Gap()),
+        TumblingProcessingTimeWindows(10, 0),
+        SlidingProcessingTimeWindows(10, 5, 0),
+        ProcessingTimeSessionWindows(10),
+        ProcessingTimeSessionWindows.with_dynamic_gap(Gap()),
+    ],
+    ids=lambda assigner: type(assigner).__name__,
+)
+def test_a_class_of_the_program_below_an_assigner_of_ours_has_the_windows_that_it_assigns(assigner: Any) -> None:
+    class Hundred(type(assigner)):  # type: ignore[misc]
+        def assign_windows(self, element: Any, timestamp: int, context: Any) -> list[TimeWindow]:
+            return [TimeWindow(0, 100)]
+
+    own = copy(assigner)
+    own.__class__ = Hundred
+    harness = windows(own)
+    feed(harness, (1, 5), (2, 75))
+    harness.process_watermark(98)
+    harness.set_processing_time(98)
+    assert harness.values() == []
+    harness.process_watermark(99)
+    harness.set_processing_time(99)
+    assert harness.values() == [(TimeWindow(0, 100), [1, 2])]
 
 
 class Forgetful(EventTimeTrigger):
@@ -159,11 +199,6 @@ def test_evictor_that_returns_no_elements_is_named(evictor: Evictor, call: str) 
     feed(harness, (1, 0))
     with pytest.raises(FunctionResultError, match=rf"{call}\(\) of {type(evictor).__name__} in 'KeyedWindowOperator'"):
         harness.process_watermark(100)
-
-
-class Gap(SessionWindowTimeGapExtractor):
-    def extract(self, element: Any) -> int:
-        return element[1]
 
 
 def test_gap_that_is_not_positive_is_an_error() -> None:
@@ -269,7 +304,7 @@ def test_full_counted_windows_leave_nothing_behind(tmp_path: Path) -> None:
     )
     feed(harness, *((number, 0) for number in range(101)))
     harness.snapshot()
-    rows = [row for pane in harness._operator.store._panes() for row in pane.items()]
+    rows = [row for table in harness._operator.store.tables for pane in table.panes.values() for row in pane.items()]
     # The count of the assigner, and of the last window its record and the count of its trigger.
     assert len(rows) == 3
 
@@ -319,5 +354,5 @@ def test_each_record_of_sliding_windows_is_kept_once() -> None:
     harness = windows(SlidingEventTimeWindows(1_000, 10, 0))
     feed(harness, *((number, number) for number in range(500)))
     harness.snapshot()
-    rows = [row for pane in harness._operator.store._panes() for row in pane.items()]
+    rows = [row for table in harness._operator.store.tables for pane in table.panes.values() for row in pane.items()]
     assert sum(len(value) for _, value in rows if isinstance(value, list)) == 500

@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.kit.epochs import Job
 from tests.kit.program import Program
 
-from penstock._engine.state import keyed_store
+from penstock._engine.state.local import local_backend
 from penstock.testing.in_process import InProcessEpochRunner
 
 
@@ -32,7 +32,7 @@ def main() -> None:
         os.setgid(int(user))
         os.setuid(int(user))
     os.umask(0)  # the tests' users share a checkpoint directory
-    keyed_store._MAX_PENDING_DELTAS = 0  # all state goes to the local disk
+    local_backend._MAX_PENDING_DELTAS = 0  # all state goes to the local disk
     runner = InProcessEpochRunner()
     with suppress(EOFError):
         while True:

@@ -28,7 +28,8 @@ from penstock._engine.savepoints.chains import JobChain, read_chains
 from penstock._engine.savepoints.inspection import inspect
 from penstock._engine.savepoints.leftovers import OWNERS, find_leftovers, remove_leftovers
 from penstock._engine.savepoints.survey import LeftoverKind, LeftoverPlaces, Survey
-from penstock._engine.state.keyed_store import KeyedStore
+from penstock._engine.state.keyed_state import KeyedState
+from penstock._engine.state.local.local_backend import LocalBackend
 from penstock._engine.storage.opening import open_storage
 from penstock._engine.storage.scratch import DirectoryLock, ScratchDirectory
 from penstock.common import Encoder, WatermarkStrategy
@@ -349,14 +350,15 @@ def savepoint_without_metadata_of_a_job_that_has_not_ended(place: Place) -> Iter
 HOLDER = """
 import sys, time
 from pathlib import Path
-from penstock._engine.state.keyed_store import KeyedStore
+from penstock._engine.state.keyed_state import KeyedState
+from penstock._engine.state.local.local_backend import LocalBackend
 from penstock._engine.storage.scratch import ScratchDirectory
 scratch = ScratchDirectory("penstock-checkpoints-")
 from penstock._engine.spark.shipping import process_folder
 process_folder()
-store = KeyedStore(Path(sys.argv[1]), range(4), 4, lambda handle: b"", 1 << 20)
+store = KeyedState(LocalBackend(Path(sys.argv[1]), range(4), 4, 1 << 20), lambda handle: b"")
 store.catch_up(())
-store._move_local()
+store._move()
 print("ready", flush=True)
 time.sleep(600)
 """
@@ -388,9 +390,9 @@ def local_directories_of_a_process_once_it_is_dead(place: Place) -> Iterator[Loo
 
 
 def directories_of_this_process(place: Place) -> Iterator[Look]:
-    store = KeyedStore(state_directory(place, "b" * 32) / "op-0", range(4), 4, lambda _: b"", 1 << 20)
+    store = KeyedState(LocalBackend(state_directory(place, "b" * 32) / "op-0", range(4), 4, 1 << 20), lambda _: b"")
     store.catch_up(())
-    store._move_local()
+    store._move()
     with ScratchDirectory("penstock-savepoint-"):
         yield Look()
 

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import pytest
 
-from penstock._engine.state import keyed_store, memory_store
+from penstock._engine.state import keyed_state, room
+from penstock._engine.state.backend import MemoryBackend
 from penstock._engine.state.files import state_file
-from penstock._engine.state.keyed_store import KeyedStore
-from penstock._engine.state.local import epoch_layer, local_version, moves
+from penstock._engine.state.keyed_state import KeyedState
+from penstock._engine.state.local import local_version, moves, overlay
 from penstock._engine.state.local.environment import LmdbEnvironment
-from penstock._engine.state.memory_store import MemoryStore
+from penstock._engine.state.local.local_backend import LocalBackend
 from penstock._engine.state.table import ABSENT, MISSING
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
     from penstock._engine.protocol.keys import NormalKey
     from penstock._engine.protocol.state_handle import Lineage, StateHandle
-    from penstock._engine.state.table import Namespace, Pane
+    from penstock._engine.state.rows import Namespace
+    from penstock._engine.state.table import Pane
 
 MAX_PARALLELISM = 128
 
@@ -49,21 +51,16 @@ class Checkpoints:
         self.reads.append(handle.path)
         return self.files[handle.path]
 
-    def memory_store(self) -> MemoryStore:
-        return MemoryStore(self.key_groups, MAX_PARALLELISM, self.read)
+    def memory_store(self) -> KeyedState:
+        return KeyedState(MemoryBackend(self.key_groups, MAX_PARALLELISM), self.read)
 
-    def keyed_store(self, directory: Path, memory_bytes: int = 1 << 26, run_id: str = "") -> KeyedStore:
-        return KeyedStore(
-            directory,
-            self.key_groups,
-            MAX_PARALLELISM,
-            self.read,
-            memory_bytes,
-            owner=("sum-1", 3),
-            run_id=run_id,
+    def keyed_store(self, directory: Path, memory_bytes: int = 1 << 26, run_id: str = "") -> KeyedState:
+        backend = LocalBackend(
+            directory, self.key_groups, MAX_PARALLELISM, memory_bytes, owner=("sum-1", 3), run_id=run_id
         )
+        return KeyedState(backend, self.read)
 
-    def end_epoch(self, store: MemoryStore, *, accepted: bool = True) -> bytes | None:
+    def end_epoch(self, store: KeyedState, *, accepted: bool = True) -> bytes | None:
         """Take the store's delta; the checkpoint completes when the epoch is accepted."""
         token = next(self.tokens)
         data = store.delta(self.checkpoint_id + 1, token)
@@ -73,7 +70,7 @@ class Checkpoints:
             self.checkpoint_id += 1
         return data
 
-    def cut(self, store: MemoryStore) -> list[bytes]:
+    def cut(self, store: KeyedState) -> list[bytes]:
         """End the epoch with a snapshot that replaces the chain; return its files."""
         token = next(self.tokens)
         files = list(store.snapshot(self.checkpoint_id + 1, token))
@@ -82,7 +79,7 @@ class Checkpoints:
         return files
 
     def _save(
-        self, store: MemoryStore, kind: Literal["delta", "snapshot"], data: bytes, token: int, number: int = 0
+        self, store: KeyedState, kind: Literal["delta", "snapshot"], data: bytes, token: int, number: int = 0
     ) -> StateHandle:
         path = f"{kind}-{self.checkpoint_id + 1}-{token}-{self.key_groups.start}"
         path += f".{number}" if number else ""
@@ -97,9 +94,9 @@ def as_if_large() -> Generator[None]:
     Changes leave memory before their epoch ends, where there is next to none, and snapshots have several files.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(keyed_store, "_FEWEST_CHANGED_BYTES", 0)
-        patch.setattr(epoch_layer, "_BATCH", 2)
-        patch.setattr(memory_store, "SNAPSHOT_FILE_BYTES", 64)
+        patch.setattr(room, "_FEWEST_CHANGED_BYTES", 0)
+        patch.setattr(overlay, "_BATCH", 2)
+        patch.setattr(keyed_state, "SNAPSHOT_FILE_BYTES", 64)
         patch.setattr(state_file, "_FIRST_ENTRIES", 2)
         patch.setattr(state_file, "_MAX_ENTRIES", 2)
         yield
@@ -134,7 +131,7 @@ def killed_while_it_moves(writes: int) -> Generator[None]:
         yield
 
 
-def contents(store: MemoryStore, name: str = "count") -> Contents:
+def contents(store: KeyedState, name: str = "count") -> Contents:
     """Return all entries of a table."""
     table = store.table(name)
     return {
@@ -156,7 +153,7 @@ def write(pane: Pane, normal: NormalKey, value: Any) -> None:
     pane.dirty.add(normal)
 
 
-def write_all(store: MemoryStore, entries: dict[Any, Any], name: str = "count") -> None:
+def write_all(store: KeyedState, entries: dict[Any, Any], name: str = "count") -> None:
     """Set entries of the namespace ()."""
     for normal, value in entries.items():
         write(store.table(name).pane(), normal, value)

@@ -18,7 +18,7 @@ from penstock.testing.harness import OperatorHarness
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock._engine.state.memory_store import MemoryStore
+    from penstock._engine.state.keyed_state import KeyedState
 
 OWN = range(64)
 KINDS: list[list[Any]] = [
@@ -31,7 +31,7 @@ KINDS: list[list[Any]] = [
 
 
 @pytest.fixture(params=["memory", "disk"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> MemoryStore:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> KeyedState:
     checkpoints = Checkpoints(OWN)
     store = checkpoints.memory_store() if request.param == "memory" else checkpoints.keyed_store(tmp_path / "s", 1)
     store.catch_up(())
@@ -49,7 +49,7 @@ def parted(keys: list[Any]) -> tuple[list[Any], list[Any]]:
 @pytest.mark.parametrize("value", [1, ABSENT])
 @pytest.mark.parametrize("end", ["delta", "snapshot"])
 def test_written_key_of_another_subtask_ends_the_epoch_with_an_error(
-    store: MemoryStore, keys: list[Any], value: Any, end: str
+    store: KeyedState, keys: list[Any], value: Any, end: str
 ) -> None:
     own, foreign = parted(keys)
     pane = store.table("count").pane()
@@ -64,14 +64,14 @@ def test_written_key_of_another_subtask_ends_the_epoch_with_an_error(
 
 
 @pytest.mark.parametrize("keys", KINDS, ids=lambda keys: repr(keys[0]))
-def test_keys_of_the_subtask_pass(store: MemoryStore, keys: list[Any]) -> None:
+def test_keys_of_the_subtask_pass(store: KeyedState, keys: list[Any]) -> None:
     for normal in parted(keys)[0]:
         write(store.table("count").pane(), normal, 1)
         store.timers("event").register(5, normal)
     assert store.delta(1, 1) is not None
 
 
-def test_timer_for_a_key_of_another_subtask_ends_the_epoch_with_an_error(store: MemoryStore) -> None:
+def test_timer_for_a_key_of_another_subtask_ends_the_epoch_with_an_error(store: KeyedState) -> None:
     store.timers("event").register(5, parted(KINDS[0])[1][0])
     with pytest.raises(InternalError, match="state 'event'"):
         store.delta(1, 1)

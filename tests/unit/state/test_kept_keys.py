@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from penstock._engine.state.memory_store import MemoryStore
+    from penstock._engine.state.keyed_state import KeyedState
 
 Pair = namedtuple("Pair", "a b")
 
@@ -86,7 +86,7 @@ def shown(values: Any) -> list[str]:
     return sorted(f"{type(value).__name__} {value!r}" for value in values)
 
 
-def written(store: MemoryStore, key: KeyContext) -> None:
+def written(store: KeyedState, key: KeyContext) -> None:
     """Put each key into a value state, as a key and a map's key into a map state, and into timers."""
     value = StoredValueState(store.table("value", kind="value", keep_keys=True), key)
     held = StoredMapState(StateScope(store.table("map", kind="map", keep_keys=True), key, "op"))
@@ -97,17 +97,17 @@ def written(store: MemoryStore, key: KeyContext) -> None:
         store.timers("event").register(5, key.normal, original=each)
 
 
-def in_memory(checkpoints: Checkpoints, _: Path) -> MemoryStore:
+def in_memory(checkpoints: Checkpoints, _: Path) -> KeyedState:
     return checkpoints.memory_store()
 
 
-def on_disk(checkpoints: Checkpoints, place: Path) -> MemoryStore:
+def on_disk(checkpoints: Checkpoints, place: Path) -> KeyedState:
     return checkpoints.keyed_store(place, memory_bytes=1)
 
 
 @cells("make", (in_memory, on_disk))
 def test_each_key_comes_back_from_each_store_and_from_each_checkpoint_as_it_was(
-    make: Callable[[Checkpoints, Path], MemoryStore], tmp_path: Path
+    make: Callable[[Checkpoints, Path], KeyedState], tmp_path: Path
 ) -> None:
     checkpoints = Checkpoints()
     store, again = make(checkpoints, tmp_path / "first"), make(checkpoints, tmp_path / "again")

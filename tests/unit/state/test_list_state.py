@@ -14,10 +14,10 @@ from penstock.errors import UnsupportedOperationError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock._engine.state.memory_store import MemoryStore
+    from penstock._engine.state.keyed_state import KeyedState
 
 
-def listed(store: MemoryStore, context: KeyContext) -> Any:
+def listed(store: KeyedState, context: KeyContext) -> Any:
     return StoredListState(StateScope(store.table("seen", kind="list"), context, "op"))
 
 

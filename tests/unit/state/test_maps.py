@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from penstock._engine.state.memory_store import MemoryStore
+    from penstock._engine.state.keyed_state import KeyedState
 
 Pair = namedtuple("Pair", "left right")
 #: Bytes of memory of a store: room for almost nothing, and for all.
@@ -37,7 +37,7 @@ class Maps:
         self.key = KeyContext()
         self.start(self.checkpoints.keyed_store(directory, memory_bytes))
 
-    def start(self, store: MemoryStore) -> None:
+    def start(self, store: KeyedState) -> None:
         self.store = store
         store.catch_up(self.checkpoints.lineage)
         table = store.table("carts", kind="map", keep_keys=True)
@@ -194,7 +194,7 @@ def test_large_map_is_read_and_gone_through_bit_by_bit(tmp_path: Path) -> None:
         maps.commit()
     pane = maps.store.table("carts").pane()
     assert pane.hot == {}
-    maps.store._memory_bytes = 400_000  # type: ignore[attr-defined]
+    maps.store._room.limit_bytes = 400_000
     assert sum(1 for _ in maps.of("a").items()) == 20_000
     assert pane.hot == {}
     for number in range(20_000):  # in one call of the function, so nothing but the state itself can make room

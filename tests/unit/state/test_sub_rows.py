@@ -14,7 +14,7 @@ from penstock._engine.state.table import ABSENT, MISSING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock._engine.state.keyed_store import KeyedStore
+    from penstock._engine.state.keyed_state import KeyedState
 
 #: More epochs than deltas may wait for the local version.
 EPOCHS = 12
@@ -29,7 +29,7 @@ class Rows:
         self.start()
 
     def start(self) -> None:
-        self.store: KeyedStore = self.checkpoints.keyed_store(self.directory, self.memory_bytes)
+        self.store: KeyedState = self.checkpoints.keyed_store(self.directory, self.memory_bytes)
         self.store.catch_up(self.checkpoints.lineage)
         self.pane: Any = self.store.table("rows", kind="map").pane()
 
@@ -128,8 +128,7 @@ def test_rows_that_memory_has_whole_are_not_looked_up_below(tmp_path: Path, monk
     rows.write("a", 1, "x")
     rows.keep()
     assert rows.pane.stored
-    for name in ("get", "scan", "scan_under", "owners"):
-        monkeypatch.setattr(f"penstock._engine.state.local.local_version.LocalVersion.{name}", pytest.fail)
+    monkeypatch.setattr("penstock._engine.state.local.local_backend.LocalBackend.read", pytest.fail)
     assert rows.pane.load(("b", (), 1)) is ABSENT
     assert rows.of("a") == [(1, "x")]
     assert [row[1] for row in rows_of_key(rows.pane, ("a", ()))] == ["x"]

@@ -9,24 +9,24 @@ from penstock._engine.state.table import ABSENT, MISSING
 from penstock.errors import StateDescriptorError
 
 if TYPE_CHECKING:
-    from penstock._engine.state.memory_store import MemoryStore
+    from penstock._engine.state.keyed_state import KeyedState
 
 
 @pytest.fixture
-def store() -> MemoryStore:
+def store() -> KeyedState:
     store = Checkpoints().memory_store()
     store.catch_up(())
     return store
 
 
-def test_key_never_written_is_absent_and_leaves_nothing_behind(store: MemoryStore) -> None:
+def test_key_never_written_is_absent_and_leaves_nothing_behind(store: KeyedState) -> None:
     pane = store.table("count").pane()
     assert pane.hot.get(1, MISSING) is MISSING
     assert pane.load(1) is ABSENT
     assert pane.hot == {}
 
 
-def test_items_leave_out_what_is_absent(store: MemoryStore) -> None:
+def test_items_leave_out_what_is_absent(store: KeyedState) -> None:
     pane = store.table("count").pane()
     write(pane, 1, "a")
     write(pane, 2, "b")
@@ -34,14 +34,14 @@ def test_items_leave_out_what_is_absent(store: MemoryStore) -> None:
     assert dict(pane.items()) == {2: "b"}
 
 
-def test_none_is_a_value(store: MemoryStore) -> None:
+def test_none_is_a_value(store: KeyedState) -> None:
     pane = store.table("count").pane()
     write(pane, 1, None)
     assert dict(pane.items()) == {1: None}
     assert read(pane, 1) is None
 
 
-def test_namespaces_are_apart_and_listed_while_they_have_entries(store: MemoryStore) -> None:
+def test_namespaces_are_apart_and_listed_while_they_have_entries(store: KeyedState) -> None:
     table = store.table("windows")
     write(table.pane((0, 10)), 1, "a")
     write(table.pane((10, 20)), 1, "b")
@@ -51,7 +51,7 @@ def test_namespaces_are_apart_and_listed_while_they_have_entries(store: MemorySt
     assert table.namespaces() == [(10, 20)]
 
 
-def test_drop_empties_one_namespace_and_its_pane_can_be_used_again(store: MemoryStore) -> None:
+def test_drop_empties_one_namespace_and_its_pane_can_be_used_again(store: KeyedState) -> None:
     table = store.table("windows")
     pane = table.pane((0, 10))
     write(pane, 1, "a")
@@ -78,7 +78,7 @@ def test_pane_of_the_empty_namespace_stays_the_same_object_from_epoch_to_epoch()
     assert set(hot) == {0, 1}
 
 
-def test_state_declared_as_another_kind_is_refused(store: MemoryStore) -> None:
+def test_state_declared_as_another_kind_is_refused(store: KeyedState) -> None:
     store.table("seen", kind="value")
     store.table("seen")
     with pytest.raises(StateDescriptorError) as caught:

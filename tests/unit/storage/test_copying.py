@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock._engine.storage import local
-from penstock._engine.storage.copying import copy_files
+from penstock._engine.storage.checkpoint_storage import copy_files
 from penstock._engine.storage.opening import open_storage
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError
 from penstock.testing import FailingStorage

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock._engine.storage.new_directory import check_no_links, first_missing, remove_empty
+from penstock._files.disk import check_no_links, first_missing, remove_empty
 from penstock.errors import CheckpointStorageError
 
 if TYPE_CHECKING:

@@ -1,134 +1,22 @@
-"""Functions of one or two records, and the context that every function is opened with."""
+"""Functions of one or two records."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 from penstock._shelf import show
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-    from penstock._api.state.descriptors import (
-        AggregatingStateDescriptor,
-        ListStateDescriptor,
-        MapStateDescriptor,
-        ReducingStateDescriptor,
-        ValueStateDescriptor,
-    )
-    from penstock._api.state.kinds import AggregatingState, ListState, MapState, ReducingState, ValueState
-    from penstock.common.accumulators import Accumulator, DoubleCounter, Histogram, IntCounter
-    from penstock.metrics.metricbase import MetricGroup
+    from penstock._api.runtime_context import RuntimeContext
 
 T = TypeVar("T")
 IN = TypeVar("IN")
 OUT = TypeVar("OUT")
 ACC = TypeVar("ACC")
 KEY = TypeVar("KEY")
-
-
-class KeyedStateStore(ABC):
-    """Gives access to keyed state, which belongs to the key of the current record.
-
-    Source: org.apache.flink.api.common.state.KeyedStateStore.
-    """
-
-    @abstractmethod
-    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
-        """Return a state of one value per key."""
-
-    @abstractmethod
-    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        """Return a state of one list per key."""
-
-    @abstractmethod
-    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
-        """Return a state of one map per key."""
-
-    @abstractmethod
-    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
-        """Return a state that reduces added values to one value of the same type."""
-
-    @abstractmethod
-    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
-        """Return a state that aggregates added values in an accumulator."""
-
-
-class RuntimeContext(KeyedStateStore):
-    """The context that a function is opened with: its subtask, state, metrics and accumulators.
-
-    Keyed state needs a keyed stream; elsewhere the state methods raise. Accumulators, as in Flink's Java API, appear in
-    the job's result: each belongs to an operator, and is merged over its subtasks and over all operators that have one
-    of that name. An epoch's additions count once its checkpoint has completed.
-
-    Source: org.apache.flink.api.common.functions.RuntimeContext.
-    """
-
-    @abstractmethod
-    def get_task_name(self) -> str:
-        """Return the name of the chain of operators that the function runs in."""
-
-    @abstractmethod
-    def get_number_of_parallel_subtasks(self) -> int:
-        """Return the parallelism of the operator."""
-
-    @abstractmethod
-    def get_max_number_of_parallel_subtasks(self) -> int:
-        """Return the number of key groups, which is the largest parallelism that the operator can get."""
-
-    @abstractmethod
-    def get_index_of_this_subtask(self) -> int:
-        """Return the index of the subtask, from 0."""
-
-    @abstractmethod
-    def get_attempt_number(self) -> int:
-        """Return how often the job was restarted, from 0."""
-
-    @abstractmethod
-    def get_task_name_with_subtasks(self) -> str:
-        """Return the task's name with its subtask, such as ``"Map (1/4)#0"``; the index counts from 1."""
-
-    @abstractmethod
-    def get_job_parameter(self, key: str, default_value: str) -> str:
-        """Return a parameter of the job that ``ExecutionConfig.set_global_job_parameters`` set."""
-
-    @abstractmethod
-    def get_metrics_group(self) -> MetricGroup:
-        """Return the group of the function's own metrics."""
-
-    @abstractmethod
-    def add_accumulator(self, name: str, accumulator: Accumulator[Any, Any]) -> None:
-        """Register an accumulator, which begins empty.
-
-        Args:
-            name: Its name in the job's result.
-            accumulator: A new accumulator, which the function keeps and adds to.
-
-        Raises:
-            UnsupportedOperationError: The operator has an accumulator of that name, or this is the context of a key
-                selector or a partitioner.
-        """
-
-    @abstractmethod
-    def get_accumulator(self, name: str) -> Accumulator[Any, Any] | None:
-        """Return an accumulator of the operator; None if it has none of that name."""
-
-    @abstractmethod
-    def get_int_counter(self, name: str) -> IntCounter:
-        """Return a counter of integers; a new one if the operator has none of that name.
-
-        Raises:
-            AccumulatorTypeError: The operator has another kind of accumulator of that name.
-        """
-
-    @abstractmethod
-    def get_double_counter(self, name: str) -> DoubleCounter:
-        """Return a counter of floats, as ``get_int_counter`` does."""
-
-    @abstractmethod
-    def get_histogram(self, name: str) -> Histogram[Any]:
-        """Return a histogram, as ``get_int_counter`` does."""
 
 
 class Function(ABC):  # noqa: B024 - its methods are there to be overridden, none has to be
@@ -375,6 +263,26 @@ class Partitioner(Function, Generic[KEY]):
         """
 
 
+class _CallableReduce(ReduceFunction[Any]):
+    """A plain callable as a ReduceFunction."""
+
+    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
+        self._function = function
+
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        return self._function(value1, value2)
+
+
+def as_reduce_function(function: object) -> ReduceFunction[Any]:
+    """Return a reduce function as an object; raise TypeError if it is none."""
+    if isinstance(function, ReduceFunction):
+        return cast("ReduceFunction[Any]", function)
+    if not callable(function):
+        msg = f"reduce_function must be a ReduceFunction or a callable, not {function!r}."
+        raise TypeError(msg)
+    return _CallableReduce(function)
+
+
 show(
     "penstock.datastream.functions",
     AggregateFunction,
@@ -382,9 +290,7 @@ show(
     FlatMapFunction,
     Function,
     KeySelector,
-    KeyedStateStore,
     MapFunction,
     Partitioner,
     ReduceFunction,
-    RuntimeContext,
 )

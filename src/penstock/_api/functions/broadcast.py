@@ -11,8 +11,8 @@ from penstock._shelf import show
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from penstock._api.state.descriptors import MapStateDescriptor, StateDescriptor
-    from penstock._api.state.kinds import BroadcastState, ReadOnlyBroadcastState
+    from penstock._api.state.descriptors import StateDescriptor
+    from penstock._api.state.kinds import BroadcastState, MapStateDescriptor, ReadOnlyBroadcastState
     from penstock._api.time_domain import TimeDomain
     from penstock._api.timer_service import TimerService
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from penstock._shelf import show
 
 if TYPE_CHECKING:
-    from penstock._api.functions.basic import KeyedStateStore
+    from penstock._api.state.kinds import KeyedStateStore
     from penstock._api.state.operator import OperatorStateStore
 
 

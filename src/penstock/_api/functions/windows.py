@@ -5,11 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from penstock._api.functions.basic import Function, KeyedStateStore
+from penstock._api.functions.basic import Function
 from penstock._shelf import show
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from penstock._api.state.kinds import KeyedStateStore
 
 IN = TypeVar("IN")
 OUT = TypeVar("OUT")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from penstock._api.functions.basic import Function
 
 if TYPE_CHECKING:
-    from penstock._api.functions.basic import RuntimeContext
+    from penstock._api.runtime_context import RuntimeContext
 
 F = TypeVar("F")
 

@@ -1,14 +1,20 @@
-"""The kinds of state, as a function sees them; the engine implements them."""
+"""The kinds of state, as a function sees them: what it asks for, by which descriptor, and what it gets.
+
+The engine implements them (`state.kinds`).
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from penstock._api.functions.basic import AggregateFunction, ReduceFunction, as_reduce_function
+from penstock._api.state.descriptors import StateDescriptor, given
 from penstock._shelf import show
+from penstock.common.typeinfo import TypeInformation, Types
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -45,6 +51,24 @@ class ValueState(State, Generic[T]):
         """Set the value of the current key; None deletes it."""
 
 
+class ValueStateDescriptor(StateDescriptor):
+    """Describes a state of one value per key.
+
+    Args:
+        name: The name of the state.
+        value_type_info: The type of the value; optional.
+
+    Source: org.apache.flink.api.common.state.ValueStateDescriptor.
+
+    Example:
+        >>> ValueStateDescriptor("count").get_name()
+        'count'
+    """
+
+    def __init__(self, name: str, value_type_info: TypeInformation | None = None) -> None:
+        super().__init__(name, value_type_info)
+
+
 class AppendingState(State, Generic[IN, OUT]):
     """State to which values are added.
 
@@ -74,11 +98,67 @@ class ReducingState(MergingState[T, T]):
     """
 
 
+class ReducingStateDescriptor(StateDescriptor):
+    """Describes a state of one value per key, to which a reduce function adds.
+
+    Args:
+        name: The name of the state.
+        reduce_function: A ReduceFunction, or a callable of two values.
+        type_info: The type of the value; optional.
+
+    Raises:
+        TypeError: The function is neither.
+
+    Source: org.apache.flink.api.common.state.ReducingStateDescriptor.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        reduce_function: ReduceFunction[Any] | Callable[[Any, Any], Any],
+        type_info: TypeInformation | None = None,
+    ) -> None:
+        super().__init__(name, type_info)
+        self._reduce_function = as_reduce_function(reduce_function)
+
+    def get_reduce_function(self) -> ReduceFunction[Any]:
+        """Return the function."""
+        return self._reduce_function
+
+
 class AggregatingState(MergingState[IN, OUT]):
     """One accumulator per key, to which an aggregate function adds.
 
     Source: org.apache.flink.api.common.state.AggregatingState.
     """
+
+
+class AggregatingStateDescriptor(StateDescriptor):
+    """Describes a state of one accumulator per key, to which an aggregate function adds.
+
+    Args:
+        name: The name of the state.
+        agg_function: The function.
+        state_type_info: The type of the accumulator; optional.
+
+    Raises:
+        TypeError: The function is no AggregateFunction.
+
+    Source: org.apache.flink.api.common.state.AggregatingStateDescriptor.
+    """
+
+    def __init__(
+        self, name: str, agg_function: AggregateFunction[Any, Any, Any], state_type_info: TypeInformation | None = None
+    ) -> None:
+        super().__init__(name, state_type_info)
+        if not isinstance(agg_function, AggregateFunction):  # pyright: ignore[reportUnnecessaryIsInstance]
+            msg = f"agg_function must be an AggregateFunction, not {agg_function!r}."
+            raise TypeError(msg)
+        self._agg_function = agg_function
+
+    def get_agg_function(self) -> AggregateFunction[Any, Any, Any]:
+        """Return the function."""
+        return self._agg_function
 
 
 class ListState(MergingState[T, "Iterable[T]"]):
@@ -101,6 +181,20 @@ class ListState(MergingState[T, "Iterable[T]"]):
 
     def __iter__(self) -> Iterator[T]:
         return iter(self.get())
+
+
+class ListStateDescriptor(StateDescriptor):
+    """Describes a state of one list per key.
+
+    Args:
+        name: The name of the state.
+        elem_type_info: The type of the list's elements; optional.
+
+    Source: org.apache.flink.api.common.state.ListStateDescriptor.
+    """
+
+    def __init__(self, name: str, elem_type_info: TypeInformation | None = None) -> None:
+        super().__init__(name, Types.LIST(given(elem_type_info)))
 
 
 class _Lookup(State, Generic[K, V]):
@@ -169,6 +263,23 @@ class MapState(_Table[K, V]):
     """
 
 
+class MapStateDescriptor(StateDescriptor):
+    """Describes a state of one map per key, or a broadcast map.
+
+    Args:
+        name: The name of the state.
+        key_type_info: The type of the map's keys; optional.
+        value_type_info: The type of the map's values; optional.
+
+    Source: org.apache.flink.api.common.state.MapStateDescriptor.
+    """
+
+    def __init__(
+        self, name: str, key_type_info: TypeInformation | None = None, value_type_info: TypeInformation | None = None
+    ) -> None:
+        super().__init__(name, Types.MAP(given(key_type_info), given(value_type_info)))
+
+
 class ReadOnlyBroadcastState(_Lookup[K, V]):
     """The read-only view of a broadcast map for the other input.
 
@@ -183,16 +294,59 @@ class BroadcastState(_Table[K, V], ReadOnlyBroadcastState[K, V]):
     """
 
 
+class KeyedStateStore(ABC):
+    """Gives access to keyed state, which belongs to the key of the current record.
+
+    Source: org.apache.flink.api.common.state.KeyedStateStore.
+    """
+
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
+        """Return a state of one value per key."""
+        return self._keyed_state("get_state", ValueStateDescriptor, state_descriptor)
+
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        """Return a state of one list per key."""
+        return self._keyed_state("get_list_state", ListStateDescriptor, state_descriptor)
+
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+        """Return a state of one map per key."""
+        return self._keyed_state("get_map_state", MapStateDescriptor, state_descriptor)
+
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
+        """Return a state that reduces added values to one value of the same type."""
+        return self._keyed_state("get_reducing_state", ReducingStateDescriptor, state_descriptor)
+
+    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
+        """Return a state that aggregates added values in an accumulator."""
+        return self._keyed_state("get_aggregating_state", AggregatingStateDescriptor, state_descriptor)
+
+    @abstractmethod
+    def _keyed_state(self, call: str, kind: type[StateDescriptor], descriptor: StateDescriptor) -> Any:
+        """Return the state of a descriptor.
+
+        Args:
+            call: What was called for it.
+            kind: The descriptors that it takes.
+            descriptor: What it was given.
+        """
+
+
 show(
     "penstock.datastream.state",
     AggregatingState,
+    AggregatingStateDescriptor,
     AppendingState,
     BroadcastState,
     ListState,
+    ListStateDescriptor,
     MapState,
+    MapStateDescriptor,
     MergingState,
     ReadOnlyBroadcastState,
     ReducingState,
+    ReducingStateDescriptor,
     State,
     ValueState,
+    ValueStateDescriptor,
 )
+show("penstock.datastream.functions", KeyedStateStore)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from penstock._shelf import show
 
 if TYPE_CHECKING:
-    from penstock._api.state.descriptors import ListStateDescriptor, MapStateDescriptor
-    from penstock._api.state.kinds import BroadcastState, ListState
+    from penstock._api.state.kinds import BroadcastState, ListState, ListStateDescriptor, MapStateDescriptor
 
 
 class OperatorStateStore(ABC):

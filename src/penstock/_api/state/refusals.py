@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from penstock._api.state.kinds import KeyedStateStore
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
     from penstock._api.state.descriptors import StateDescriptor
 
 #: The calls of a runtime context that ask for keyed state.
-KEYED_STATE_CALLS: Final = frozenset(
-    {"get_state", "get_list_state", "get_map_state", "get_reducing_state", "get_aggregating_state"}
-)
+KEYED_STATE_CALLS: Final = frozenset(name for name in vars(KeyedStateStore) if name.startswith("get_"))
 
 
 def needs_key(call: str) -> UnsupportedOperationError:

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from penstock._api.functions.basic import ReduceFunction
-from penstock._api.state.descriptors import ReducingStateDescriptor
+from penstock._api.state.kinds import ReducingStateDescriptor
 from penstock._api.windows.triggers import Trigger, TriggerResult
 from penstock._api.windows.window import MAX_TIMESTAMP
 from penstock._shelf import show

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock._api.state.descriptors import ValueStateDescriptor
+from penstock._api.state.kinds import ValueStateDescriptor
 from penstock._api.windows.counting_triggers import CountTrigger, check_positive
 from penstock._api.windows.triggers import NeverTrigger, PurgingTrigger, Trigger, TriggerResult
 from penstock._api.windows.window import (

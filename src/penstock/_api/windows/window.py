@@ -12,7 +12,7 @@ from penstock._shelf import show
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from penstock._api.functions.basic import RuntimeContext
+    from penstock._api.runtime_context import RuntimeContext
     from penstock._api.windows.triggers import Trigger
     from penstock.common.serializer import TypeSerializer
 

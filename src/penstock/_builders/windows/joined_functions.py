@@ -14,7 +14,7 @@ from penstock._api.functions.wrong_results import refuse_no_records
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from penstock._api.functions.basic import RuntimeContext
+    from penstock._api.runtime_context import RuntimeContext
 
 
 class Tag(MapFunction[Any, Any]):

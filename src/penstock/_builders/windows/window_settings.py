@@ -14,6 +14,7 @@ from penstock._api.windows.window import MergingWindowAssigner, WindowAssigner
 from penstock._builders.checks import check_function
 from penstock._builders.typed_functions import typed_aggregate, typed_reduce
 from penstock._engine.operators.factories.windows import ColumnWindowFactory, WindowFactory
+from penstock._engine.operators.windows.window_strategy import AggregatePanes, ReducePanes
 from penstock.common.arguments import instance, whole_number
 from penstock.errors import UnsupportedOperationError
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from penstock._builders.environment import StreamExecutionEnvironment
     from penstock._builders.stream import DataStream, KeyedStream
     from penstock._engine.operators.columnar.column_aggregates import ColumnAggregates
+    from penstock._engine.operators.windows.window_strategy import PaneStrategy
     from penstock.common.typeinfo import TypeInformation
 
 T = TypeVar("T")
@@ -120,7 +122,7 @@ class WindowSettings(Generic[T, W]):
             self._check_result_function(window_function)
         elif output_type is None:
             output_type = self.get_input_type()
-        return self._build("reduce", typed_reduce(function, self.get_input_type()), window_function, output_type)
+        return self._build(ReducePanes, typed_reduce(function, self.get_input_type()), window_function, output_type)
 
     def _aggregated(
         self,
@@ -132,10 +134,14 @@ class WindowSettings(Generic[T, W]):
         check_function("aggregate_function", function, AggregateFunction, or_callable=False)
         if window_function is not None:
             self._check_result_function(window_function)
-        return self._build("aggregate", typed_aggregate(function, accumulator_type), window_function, output_type)
+        return self._build(AggregatePanes, typed_aggregate(function, accumulator_type), window_function, output_type)
 
     def _build(
-        self, strategy: str, function: object, window_function: object, output_type: TypeInformation | None
+        self,
+        strategy: type[PaneStrategy],
+        function: object,
+        window_function: object,
+        output_type: TypeInformation | None,
     ) -> DataStream[Any]:
         """Add the operator, and return its main output."""
         trigger = self._trigger

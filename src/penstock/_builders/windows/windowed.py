@@ -9,6 +9,7 @@ from penstock._builders.checks import check_function
 from penstock._builders.column_aggregation import aggregated_type, column_aggregates
 from penstock._builders.windows.window_settings import WindowSettings
 from penstock._engine.operators.columnar.column_windows import WINDOW_COLUMNS
+from penstock._engine.operators.windows.window_strategy import ElementPanes
 from penstock._shelf import show
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ class WindowedStream(WindowSettings[T, W], Generic[T, K, W]):
             UnpicklableFunctionError: The function captured something that cannot be pickled.
         """
         check_function("window_function", window_function, WindowFunction, or_callable=False)
-        return self._build("elements", None, window_function, output_type)
+        return self._build(ElementPanes, None, window_function, output_type)
 
     def process(
         self,
@@ -159,7 +160,7 @@ class WindowedStream(WindowSettings[T, W], Generic[T, K, W]):
             UnpicklableFunctionError: The function captured something that cannot be pickled.
         """
         check_function("process_window_function", process_window_function, ProcessWindowFunction, or_callable=False)
-        return self._build("elements", None, process_window_function, output_type)
+        return self._build(ElementPanes, None, process_window_function, output_type)
 
     def aggregate_batches(self, aggregates: Mapping[str, str | Sequence[str]]) -> DataStream[Any]:
         """Aggregate columns in tumbling or sliding event-time windows, without a Python object for each record; ours.

@@ -8,6 +8,7 @@ from penstock._api.functions.windows import AllWindowFunction, ProcessAllWindowF
 from penstock._builders.checks import check_function
 from penstock._builders.windows.all_windows import OneKey, with_key
 from penstock._builders.windows.window_settings import WindowSettings
+from penstock._engine.operators.windows.window_strategy import ElementPanes
 from penstock._shelf import show
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from penstock._api.functions.basic import AggregateFunction, ReduceFunction
     from penstock._api.windows.window import WindowAssigner
     from penstock._builders.stream import DataStream
+    from penstock._engine.operators.windows.window_strategy import PaneStrategy
     from penstock.common.typeinfo import TypeInformation
 
 T = TypeVar("T")
@@ -139,7 +141,7 @@ class AllWindowedStream(WindowSettings[T, W]):
             UnpicklableFunctionError: The function captured something that cannot be pickled.
         """
         check_function("window_function", window_function, AllWindowFunction, or_callable=False)
-        return self._build("elements", None, window_function, output_type)
+        return self._build(ElementPanes, None, window_function, output_type)
 
     def process(
         self, process_window_function: ProcessAllWindowFunction[T, OUT, W], output_type: TypeInformation | None = None
@@ -156,14 +158,14 @@ class AllWindowedStream(WindowSettings[T, W]):
         """
         kind: Any = ProcessAllWindowFunction
         check_function("process_window_function", process_window_function, kind, or_callable=False)
-        return self._build("elements", None, process_window_function, output_type)
+        return self._build(ElementPanes, None, process_window_function, output_type)
 
     def _check_result_function(self, window_function: object) -> None:
         kinds: Any = (AllWindowFunction, ProcessAllWindowFunction)
         check_function("window_function", window_function, *kinds, or_callable=False)
 
     def _build(
-        self, strategy: str, function: object, window_function: Any, output_type: TypeInformation | None
+        self, strategy: type[PaneStrategy], function: object, window_function: Any, output_type: TypeInformation | None
     ) -> DataStream[Any]:
         of_the_key = None if window_function is None else with_key(window_function)
         return super()._build(strategy, function, of_the_key, output_type).force_non_parallel()

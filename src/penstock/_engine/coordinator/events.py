@@ -1,13 +1,15 @@
 """The events that a job's coordinator handles.
 
-Most events answer one instruction, which their docstrings name. The driver passes the current moment of both clocks
-(`protocol.clocks.Moment`) with each event.
+Most events answer one instruction, which their docstrings name; those of `alarms` answer SetAlarm. The driver passes
+the current moment of both clocks (`protocol.clocks.Moment`) with each event.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
+
+from penstock._engine.coordinator.alarms import Alarm
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -270,13 +272,6 @@ class CommitFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class AlarmFired:
-    """Answers Wake, after its time."""
-
-    alarm: int
-
-
-@dataclass(frozen=True, slots=True)
 class InstructionFailed:
     """Answers an instruction that failed: storage failed, or an enumerator raised."""
 
@@ -356,7 +351,7 @@ Event: TypeAlias = (
     | CommitFailed
     | RecordsHandedOver
     | OutputsDelivered
-    | AlarmFired
+    | Alarm
     | InstructionFailed
     | DriverFailed
     | SavepointRequested

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from penstock._engine.coordinator.job_event_instructions import (
     ClaimJobEvents,
+    DeleteResults,
     FindJobEvents,
     ListPartitions,
     RecordJobEvents,
@@ -19,7 +20,7 @@ from penstock._engine.coordinator.job_event_instructions import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock._engine.coordinator.checkpoints.retention import Leftovers
+    from penstock._engine.coordinator.alarms import Alarm
     from penstock._engine.coordinator.epochs.sources import EnumeratorDelivery, EnumeratorStart
     from penstock._engine.gateway.progress import JobProgress
     from penstock._engine.gateway.recovery_view import RecoveryView
@@ -204,17 +205,6 @@ class RunEpoch:
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteResults:
-    """Delete results of stages in the background; a failure is logged."""
-
-    job_id: str
-    #: Files that no stage reads any more.
-    files: tuple[str, ...]
-    #: The run that begins, and deletes what other runs of the job have left; "" where none begins.
-    beginning_run: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class NotifyListeners:
     """Notify the checkpoint listeners, then close all functions: later EpochEnded, EpochLost or EpochFailed."""
 
@@ -343,10 +333,21 @@ class DeliverOutputs:
 
 @dataclass(frozen=True, slots=True)
 class SetAlarm:
-    """Set an alarm: AlarmFired after a delay in milliseconds."""
+    """Set an alarm: its event after a delay in milliseconds."""
 
-    alarm: int
     delay_ms: int
+    event: Alarm
+
+
+@dataclass(frozen=True, slots=True)
+class Leftovers:
+    """What a job needs no more, and deletes."""
+
+    #: Ids of checkpoints of this job, and paths of files in its shared directory.
+    checkpoints: tuple[int, ...] = ()
+    files: tuple[str, ...] = ()
+    #: Paths of checkpoints and savepoints from elsewhere that the job has claimed.
+    claimed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The instructions about events and results of batch jobs with recovery; `instructions` has them with all others."""
+"""The instructions about events and results of batch jobs; `instructions` has them with all others."""
 
 from __future__ import annotations
 
@@ -42,3 +42,14 @@ class RecordJobEvents:
     events: tuple[JobEvent, ...]
     #: Whether they are stored without waiting for others.
     cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteResults:
+    """Delete results of stages in the background; a failure is logged."""
+
+    job_id: str
+    #: Files that no stage reads any more.
+    files: tuple[str, ...]
+    #: The run that begins, and deletes what other runs of the job have left; "" where none begins.
+    beginning_run: str = ""

@@ -1,8 +1,8 @@
-"""What a table of reactions is made of: the method that handles an event in a phase.
+"""What a table of reactions is made of: the function or method that handles an event in a phase.
 
-The rules of a job's start stand in `life.start_reactions`, those of its life in `job`, those of its progress in its
-scheduler's package (`epochs.reactions`, `stages.reactions`). An event without a rule in the job's phase is a bug of
-Penstock, and is refused.
+The rules of a job's start stand in `life.start_reactions`, those of its life in `life.reactions`, those of its progress
+in its scheduler's package (`epochs.reactions`, `stages.reactions`). An event without a rule in the job's phase is a bug
+of Penstock, and is refused.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PhaseT = TypeVar("PhaseT", bound=Enum)
 class Rule(Generic[PhaseT]):
     """One reaction to some events in some phases."""
 
-    #: A method, by its class; it takes the event.
+    #: Takes the start, the parts of the job or its scheduler, and the event.
     reaction: Callable[[Any, Any], Any]
     events: tuple[type[Any], ...]
     phases: frozenset[PhaseT]

@@ -1,21 +1,55 @@
-"""The interface between the life of a job and its way of progress.
+"""The progress of a job, which streams and batch jobs make in two ways, and what it knows of the job's life.
 
 The life of a job is its start, its failures, its savepoints and its end. Progress is what a running job does in
-between. Source: Flink's ``SchedulerNG``, which a ``JobMaster`` drives without knowing whether the job is a stream.
+between: Spark jobs one after the other, between two of which enumerators are called, and pauses while there is no
+input. Source: Flink's ``SchedulerNG``, which a ``JobMaster`` drives without knowing whether the job is a stream.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
+from penstock._engine.coordinator import instructions as do
+from penstock._engine.coordinator.alarms import PauseOver
+from penstock._engine.coordinator.phases import RUNNING, Phase
 from penstock._engine.protocol.control import TaskFailure
+from penstock.common.user_values import told
+from penstock.errors import InternalError
 
 if TYPE_CHECKING:
+    from penstock._engine.coordinator import events as ev
+    from penstock._engine.coordinator.commits.commits import CommitScheduler, OutputDelivery
+    from penstock._engine.coordinator.context import CoordinatorContext
+    from penstock._engine.coordinator.epochs.job_state import JobState
     from penstock._engine.protocol.metadata import ChainEntry
 
 #: The failure: an error of a user's function in a task, or an exception on the driver.
 Cause: TypeAlias = TaskFailure | Exception
+
+#: A void or lost epoch or stage runs again at once, this often in a row; after that it is a failure of the job.
+MAX_ATTEMPTS: Final = 10
+
+
+def text_of(cause: Cause | str) -> str:
+    """Return the text of a failure for a chain entry or for the answer to a request."""
+    return cause.error if isinstance(cause, TaskFailure) else told(str(cause))
+
+
+class StopStep(Enum):
+    """What an answer about the savepoint of a stop leads to."""
+
+    #: Nothing follows yet, or the answer is about another savepoint.
+    NONE = auto()
+    #: The savepoint is written, but not named: its checkpoint may complete.
+    EXPORTED = auto()
+    #: The savepoint could not be written: the checkpoint completes as a normal one, and the job continues.
+    GIVEN_UP = auto()
+    #: The savepoint of a drain could not be written: timers have fired and functions have finished, which is undone.
+    UNDONE = auto()
+    #: The savepoint exists.
+    SAVED = auto()
 
 
 class JobLife(Protocol):
@@ -27,31 +61,61 @@ class JobLife(Protocol):
     def restart(self) -> None:
         """Restart from the last completed checkpoint at once, without a failure."""
 
-    def check_stopped(self) -> None:
-        """Continue the teardown, if the job is being torn down and no answer is due any more."""
+    def cancel(self) -> None:
+        """Tear the job down and end it as cancelled."""
 
     def terminate(self) -> None:
         """End the job: everything is committed and delivered, and checkpoint listeners are notified."""
 
 
 class Scheduler(ABC):
-    """Makes the progress of one job.
+    """Makes the progress of one job: runs Spark jobs, between which the enumerators of the sources are called.
 
-    Each implementation has a table of the events that it handles (`reactions`); these methods are the calls from the
-    life of the job.
+    Each implementation has a table of the events that it handles (`epochs.reactions`, `stages.reactions`). Its other
+    public methods are the calls from the life of the job.
+
+    Args:
+        context: The coordinator's context.
+        state: The job's state.
+        life: The life of the job.
+        commits: The commits.
+        output: Delivers printed and collected records to the program.
     """
+
+    def __init__(
+        self,
+        context: CoordinatorContext,
+        state: JobState,
+        life: JobLife,
+        commits: CommitScheduler,
+        output: OutputDelivery,
+    ) -> None:
+        self._context = context
+        self._state = state
+        self._life = life
+        self._commits = commits
+        self._output = output
+        #: The number of the present attempt at an epoch or stage.
+        self._attempt = 1
 
     @abstractmethod
     def recover(self) -> None:
         """Continue from the last completed checkpoint."""
 
-    @abstractmethod
-    def trigger_now(self) -> None:
-        """Make the next checkpoint without a pause, because it was requested."""
+    def _redo(self) -> None:
+        """Deliver and commit what the last completed checkpoint has left to do."""
+        self._context.emit(*self._output.again())
+        self._start_commits()
 
-    @abstractmethod
+    def _start_commits(self) -> None:
+        self._context.emit(*self._commits.start(self._context.phase, self._context.now.passed_ms))
+
     def interrupt(self) -> None:
-        """Abandon what is under way; a checkpoint whose chain entry is being stored may still complete."""
+        """Cancel what runs on Spark; a checkpoint whose chain entry is being written may still complete."""
+        if self._context.epoch_running:
+            self._context.emit(do.CancelEpoch())
+        if self._state.chain.entry is None:
+            self.reset()
 
     @abstractmethod
     def reset(self) -> None:
@@ -61,6 +125,82 @@ class Scheduler(ABC):
     @abstractmethod
     def has_pending_checkpoint(self) -> bool:
         """Whether a checkpoint is between its last input and its commit point."""
+
+    # ---------------------------------------------------------------------------------------------------- enumerators
+
+    def _open(self) -> None:
+        """Start the enumerators."""
+        self._context.go(Phase.OPENING)
+        openings = {uid: source.opening for uid, source in self._state.sources.items()}
+        self._context.call(
+            do.StartEnumerators({uid: opening for uid, opening in openings.items() if opening is not None})
+        )
+
+    def assigned(self, assigned: ev.Assigned) -> None:
+        """Note what enumerators assigned; this ends a pause."""
+        if self._context.phase not in RUNNING:
+            return
+        for uid, by_subtask in assigned.items():
+            self._state.sources[uid].assigned(by_subtask)
+        if self._context.phase is Phase.PAUSED and assigned:
+            self._run()
+
+    def splits_assigned(self, event: ev.SplitsAssigned) -> None:
+        """Note the splits that an enumerator assigned outside of a call."""
+        self.assigned(event.assigned)
+
+    def _settle(self, completed: int) -> None:
+        """Notify the enumerators of a completed checkpoint, 0 for none, and deliver their readers' events."""
+        self._context.go(Phase.NOTIFYING_SOURCES)
+        deliveries = {uid: source.deliver() for uid, source in self._state.sources.items()}
+        heard = {uid: delivery for uid, delivery in deliveries.items() if delivery is not None}
+        if completed or heard:
+            self._context.call(do.CallEnumerators(completed, heard))
+        else:
+            self._next()
+
+    @abstractmethod
+    def _next(self) -> None:
+        """Continue once the enumerators have handled all deliveries."""
+
+    # ----------------------------------------------------------------------------------------------------- a Spark job
+
+    def _run_after(self, pause_ms: int) -> None:
+        """Run the next Spark job after a pause."""
+        if pause_ms:
+            self._context.go(Phase.PAUSED)
+            self._context.emit(do.SetAlarm(pause_ms, PauseOver()))
+        else:
+            self._run()
+
+    def trigger_now(self, _: PauseOver | None = None) -> None:
+        """End a pause, unless splits have arrived meanwhile or the job has failed."""
+        if self._context.phase is Phase.PAUSED:
+            self._run()
+
+    @abstractmethod
+    def _run(self) -> None:
+        """Run the next Spark job now, or once more."""
+
+    def _run_again(self, what: str, error: Exception) -> None:
+        """Run a lost or void epoch or stage again; this does not count as a restart."""
+        self._state.retention.leftovers_possible(self._context.now.passed_ms)
+        self._attempt += 1
+        if self._attempt > MAX_ATTEMPTS:
+            self._life.fail(error)
+            return
+        self._context.report_failure(error, self._state.chain.next_id, counted=False)
+        self._context.emit(do.LogMessage(f"{what} runs again, attempt {self._attempt}", error))
+        self._run()
+
+    def epoch_failed(self, event: ev.EpochFailed) -> None:
+        """Fail the job, because another attempt at the epoch or stage would fail as well."""
+        self._context.epoch_running = False
+        self._life.fail(event.error)
+
+    def epoch_abandoned(self, _: ev.EpochEnded | ev.EpochLost | ev.EpochFailed | ev.ResultsLost) -> None:
+        """Note the end of the epoch or stage of a job that is being torn down."""
+        self._context.epoch_running = False
 
     # -------------------------------------------------------------------------------- the entries of its checkpoints
 
@@ -76,24 +216,17 @@ class Scheduler(ABC):
     def entry_found(self, entry: ChainEntry) -> None:
         """Complete the abandoned checkpoint if this entry of this driver, which was found on the chain, is its own."""
 
-    @abstractmethod
     def commits_moved(self) -> None:
         """Continue with what waited for a commit."""
+        if self._context.phase is Phase.RECOVERING and not self._state.ledger:
+            self._open()
 
     # ------------------------------------------------------------------------------------------------ a stop, the end
 
-    @abstractmethod
-    def exported(self) -> None:
-        """Put the chain entry of the checkpoint that the job stops with: its savepoint is written, but not named."""
-
-    @abstractmethod
-    def go_on(self) -> None:
-        """Complete the checkpoint of the stop as a normal one, because the stop was given up."""
-
-    @abstractmethod
-    def saved(self) -> None:
-        """Continue to the end: the savepoint that the job stops with exists."""
+    def on_stop(self, step: StopStep) -> None:
+        """Continue with a stop: EXPORTED, GIVEN_UP or SAVED. A batch job has none."""
+        raise InternalError(f"A batch job was stopped with a savepoint: {step.name}.")
 
     @abstractmethod
     def check_finished(self) -> None:
-        """End the job once everything is committed and delivered."""
+        """End the job if it is about to, once everything is committed and delivered. Called after each event."""

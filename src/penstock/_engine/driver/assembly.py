@@ -10,38 +10,31 @@ from typing import TYPE_CHECKING
 
 from penstock import __version__
 from penstock._engine.coordinator.checkpoints.chain import DriverIdentity
-from penstock._engine.coordinator.epochs.topology import topology_of
 from penstock._engine.coordinator.job import JobCoordinator
 from penstock._engine.coordinator.settings import LATEST, BatchRecoverySettings, JobSettings
 from penstock._engine.driver.background import BackgroundThreads
 from penstock._engine.driver.checkpoints.checkpoint_store import CheckpointStore
-from penstock._engine.driver.checkpoints.requests import ClientRequests
-from penstock._engine.driver.checkpoints.savepoint_files import SavepointFiles
+from penstock._engine.driver.checkpoints.savepoints import ClientRequests, SavepointFiles
 from penstock._engine.driver.client.results import Results
-from penstock._engine.driver.driver import JobDriver
+from penstock._engine.driver.driver import JobDriver, RunCleanUp
 from penstock._engine.driver.epochs.accumulators import AccumulatorMerger
 from penstock._engine.driver.epochs.committers import Committers
 from penstock._engine.driver.epochs.driver_operators import DriverOperators
 from penstock._engine.driver.epochs.enumerators import Enumerators
 from penstock._engine.driver.epochs.execution import EpochPlanner, Epochs
-from penstock._engine.driver.loop import JobLoop, Performers
+from penstock._engine.driver.loop import JobLoop, JobReports, Performers
 from penstock._engine.driver.mailbox import Mailbox, SystemClock
 from penstock._engine.driver.monitor.job_monitor import JobMonitor, none_lost
 from penstock._engine.driver.monitor.notebook_progress import NotebookProgress
 from penstock._engine.driver.monitor.progress_bar import ProgressBar
 from penstock._engine.driver.monitor.unread_splits import unread_splits
 from penstock._engine.driver.monitor.views import plan_view
-from penstock._engine.driver.stages.files import StageFiles, delete_of_runs
+from penstock._engine.driver.stages.files import StageFiles
 from penstock._engine.driver.stages.program import program_of
 from penstock._engine.graph.job_graph import JobType
-from penstock._engine.plan.homes import ANYWHERE
+from penstock._engine.plan.homes import anywhere
 from penstock._engine.plan.levels import build_plan
-from penstock._engine.protocol.paths import (
-    blobs_directory,
-    frames_directory,
-    frames_prefix,
-    staged_directory,
-)
+from penstock._engine.protocol.paths import frames_prefix
 from penstock._engine.storage.local_state import LocalStateDirectory
 from penstock._engine.storage.opening import checkpoint_directory, open_storage, options_for_tasks, storage_options
 from penstock._engine.storage.run_files import RunFiles
@@ -60,6 +53,7 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.settings import EarlierRun
     from penstock._engine.driver.background import BackgroundExecutor
     from penstock._engine.driver.mailbox import Clock
+    from penstock._engine.gateway.job_view import PlanView
     from penstock._engine.gateway.progress import JobStatusListener
     from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.plan.epoch_plan import EpochRunner
@@ -116,6 +110,69 @@ def assemble(
         ConfigurationError: A key has a value that it cannot have.
         CheckpointStorageError: The checkpoint directory cannot be used.
     """
+    run = _job_run(graph, configuration, main_classes, environment, earlier)
+    performers = _performers(run)
+    job_plan = plan_view(graph, (source for _, source in run.program.sources.values()), configuration)
+    watch = _monitor(run, job_plan)
+    clean_up = RunCleanUp(
+        run.run_id, environment.runner, run.coordinator, run.storage, performers.epochs, run.stages, run.local_state
+    )
+    driver = JobDriver(
+        graph.name,
+        run.mailbox,
+        run.results,
+        performers.requests,
+        watch=watch,
+        storage=run.storage,
+        clean_up=clean_up,
+    )
+    listeners = [watch, *_shown_progress(run, performers.enumerators, is_bounded=job_plan.bounded)]
+    loop = JobLoop(
+        run.coordinator,
+        graph.name,
+        run.mailbox,
+        performers,
+        watch=watch,
+        background=run.background,
+        reports=JobReports(run.coordinator, graph.name, run.mailbox.clock, listeners),
+    )
+    return driver, loop
+
+
+@dataclass(frozen=True, slots=True)
+class _JobRun:
+    """What the parts of a job's driver are made of: the job, this process, and what several parts share."""
+
+    graph: JobGraph
+    configuration: Configuration
+    main_classes: bytes | None
+    environment: RuntimeEnvironment
+    run_id: str
+    #: Finished, opened and made for this run.
+    plan: ExecutionPlan
+    program: DriverOperators
+    coordinator: JobCoordinator
+    storage: FileStorage
+    stages: StageFiles
+    local_state: LocalStateDirectory
+    mailbox: Mailbox
+    background: BackgroundExecutor
+    results: Results
+
+    @property
+    def is_batch(self) -> bool:
+        """Whether the job runs by stages."""
+        return self.graph.job_type is JobType.BATCH
+
+
+def _job_run(
+    graph: JobGraph,
+    configuration: Configuration,
+    main_classes: bytes | None,
+    environment: RuntimeEnvironment,
+    earlier: EarlierRun | None,
+) -> _JobRun:
+    """Check the settings of a job, open its storage, and make what the parts of its driver share."""
     learn_secrets(configuration.to_dict(), configuration.get(option_table.SENSITIVE_WORDS))
     program = DriverOperators(graph)
     settings = replace(check_settings(graph, configuration, earlier), collects=program.collects)
@@ -127,64 +184,84 @@ def assemble(
     plan = build_plan(graph)
     mailbox = Mailbox(environment.clock or SystemClock())
     background = environment.background or BackgroundThreads(f"penstock-{graph.name}")
-    coordinator = JobCoordinator(topology_of(plan), settings, identity)
-    stages = StageFiles(storage, configuration, mailbox, background, recovers=recovers)
-    results = Results(program.collectors, storage)
-    planner = _planner(
-        plan, configuration, environment, storage, stages, run_id=identity.run_id, main_classes=main_classes
-    )
-    local_state = LocalStateDirectory(identity.run_id, environment.state_directory)
-    savepoints = SavepointFiles(storage, mailbox, background)
-    run_files = cache(partial(_run_files, storage, coordinator, identity.run_id))
-    is_batch = graph.job_type is JobType.BATCH
-    performers = Performers(
-        store=CheckpointStore(storage, background, mailbox.clock),
-        enumerators=Enumerators(program.sources, mailbox, background, run_files, is_batch=is_batch),
-        merger=AccumulatorMerger(graph),
-        committers=Committers(program.committing_sinks, mailbox, background, storage),
-        epochs=Epochs(
-            planner,
-            runner=environment.runner,
-            storage=storage,
-            mailbox=mailbox,
-            background=background,
-            results=results,
-            local_state=local_state,
-            finished=stages.finished_subtasks(identity.run_id, planner.dispatch_key),
-        ),
-        results=results,
-        savepoints=savepoints,
-        requests=ClientRequests(configuration.get(option_table.SAVEPOINT_DIRECTORY), savepoints, mailbox, background),
-        job_events=stages.job_events,
-        partitions=stages.partitions,
-    )
-    job_plan = plan_view(graph, (source for _, source in program.sources.values()), configuration)
-    watch = JobMonitor(
-        coordinator,
-        shown_text(graph.name),
-        identity.run_id,
-        job_plan,
-        mailbox.clock.now,
+    return _JobRun(
+        graph=graph,
         configuration=configuration,
+        main_classes=main_classes,
+        environment=environment,
+        run_id=identity.run_id,
+        plan=plan,
+        program=program,
+        coordinator=JobCoordinator(plan, settings, identity),
         storage=storage,
-        lost_executors=environment.lost_executors,
+        stages=StageFiles(storage, configuration, mailbox, background, recovers=recovers),
+        local_state=LocalStateDirectory(identity.run_id, environment.state_directory),
+        mailbox=mailbox,
+        background=background,
+        results=Results(program.collectors, storage),
     )
-    driver = JobDriver(
-        graph.name,
-        mailbox,
-        results,
-        performers.requests,
-        watch=watch,
-        storage=storage,
-        clean_up=partial(_clean_up, coordinator, storage, performers.epochs, stages, local_state, is_batch=is_batch),
-        close_functions=lambda: environment.runner.release(identity.run_id),
+
+
+def _performers(run: _JobRun) -> Performers:
+    """Make the parts that perform the coordinator's instructions."""
+    storage, mailbox, background, program = run.storage, run.mailbox, run.background, run.program
+    savepoints = SavepointFiles(storage, mailbox, background)
+    return Performers(
+        store=CheckpointStore(storage, background, mailbox.clock),
+        enumerators=Enumerators(
+            program.sources, mailbox, background, cache(partial(_run_files, run)), is_batch=run.is_batch
+        ),
+        merger=AccumulatorMerger(run.graph),
+        committers=Committers(program.committing_sinks, mailbox, background, storage),
+        epochs=_epochs(run),
+        results=run.results,
+        savepoints=savepoints,
+        requests=ClientRequests(
+            run.configuration.get(option_table.SAVEPOINT_DIRECTORY), savepoints, mailbox, background
+        ),
+        job_events=run.stages.job_events,
+        partitions=run.stages.partitions,
     )
-    left = partial(_unread_splits, performers.enumerators, coordinator) if job_plan.bounded else None
-    listeners = [watch, *_shown_progress(graph.name, configuration, left)]
-    loop = JobLoop(
-        coordinator, graph.name, mailbox, performers, watch=watch, background=background, listeners=listeners
+
+
+def _epochs(run: _JobRun) -> Epochs:
+    environment = run.environment
+    planner = EpochPlanner(
+        plan=run.plan,
+        job_name=run.graph.name,
+        run_id=run.run_id,
+        hosts=environment.hosts or partial(anywhere, environment.slots),
+        storage_url=run.storage.url,
+        python_path=environment.python_path,
+        working_directory=environment.working_directory,
+        configuration=_for_tasks(run.configuration),
+        results_url=run.stages.storage.url,
+        announces=run.stages.recovers,
+        main_classes=run.main_classes,
     )
-    return driver, loop
+    return Epochs(
+        planner,
+        runner=environment.runner,
+        storage=run.storage,
+        mailbox=run.mailbox,
+        background=run.background,
+        results=run.results,
+        local_state=run.local_state,
+        finished=run.stages.finished_subtasks(run.run_id, planner.dispatch_key),
+    )
+
+
+def _monitor(run: _JobRun, job_plan: PlanView) -> JobMonitor:
+    return JobMonitor(
+        run.coordinator,
+        shown_text(run.graph.name),
+        run.run_id,
+        job_plan,
+        run.mailbox.clock.now,
+        configuration=run.configuration,
+        storage=run.storage,
+        lost_executors=run.environment.lost_executors,
+    )
 
 
 def _open_checkpoints(graph: JobGraph, configuration: Configuration, *, recovers: bool) -> FileStorage:
@@ -200,57 +277,9 @@ def _open_checkpoints(graph: JobGraph, configuration: Configuration, *, recovers
     return storage
 
 
-def _planner(
-    plan: ExecutionPlan,
-    configuration: Configuration,
-    environment: RuntimeEnvironment,
-    storage: FileStorage,
-    stages: StageFiles,
-    *,
-    run_id: str,
-    main_classes: bytes | None,
-) -> EpochPlanner:
-    return EpochPlanner(
-        plan=plan,
-        job_name=plan.graph.name,
-        run_id=run_id,
-        hosts=environment.hosts or (lambda: (ANYWHERE,) * environment.slots),
-        storage_url=storage.url,
-        python_path=environment.python_path,
-        working_directory=environment.working_directory,
-        configuration=_for_tasks(configuration),
-        results_url=stages.storage.url,
-        announces=stages.recovers,
-        main_classes=main_classes,
-    )
-
-
-def _run_files(storage: FileStorage, coordinator: JobCoordinator, run_id: str) -> RunFiles:
-    prefix = frames_prefix(coordinator.job_id, run_id)
-    return RunFiles(storage.url, prefix, options_for_tasks(storage.options))
-
-
-def _clean_up(
-    coordinator: JobCoordinator,
-    storage: FileStorage,
-    epochs: Epochs,
-    stages: StageFiles,
-    local_state: LocalStateDirectory,
-    *,
-    is_batch: bool,
-) -> None:
-    """Delete what only this run needed, once it has ended."""
-    local_state.remove()
-    if epochs.has_stored:
-        delete_of_runs(storage, coordinator, blobs_directory(coordinator.job_id))
-    if coordinator.is_over or (is_batch and (coordinator.has_ended_for_good or not stages.recovers)):
-        delete_of_runs(storage, coordinator, frames_directory(coordinator.job_id))
-    if coordinator.is_over:
-        delete_of_runs(storage, coordinator, staged_directory(coordinator.job_id))
-    if is_batch:
-        stages.clean_up(coordinator)
-    if isinstance(storage, TemporaryStorage):
-        storage.remove()
+def _run_files(run: _JobRun) -> RunFiles:
+    prefix = frames_prefix(run.coordinator.job_id, run.run_id)
+    return RunFiles(run.storage.url, prefix, options_for_tasks(run.storage.options))
 
 
 def recovers_from_lost_drivers(graph: JobGraph, configuration: Configuration) -> bool:
@@ -285,14 +314,14 @@ def _name_those_without_uid(graph: JobGraph) -> None:
         )
 
 
-def _shown_progress(
-    job_name: str, configuration: Configuration, unread_splits: Callable[[], int | None] | None
-) -> list[JobStatusListener]:
+def _shown_progress(run: _JobRun, enumerators: Enumerators, *, is_bounded: bool) -> list[JobStatusListener]:
     """Return what shows a job's progress: where that is wanted, and in a notebook where nothing is said about it."""
-    option = option_table.PROGRESS_ENABLED
+    option, configuration = option_table.PROGRESS_ENABLED, run.configuration
     if not configuration.get(option) and (not is_notebook() or configuration.contains_key(option.key)):
         return []
-    return [NotebookProgress(job_name, unread_splits) if is_notebook() else ProgressBar(job_name, None, unread_splits)]
+    left = partial(_unread_splits, enumerators, run.coordinator) if is_bounded else None
+    name = run.graph.name
+    return [NotebookProgress(name, left) if is_notebook() else ProgressBar(name, None, left)]
 
 
 def _unread_splits(enumerators: Enumerators, coordinator: JobCoordinator) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock import __version__
@@ -13,9 +14,13 @@ from penstock._engine.driver.client.signals import Interruption
 from penstock._engine.driver.epochs.accumulators import values
 from penstock._engine.driver.failures import job_error
 from penstock._engine.driver.loop import JobOutcome
+from penstock._engine.driver.stages.files import delete_of_runs
+from penstock._engine.graph.job_graph import JobType
 from penstock._engine.processes.given_up import note_given_up
 from penstock._engine.protocol.control import StopMode
+from penstock._engine.protocol.paths import blobs_directory, frames_directory, staged_directory
 from penstock._engine.storage.opening import options_for_tasks
+from penstock._engine.storage.temporary import TemporaryStorage
 from penstock._files.job_options import reaching_stores_by
 from penstock.common.job_execution_result import GivenUpCommittables, JobExecutionResult
 from penstock.common.job_id import JobID
@@ -25,17 +30,20 @@ from penstock.common.redaction import hiding, shown_text
 from penstock.errors import CheckpointStorageError, JobCancelledError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from penstock._engine.driver.checkpoints.requests import ClientRequests
+    from penstock._engine.coordinator.job import JobCoordinator
+    from penstock._engine.driver.checkpoints.savepoints import ClientRequests
     from penstock._engine.driver.client.results import Results
+    from penstock._engine.driver.epochs.execution import Epochs
     from penstock._engine.driver.loop import JobLoop
     from penstock._engine.driver.mailbox import Mailbox
     from penstock._engine.driver.monitor.job_monitor import JobMonitor
+    from penstock._engine.driver.stages.files import StageFiles
     from penstock._engine.gateway.job_view import JobView
     from penstock._engine.gateway.progress import JobFailure, JobProgress
+    from penstock._engine.plan.epoch_plan import EpochRunner
     from penstock._engine.protocol.metadata import GivenUp
     from penstock._engine.storage.checkpoint_storage import FileStorage
+    from penstock._engine.storage.local_state import LocalStateDirectory
 
 _log = hiding(logging.getLogger("penstock"))
 
@@ -43,6 +51,39 @@ _UNREAD: Final = (
     "Splits left unread by %s: %d. Their readers ended the input themselves and finished before, and nothing has read "
     "the rest of them"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class RunCleanUp:
+    """Ends what only one run of a job needed: deletes files, and closes functions."""
+
+    run_id: str
+    runner: EpochRunner
+    coordinator: JobCoordinator
+    storage: FileStorage
+    epochs: Epochs
+    stages: StageFiles
+    local_state: LocalStateDirectory
+
+    def delete_files(self) -> None:
+        """Delete files, once the job has ended in this driver."""
+        coordinator, storage = self.coordinator, self.storage
+        is_batch = coordinator.state.plan.graph.job_type is JobType.BATCH
+        self.local_state.remove()
+        if self.epochs.has_stored:
+            delete_of_runs(storage, coordinator, blobs_directory(coordinator.job_id))
+        if coordinator.is_over or (is_batch and (coordinator.has_ended_for_good or not self.stages.recovers)):
+            delete_of_runs(storage, coordinator, frames_directory(coordinator.job_id))
+        if coordinator.is_over:
+            delete_of_runs(storage, coordinator, staged_directory(coordinator.job_id))
+        if is_batch:
+            self.stages.clean_up(coordinator)
+        if isinstance(storage, TemporaryStorage):
+            storage.remove()
+
+    def close_functions(self) -> None:
+        """Close all functions; it takes as long as their close()."""
+        self.runner.release(self.run_id)
 
 
 class JobDriver:
@@ -55,9 +96,8 @@ class JobDriver:
         requests: Takes requests for checkpoints, savepoints and a stop.
         watch: The monitor that keeps the job's view up to date.
         storage: The checkpoint storage; enumerators and committers reach object stores by its options.
-        clean_up: Runs after the job has ended and before its result is set: deletes the temporary files of this run.
-        close_functions: Runs before the job's result is set and after stops are answered; it takes as long as the
-            functions' close().
+        clean_up: Runs after the job has ended and before its result is set; functions are closed after stops are
+            answered.
     """
 
     def __init__(
@@ -69,8 +109,7 @@ class JobDriver:
         *,
         watch: JobMonitor,
         storage: FileStorage,
-        clean_up: Callable[[], None],
-        close_functions: Callable[[], None],
+        clean_up: RunCleanUp,
     ) -> None:
         self.job_name = job_name
         self.results = results
@@ -85,7 +124,6 @@ class JobDriver:
         self.interruption = Interruption(job_name, self)
         self._storage = storage
         self._clean_up = clean_up
-        self._close_functions = close_functions
         self._started = mailbox.clock.now()
 
     # ------------------------------------------------------------------------------------------- JobControl, any thread
@@ -172,7 +210,7 @@ class JobDriver:
             _log.exception("Job %r failed with an internal error", self.job_name)
             ending = JobOutcome(JobStatus.FAILED, job_error(error, self.view.job_id, self.job_name), None)
         try:
-            self._clean_up()
+            self._clean_up.delete_files()
         except (OSError, CheckpointStorageError) as error:
             _log.warning("Cleaning up after job %r failed: %s", self.job_name, error)
         try:
@@ -190,7 +228,7 @@ class JobDriver:
             error = JobCancelledError(self.view.job_id, self.job_name, self.checkpoint)
         self.watch.ended(ending.status, error)
         savepoint = self._requests.end(ending.status.name)
-        self._close_functions()
+        self._clean_up.close_functions()
         self.results.end(error)
         self._say_end(ending.status.name, savepoint)
         if error is not None:

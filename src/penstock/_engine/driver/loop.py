@@ -9,12 +9,12 @@ import heapq
 import logging
 from collections import deque
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.driver.failures import job_error
-from penstock._engine.driver.monitor.clock_jumps import ClockJumpDetector
 from penstock._engine.gateway.progress import JobFailure
 from penstock.common.job_status import JobStatus
 from penstock.common.redaction import hiding, shown_text
@@ -27,14 +27,13 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator.job import JobCoordinator
     from penstock._engine.driver.background import BackgroundExecutor
     from penstock._engine.driver.checkpoints.checkpoint_store import CheckpointStore
-    from penstock._engine.driver.checkpoints.requests import ClientRequests
-    from penstock._engine.driver.checkpoints.savepoint_files import SavepointFiles
+    from penstock._engine.driver.checkpoints.savepoints import ClientRequests, SavepointFiles
     from penstock._engine.driver.client.results import Results
     from penstock._engine.driver.epochs.accumulators import AccumulatorMerger
     from penstock._engine.driver.epochs.committers import Committers
     from penstock._engine.driver.epochs.enumerators import Enumerators
     from penstock._engine.driver.epochs.execution import Epochs
-    from penstock._engine.driver.mailbox import Mailbox
+    from penstock._engine.driver.mailbox import Clock, Mailbox
     from penstock._engine.driver.monitor.job_monitor import JobMonitor
     from penstock._engine.driver.stages.event_store import JobEventStore
     from penstock._engine.driver.stages.partitions import ResultPartitions
@@ -44,6 +43,41 @@ if TYPE_CHECKING:
 
 
 _log = hiding(logging.getLogger("penstock"))
+
+#: The tolerated difference of the two clocks between two looks: a system corrects its clock by up to 1/2000.
+_LEAST_MS: Final = 500
+_SLEW: Final = 1 / 1000
+
+
+class ClockJumpDetector:
+    """Compares the time of day with the monotonic clock, from one turn of the loop to the next.
+
+    Args:
+        job_name: The job, for messages.
+        now: The moment of the job's start.
+    """
+
+    def __init__(self, job_name: str, now: Moment) -> None:
+        self._job_name = job_name
+        self._last = now
+
+    def look(self, now: Moment) -> None:
+        """Log a jump since the last look, once and with its size."""
+        passed_ms = now.since(self._last)
+        jump_ms = now.now_ms - self._last.now_ms - passed_ms
+        self._last = now
+        if abs(jump_ms) <= max(_LEAST_MS, passed_ms * _SLEW):
+            return
+        if jump_ms < 0:
+            text = (
+                "The machine's clock was set back by %.1f s; job %r continues, and its processing-time timers wait "
+                "for it"
+            )
+        else:
+            text = (
+                "The machine's clock went ahead by %.1f s, or it slept; job %r continues, and processing time with it"
+            )
+        _log.warning(text, abs(jump_ms) / 1000, self._job_name)
 
 
 class JobOutcome:
@@ -77,6 +111,89 @@ class Performers:
     partitions: ResultPartitions
 
 
+class JobReports:
+    """Performs the instructions that tell of the job: to its listeners, and in the log.
+
+    Args:
+        coordinator: Has the job's id, once it is known.
+        job_name: The job.
+        clock: Gives the moments of failures.
+        listeners: Are notified of statuses and progress.
+    """
+
+    def __init__(
+        self, coordinator: JobCoordinator, job_name: str, clock: Clock, listeners: Sequence[JobStatusListener] = ()
+    ) -> None:
+        self._coordinator = coordinator
+        self._job_name = job_name
+        self._clock = clock
+        self.listeners = list(listeners)
+
+    def change_status(self, instruction: do.ChangeStatus) -> None:
+        """Tell a new status."""
+        for listener in self.listeners:
+            listener.on_status(instruction.status)
+
+    def show_progress(self, instruction: do.PublishProgress | do.PublishGivenUp) -> None:
+        """Tell new figures."""
+        progress: JobProgress = instruction.progress
+        for listener in self.listeners:
+            listener.on_progress(progress)
+
+    def note_failure(self, instruction: do.ReportFailure) -> None:
+        """Tell a failure, which the job may survive."""
+        error = job_error(instruction.cause, self._coordinator.job_id, self._job_name)
+        place = _shown(error.place) if isinstance(error, JobExecutionError) else None
+        reason = error.reason if isinstance(error, JobExecutionError) else error_line(error)
+        failure = JobFailure(
+            self._clock.now(),
+            instruction.checkpoint_id,
+            instruction.job_attempt,
+            instruction.counted,
+            shown_text(reason),
+            place,
+        )
+        for listener in self.listeners:
+            listener.on_failure(failure)
+
+    def log(self, instruction: do.LogMessage) -> None:
+        """Write to the log."""
+        if instruction.error is None:
+            _log.log(logging.WARNING if instruction.unexpected else logging.INFO, "%s", instruction.text)
+            return
+        error = job_error(instruction.error, self._coordinator.job_id, self._job_name)
+        _log.warning("%s: %s", instruction.text, error, exc_info=error.__cause__)
+
+
+class Alarms:
+    """The alarms that the coordinator has set.
+
+    Args:
+        clock: Its monotonic time counts.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._numbers = count()
+        #: Monotonic time in milliseconds, number and event of each, the next one first.
+        self._set: list[tuple[int, int, ev.Event]] = []
+
+    def add(self, instruction: do.SetAlarm) -> None:
+        """Set an alarm."""
+        due_ms = self._clock.now().passed_ms + instruction.delay_ms
+        heapq.heappush(self._set, (due_ms, next(self._numbers), instruction.event))
+
+    @property
+    def next_ms(self) -> int | None:
+        """When the next one is due; None without any."""
+        return self._set[0][0] if self._set else None
+
+    def due(self) -> ev.Event | None:
+        """Return the event of one that is due, and forget it; None if none is."""
+        is_due = self._set and self._set[0][0] <= self._clock.now().passed_ms
+        return heapq.heappop(self._set)[2] if is_due else None
+
+
 class JobLoop:
     """Runs one job to its end.
 
@@ -87,7 +204,7 @@ class JobLoop:
         performers: Perform what the coordinator decides.
         watch: Observes the job.
         background: The other threads.
-        listeners: Are notified of statuses and progress.
+        reports: Tell of the job.
     """
 
     def __init__(
@@ -99,7 +216,7 @@ class JobLoop:
         *,
         watch: JobMonitor,
         background: BackgroundExecutor,
-        listeners: Sequence[JobStatusListener] = (),
+        reports: JobReports,
     ) -> None:
         self._coordinator = coordinator
         self._job_name = job_name
@@ -107,10 +224,9 @@ class JobLoop:
         self._performers = performers
         self._background = background
         self._watch = watch
-        self._listeners = list(listeners)
+        self._reports = reports
         self._jumps = ClockJumpDetector(job_name, mailbox.clock.now())
-        #: Pairs of monotonic time in milliseconds and alarm, the next one first.
-        self._alarms: list[tuple[int, int]] = []
+        self._alarms = Alarms(mailbox.clock)
         #: The answers to instructions, which come before all letters, so that nothing happens in between.
         self._answers: deque[ev.Event] = deque()
         self._ending: JobOutcome | None = None
@@ -150,15 +266,15 @@ class JobLoop:
             do.AnswerSavepoint: of.requests.answer_savepoint,
             do.AnswerCheckpoint: of.requests.answer_checkpoint,
             do.FindJobEvents: of.job_events.find,
-            do.SetAlarm: self._wake,
+            do.SetAlarm: self._alarms.add,
             do.ClaimJobEvents: of.job_events.claim,
             do.RecordJobEvents: of.job_events.record,
             do.ListPartitions: of.partitions.list_partitions,
-            do.ChangeStatus: self._change_status,
-            do.PublishProgress: self._show_progress,
-            do.PublishGivenUp: self._show_progress,
-            do.ReportFailure: self._note_failure,
-            do.LogMessage: self._log,
+            do.ChangeStatus: self._reports.change_status,
+            do.PublishProgress: self._reports.show_progress,
+            do.PublishGivenUp: self._reports.show_progress,
+            do.ReportFailure: self._reports.note_failure,
+            do.LogMessage: self._reports.log,
             do.EndDriver: self._end,
         }
 
@@ -169,7 +285,7 @@ class JobLoop:
 
     def add_listener(self, listener: JobStatusListener) -> None:
         """Add a listener for statuses and progress, before the job runs."""
-        self._listeners.append(listener)
+        self._reports.listeners.append(listener)
 
     def run(self) -> JobOutcome:
         """Run the job to its end."""
@@ -205,17 +321,14 @@ class JobLoop:
         """Wait for an event: an answer, a due alarm, a letter, or the result of a call."""
         if self._answers:
             return self._answers.popleft()
-        if self._alarms and self._alarms[0][0] <= self._now.passed_ms:
-            return ev.AlarmFired(heapq.heappop(self._alarms)[1])
-        letter = self._mailbox.receive(self._alarms[0][0] if self._alarms else None)
+        if (event := self._alarms.due()) is not None:
+            return event
+        letter = self._mailbox.receive(self._alarms.next_ms)
         return letter() if callable(letter) else letter
 
     @property
     def _now(self) -> Moment:
         return self._mailbox.clock.now()
-
-    def _wake(self, instruction: do.SetAlarm) -> None:
-        heapq.heappush(self._alarms, (self._now.passed_ms + instruction.delay_ms, instruction.alarm))
 
     def _run_epoch(self, instruction: do.RunEpoch) -> None:
         self._performers.epochs.run(instruction, self._coordinator.chain)
@@ -236,37 +349,6 @@ class JobLoop:
             self._performers.enumerators.close(instruction)
         except Exception:  # noqa: BLE001 - the job continues without it
             _log.warning("An enumerator of job %r failed to close", self._job_name, exc_info=True)
-
-    def _change_status(self, instruction: do.ChangeStatus) -> None:
-        for listener in self._listeners:
-            listener.on_status(instruction.status)
-
-    def _show_progress(self, instruction: do.PublishProgress | do.PublishGivenUp) -> None:
-        progress: JobProgress = instruction.progress
-        for listener in self._listeners:
-            listener.on_progress(progress)
-
-    def _note_failure(self, instruction: do.ReportFailure) -> None:
-        error = job_error(instruction.cause, self._coordinator.job_id, self._job_name)
-        place = _shown(error.place) if isinstance(error, JobExecutionError) else None
-        reason = error.reason if isinstance(error, JobExecutionError) else error_line(error)
-        failure = JobFailure(
-            self._now,
-            instruction.checkpoint_id,
-            instruction.job_attempt,
-            instruction.counted,
-            shown_text(reason),
-            place,
-        )
-        for listener in self._listeners:
-            listener.on_failure(failure)
-
-    def _log(self, instruction: do.LogMessage) -> None:
-        if instruction.error is None:
-            _log.log(logging.WARNING if instruction.unexpected else logging.INFO, "%s", instruction.text)
-            return
-        error = job_error(instruction.error, self._coordinator.job_id, self._job_name)
-        _log.warning("%s: %s", instruction.text, error, exc_info=error.__cause__)
 
     def _end(self, instruction: do.EndDriver) -> None:
         error = instruction.error

@@ -42,7 +42,7 @@ def _explain_vertex(graph: JobGraph, vertex: JobVertex) -> Iterable[str]:
         side = "" if operator.input_tag is None else f" of side output {operator.input_tag!r}"
         uid = f"uid {operator.uid}" + ("" if operator.explicit_uid else ", generated")
         place = f", {operator.created_at}" if operator.created_at else ""
-        yield f"    {'  ' * depth}{operator.name}{side} ({uid}{place})"
+        yield f"    {'  ' * depth}{operator.name}{side} ({operator.factory.kind}, {uid}{place})"
 
 
 def _origin(graph: JobGraph, edge: JobEdge) -> str:

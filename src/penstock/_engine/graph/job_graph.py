@@ -9,9 +9,13 @@ from __future__ import annotations
 import pickle
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from penstock._engine.operators.operator_factory import OperatorFactory, OperatorRole
 from penstock._engine.protocol.metadata import OperatorPlace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class JobType(StrEnum):
@@ -161,6 +165,38 @@ class JobGraph:
         for vertex in self.vertices:  # in topological order
             levels.append(max((levels[edge.source] + 1 for edge in self.inputs(vertex.id)), default=0))
         return levels
+
+    @property
+    def sources(self) -> dict[str, int]:
+        """The vertex of each source, by the source's uid."""
+        return {vertex.operators[0].uid: vertex.id for vertex in self.vertices if vertex.is_source}
+
+    @property
+    def collectors(self) -> list[str]:
+        """The uids of the operators whose output goes to the program, in graph order."""
+        nodes = (operator for vertex in self.vertices for operator in vertex.operators)
+        return [operator.uid for operator in nodes if operator.factory.role is OperatorRole.COLLECT]
+
+    @property
+    def sink_uids(self) -> dict[str, str]:
+        """The uids of sinks with a pre-commit topology, by the uid of the topology's last operator."""
+        nodes = self.operators.values()
+        return {node.uid: node.sink_uid or node.uid for node in nodes if node.factory.role is OperatorRole.COMMITTABLES}
+
+    @property
+    def ends(self) -> list[int]:
+        """The vertices without a downstream vertex; those behind a committer do not count, and get no watermarks."""
+        feeding = {edge.source for edge in self.edges}
+        behind = self.behind(vertex.id for vertex in self.vertices if vertex.is_fed)
+        return [vertex.id for vertex in self.vertices if vertex.id not in feeding | behind]
+
+    def behind(self, vertices: Iterable[int]) -> set[int]:
+        """Return these vertices and all after them."""
+        found = set(vertices)
+        for edge in self.edges:  # senders come first
+            if edge.source in found:
+                found.add(edge.target)
+        return found
 
 
 def _commits(node: OperatorNode, sink_uid: str | None) -> bool:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from penstock._engine.operators.columns import ColumnBatch
     from penstock._engine.protocol.control import OperatorRestore
     from penstock._engine.protocol.state_handle import StateHandle, StatePart
-    from penstock._engine.state.memory_store import MemoryStore
+    from penstock._engine.state.keyed_state import KeyedState
     from penstock.metrics.metricbase import MetricGroup
 
 #: A batch for the main output (None) or for the side output of that id.
@@ -91,10 +91,10 @@ class OperatorContext:
     task_clock: TaskClock
     metrics: MetricGroup
     accumulators: AccumulatorRegistry
-    #: Makes the operator's keyed store; only keyed operators call it.
-    keyed_store: Callable[[], MemoryStore]
+    #: Makes the operator's keyed state; only keyed operators call it.
+    keyed_state: Callable[[], KeyedState]
     #: Writes keyed state into the checkpoint: (store, epoch) -> handles for the ack.
-    save_keyed_state: Callable[[MemoryStore, EpochContext], tuple[StateHandle, ...]]
+    save_keyed_state: Callable[[KeyedState, EpochContext], tuple[StateHandle, ...]]
     #: Writes a file of operator state into the checkpoint: (bytes, its parts, epoch) -> handle for the ack.
     save_operator_state: Callable[[bytes, tuple[StatePart, ...], EpochContext], StateHandle]
     #: Reads the file of a handle.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from penstock._api.functions.basic import RuntimeContext
 from penstock._api.functions.co import CoProcessFunction, KeyedCoProcessFunction
 from penstock._api.functions.process import KeyedProcessFunction, ProcessFunction
+from penstock._api.runtime_context import RuntimeContext
 from penstock._api.state.refusals import needs_key
 from penstock._api.time_domain import TimeDomain
 from penstock._api.timer_service import TimerService
@@ -14,27 +14,19 @@ from penstock._engine.operators.expiring import declare_life
 from penstock._engine.operators.timer_times import TimerTimes, checked_timer
 from penstock._engine.protocol.rows import MIN_WATERMARK, NO_TIMESTAMP
 from penstock._engine.state.kinds.kind import StateScope
-from penstock._engine.state.kinds.registry import kind_named, kind_of
+from penstock._engine.state.kinds.registry import kind_of
 from penstock.common.accumulators import DoubleCounter, Histogram, IntCounter
 from penstock.common.configuration import Configuration
 from penstock.common.option_table import GLOBAL_JOB_PARAMETERS
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
-    from penstock._api.state.descriptors import (
-        AggregatingStateDescriptor,
-        ListStateDescriptor,
-        MapStateDescriptor,
-        ReducingStateDescriptor,
-        StateDescriptor,
-        ValueStateDescriptor,
-    )
-    from penstock._api.state.kinds import AggregatingState, ListState, MapState, ReducingState, State, ValueState
+    from penstock._api.state.descriptors import StateDescriptor
+    from penstock._api.state.kinds import State
     from penstock._engine.operators.accumulators import AccumulatorRegistry
     from penstock._engine.operators.base import OperatorContext
     from penstock._engine.state.key_context import KeyContext
-    from penstock._engine.state.kinds.kind import AnyKind
-    from penstock._engine.state.memory_store import MemoryStore
+    from penstock._engine.state.keyed_state import KeyedState
     from penstock._engine.state.table import Table
     from penstock._engine.state.timers import Timers
     from penstock.common.accumulators import Accumulator
@@ -52,7 +44,7 @@ class EngineRuntimeContext(RuntimeContext):
     def __init__(
         self,
         context: OperatorContext,
-        store: MemoryStore | None = None,
+        store: KeyedState | None = None,
         key: KeyContext | None = None,
         *,
         counts: bool = True,
@@ -110,39 +102,23 @@ class EngineRuntimeContext(RuntimeContext):
             raise UnsupportedOperationError(f"{operation}({name!r})", _COUNTS_TWICE)
         return self._context.accumulators
 
-    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
-        return cast("ValueState[Any]", self._state("get_state", kind_named("value"), state_descriptor))
-
-    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        return cast("ListState[Any]", self._state("get_list_state", kind_named("list"), state_descriptor))
-
-    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
-        return cast("MapState[Any, Any]", self._state("get_map_state", kind_named("map"), state_descriptor))
-
-    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
-        return cast("ReducingState[Any]", self._state("get_reducing_state", kind_named("reducing"), state_descriptor))
-
-    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
-        kind = kind_named("aggregating")
-        return cast("AggregatingState[Any, Any]", self._state("get_aggregating_state", kind, state_descriptor))
+    def _keyed_state(self, call: str, kind: type[StateDescriptor], descriptor: StateDescriptor) -> State:
+        if self._store is None or self._key is None:
+            raise needs_key(f"{call}({descriptor.get_name()!r})")
+        if not isinstance(descriptor, kind):
+            msg = f"{call} takes a {kind.__name__}, not {descriptor!r}."
+            raise TypeError(msg)
+        of_kind = kind_of(descriptor)
+        table = self._table(descriptor.get_name(), of_kind.declared(descriptor))
+        declare_life(table, of_kind, descriptor, self._context)
+        return of_kind.state(descriptor, self._scope(table, self._key))
 
     def state_of(self, descriptor: StateDescriptor) -> State:
         """Return the state of a descriptor, whatever its kind."""
-        kind = kind_of(descriptor)
-        return self._state(f"{kind.name} state", kind, descriptor)
-
-    def _state(self, operation: str, kind: AnyKind, descriptor: StateDescriptor) -> State:
-        if self._store is None or self._key is None:
-            raise needs_key(f"{operation}({descriptor.get_name()!r})")
-        if not isinstance(descriptor, kind.descriptor):
-            msg = f"{operation} takes a {kind.descriptor.__name__}, not {descriptor!r}."
-            raise TypeError(msg)
-        table = self._table(descriptor.get_name(), kind.declared(descriptor))
-        declare_life(table, kind, descriptor, self._context)
-        return kind.state(descriptor, self._scope(table, self._key))
+        return self._keyed_state(f"{kind_of(descriptor).name} state", type(descriptor), descriptor)
 
     def _table(self, name: str, kind: str) -> Table:
-        return cast("MemoryStore", self._store).table(name, kind=kind, keep_keys=True)
+        return cast("KeyedState", self._store).table(name, kind=kind, keep_keys=True)
 
     def _scope(self, table: Table, key: KeyContext) -> StateScope:
         return StateScope(table, key, self._context.operator_name)

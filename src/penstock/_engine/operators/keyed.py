@@ -1,4 +1,4 @@
-"""The base of keyed operators: the keyed store, and the keys of a batch."""
+"""The base of keyed operators: the keyed state, and the keys of a batch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock._engine.operators.base import EpochContext, OperatorContext
-    from penstock._engine.state.memory_store import MemoryStore
+    from penstock._engine.state.keyed_state import KeyedState
 
 _log = logging.getLogger(__name__)
 
@@ -51,19 +51,19 @@ def refuse_unstable_key(select: Callable[[Any], Any], record: Any, operator: str
 
 
 class KeyedOperator(UserFunctionOperator):
-    """An operator with a keyed store and the key selector of each of its inputs."""
+    """An operator with keyed state and the key selector of each of its inputs."""
 
     def __init__(self, *key_selectors: Any) -> None:
         super().__init__()
         self.key_selectors = key_selectors
         #: By input.
         self.selects: list[Callable[[Any], Any]] = [getattr(select, "get_key", select) for select in key_selectors]
-        self.store: MemoryStore
+        self.store: KeyedState
         self._key_kinds: KeyKinds | None = None
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
-        self.store = context.keyed_store()
+        self.store = context.keyed_state()
         for selector in {id(selector): selector for selector in self.key_selectors}.values():
             self.functions.open(selector, EngineRuntimeContext(context, counts=False))
 

@@ -11,7 +11,7 @@ from penstock._api.functions.endings import call_silent
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock._api.functions.basic import RuntimeContext
+    from penstock._api.runtime_context import RuntimeContext
 
 
 class OpenedFunctions:

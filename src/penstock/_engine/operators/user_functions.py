@@ -33,9 +33,14 @@ from penstock.common.user_values import short_repr
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from penstock._api.functions.basic import KeyedStateStore, RuntimeContext
-    from penstock._api.state.descriptors import ListStateDescriptor, MapStateDescriptor
-    from penstock._api.state.kinds import BroadcastState, ListState
+    from penstock._api.runtime_context import RuntimeContext
+    from penstock._api.state.kinds import (
+        BroadcastState,
+        KeyedStateStore,
+        ListState,
+        ListStateDescriptor,
+        MapStateDescriptor,
+    )
     from penstock._engine.operators.base import Output
     from penstock._engine.protocol.state_handle import StateHandle
 

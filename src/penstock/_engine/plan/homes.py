@@ -89,6 +89,11 @@ class Homes:
         return tuple(sorted((*found, *others[: count - len(found)])))
 
 
+def anywhere(slots: int) -> tuple[str, ...]:
+    """Return the hosts of some slots where none is known."""
+    return (ANYWHERE,) * slots
+
+
 def in_turn(counts: Mapping[str, int]) -> list[str]:
     """Return each host as often as it counts, in turn with the others.
 

@@ -29,8 +29,7 @@ from penstock._engine.rest.handlers import (
 )
 from penstock._engine.rest.http_error import HttpError
 from penstock._engine.rest.openapi import DOCUMENT_PATH, document
-from penstock._engine.rest.responses import JSON, error_response, json_of
-from penstock._engine.rest.routing import HandlerRequest, Route
+from penstock._engine.rest.routing import JSON, HandlerRequest, Route, error_response, json_of
 from penstock.common.redaction import hiding
 
 if TYPE_CHECKING:

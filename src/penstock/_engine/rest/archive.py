@@ -8,7 +8,7 @@ import msgspec
 
 from penstock._engine.rest.handlers import checkpoint_subtasks, checkpoints, exceptions, jobs, vertices
 from penstock._engine.rest.http_error import ErrorResponseBody, HttpError
-from penstock._engine.rest.responses import json_of
+from penstock._engine.rest.routing import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from penstock._engine.protocol.paths import METADATA
 from penstock._engine.rest.http_error import HttpError
-from penstock._engine.storage.new_directory import check_no_links
 from penstock._engine.storage.opening import above, absolute
+from penstock._files.disk import check_no_links
 from penstock.common import option_table
 from penstock.common.paths import absolute_path, scheme_of
 from penstock.errors import CheckpointStorageError, SavepointChangeError, UnknownStateError

@@ -17,11 +17,11 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 
 from penstock._engine.rest.access import FailureDelays, Role
-from penstock._engine.rest.handlers.refusals import JARS, is_about_jars
+from penstock._engine.rest.handlers.refusals import JARS
 from penstock._engine.rest.handlers.tokens import TOKEN_PATH
 from penstock._engine.rest.http_error import HttpError
 from penstock._engine.rest.openapi import DOCUMENT_PATH, PAGE_PATH
-from penstock._engine.rest.responses import error_response
+from penstock._engine.rest.routing import error_response
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -100,7 +100,7 @@ class Guard:
                 "prints a link that holds the way to it."
             )
             raise HttpError(401, text, {"WWW-Authenticate": "Bearer"})
-        if is_about_jars(path):  # before their bodies, which are longer than the limit
+        if _is_about_jars(path):  # before their bodies, which are longer than the limit
             raise HttpError(404, JARS)
         return role
 
@@ -168,3 +168,9 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _is_about_jars(path: str) -> bool:
+    """Tell whether a request is about jars, whose bodies are longer than the limit."""
+    bare = path.removeprefix("/v1")
+    return bare == "/jars" or bare.startswith("/jars/")

@@ -12,7 +12,7 @@ from penstock._engine.rest.app import make_app
 from penstock._engine.rest.guard import Guard
 from penstock._engine.rest.handshakes import Handshakes
 from penstock._engine.rest.http_error import HttpError
-from penstock._engine.rest.responses import error_response
+from penstock._engine.rest.routing import error_response
 
 if TYPE_CHECKING:
     import asyncio

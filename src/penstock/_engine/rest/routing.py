@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from starlette.responses import Response
 
 from penstock._engine.protocol.decoders import json_decoder
 from penstock._engine.rest.access import Role
-from penstock._engine.rest.http_error import HttpError, job_not_found
+from penstock._engine.rest.http_error import ErrorResponseBody, HttpError, job_not_found
+from penstock.common.user_values import encoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,6 +23,20 @@ if TYPE_CHECKING:
     from penstock._engine.gateway.job_control import JobControl
     from penstock._engine.gateway.job_view import JobView
     from penstock._engine.rest.context import RestContext
+
+
+JSON: Final = "application/json; charset=UTF-8"
+
+
+def json_of(answer: Any) -> bytes:
+    """Return an answer as JSON; lone surrogates, which a user's text may have, are escaped."""
+    return encoded(answer, msgspec.json.encode)
+
+
+def error_response(error: HttpError) -> Response:
+    """Return the response for an error."""
+    return Response(json_of(ErrorResponseBody([error.text])), error.status, headers=error.headers, media_type=JSON)
+
 
 _ID: Final = re.compile("[0-9a-f]{32}")
 _WHOLE: Final = re.compile("[0-9]{1,18}")

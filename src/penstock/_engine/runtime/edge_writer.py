@@ -29,7 +29,7 @@ from penstock.common.interrupts import is_interrupt
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
-    from penstock._api.functions.basic import RuntimeContext
+    from penstock._api.runtime_context import RuntimeContext
     from penstock._engine.graph.job_graph import JobEdge
     from penstock._engine.operators.batch import Batch
     from penstock._engine.plan.levels import ExecutionPlan

@@ -25,7 +25,7 @@ from penstock._engine.plan.bounds import subtasks_of
 from penstock._engine.protocol.control import ENDED, IOMetrics, OperatorAck, ReadingTime, SubtaskAck
 from penstock._engine.protocol.rows import MAX_WATERMARK, subtask_target
 from penstock._engine.runtime.chain import ChainNode, chain_of, owner_of, pieces, wants_columns, with_room
-from penstock._engine.runtime.epoch_context import epoch_context, figures
+from penstock._engine.runtime.epoch_context import epoch_context
 from penstock._engine.runtime.failures import OperatorError, create_in_task, passes_guards
 from penstock._engine.runtime.idleness import longest_idleness
 from penstock._engine.runtime.input_channels import InputChannels
@@ -153,7 +153,7 @@ class SubtaskRuntime:
             task_clock=self._clock,
             metrics=self.metrics[position],
             accumulators=self._accumulators[position],
-            keyed_store=partial(self._state.keyed_store, node.uid),
+            keyed_state=partial(self._state.keyed_state, node.uid),
             save_keyed_state=partial(self._state.save_keyed, node.uid),
             save_operator_state=partial(self._state.save_operator, node.uid),
             read_state=self._state.read,
@@ -173,8 +173,7 @@ class SubtaskRuntime:
         self._checkpoint_id, self.attempt = task.level.checkpoint_id, task.level.attempt
         self._processing_clock.take_up()
         self._started_ms, self._busy, self._records_in, self._bytes_in = self._now_ms(), 0.0, 0, 0
-        self._input_began_ms = self._input_clock.now_ms()
-        self._finished = self._awaits_end = False
+        self._input_began_ms, self._finished, self._awaits_end = self._input_clock.now_ms(), False, False
         inputs, level = self._plan.graph.inputs(self.place[0]), task.level
         channels = self._plan.channels_read(*self.place, level.bounds) if level.bounds else self._channels
         known = {edge.id: level.inputs[edge.id] for edge in inputs if edge.id in level.inputs}
@@ -306,7 +305,7 @@ class SubtaskRuntime:
         if self._finished:
             yield from self._finish(fire_timers=drain and self._drain_fires_timers)
         else:
-            yield from self._of_all("prepare_snapshot")
+            yield from self._of_all(lambda operator: operator.prepare_snapshot())
         for edge in self.edges:
             edge.flush()
         self._busy += time.perf_counter() - start
@@ -340,7 +339,7 @@ class SubtaskRuntime:
             operator = self._nodes[position].operator
             epoch = self._epochs[position]
             ack: OperatorAck = self._call(position, partial(operator.snapshot, epoch, finished=self._finished))
-            if (metrics := self._call(position, figures, self.metrics[position])) or operator.wants_notification:
+            if (metrics := self._call(position, self.metrics[position].figures)) or operator.wants_notification:
                 ack = replace(ack, metrics=metrics, wants_notification=operator.wants_notification)
             accumulators = self._call(position, self._accumulators[position].take)
             if accumulators:
@@ -418,12 +417,13 @@ class SubtaskRuntime:
     # ---------------------------------------------------------------------------------------------------- the chain
 
     def _on_processing_time(self) -> Iterator[None]:
-        yield from self._of_all("on_processing_time", self._now_ms())
+        now_ms = self._now_ms()
+        yield from self._of_all(lambda operator: operator.on_processing_time(now_ms))
 
-    def _of_all(self, name: str, *arguments: Any) -> Iterator[None]:
-        """Call a method of each operator, head to tail, and forward what it emits."""
+    def _of_all(self, call: Callable[[Operator], Iterable[Output]]) -> Iterator[None]:
+        """Call something of each operator, head to tail, and forward what it emits."""
         for position, node in enumerate(self._nodes):
-            for tag, batch in self._outputs(position, getattr(node.operator, name), *arguments):
+            for tag, batch in self._outputs(position, call, node.operator):
                 yield from self._forward(position, tag, batch)
 
     def _push(self, position: int, batch: Batch, input_index: int) -> Iterator[None]:

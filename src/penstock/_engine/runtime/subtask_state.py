@@ -11,8 +11,9 @@ from penstock._engine.protocol.key_groups import key_group_range
 from penstock._engine.protocol.paths import part_suffix, shared_path, staged_path
 from penstock._engine.protocol.signing import file_digest
 from penstock._engine.protocol.state_handle import StateMode
-from penstock._engine.state.keyed_store import KeyedStore
-from penstock._engine.state.memory_store import MemoryStore
+from penstock._engine.state.backend import MemoryBackend
+from penstock._engine.state.keyed_state import KeyedState
+from penstock._engine.state.local.local_backend import LocalBackend
 from penstock._engine.state.operator_state import describe
 from penstock.common.configuration import Configuration
 from penstock.common.option_table import CHECKPOINT_INLINE_THRESHOLD, STATE_MEMORY
@@ -32,7 +33,7 @@ _INLINE_OUTPUT_BYTES: Final = 64 << 10
 
 
 class SubtaskState:
-    """Creates the stores of one subtask, and reads and writes its state files."""
+    """Creates the keyed state of one subtask, and reads and writes its state files."""
 
     def __init__(
         self,
@@ -52,19 +53,19 @@ class SubtaskState:
         self._memory_bytes = configuration.get(STATE_MEMORY)
         self._read_bytes = 0
 
-    def keyed_store(self, uid: str) -> MemoryStore:
-        """Return a new keyed store of an operator, over its local directory."""
+    def keyed_state(self, uid: str) -> KeyedState:
+        """Return the new keyed state of an operator, over its local directory."""
         vertex = self._vertex
         name = Path(shared_path(self._job_id, uid, self._subtask, 0, 0)).name.rsplit("-", 2)[0]
-        return KeyedStore(
+        backend = LocalBackend(
             self._local.hold() / name,
             key_group_range(self._subtask, vertex.parallelism, vertex.max_parallelism),
             vertex.max_parallelism,
-            self.read,
             self._memory_bytes,
             owner=(uid, self._subtask),
             run_id=self._run_id,
         )
+        return KeyedState(backend, self.read)
 
     def read(self, handle: StateHandle) -> bytes:
         """Return the bytes of a state file."""
@@ -81,7 +82,7 @@ class SubtaskState:
         count, self._read_bytes = self._read_bytes, 0
         return count
 
-    def save_keyed(self, uid: str, store: MemoryStore, epoch: EpochContext) -> tuple[StateHandle, ...]:
+    def save_keyed(self, uid: str, store: KeyedState, epoch: EpochContext) -> tuple[StateHandle, ...]:
         """Write keyed state into the checkpoint; nothing when nothing changed."""
         if not epoch.full_snapshot:
             data = store.delta(epoch.checkpoint_id, epoch.token)
@@ -89,7 +90,7 @@ class SubtaskState:
         files = enumerate(store.snapshot(epoch.checkpoint_id, epoch.token))
         return tuple(self._saved(uid, store, data, epoch, number) for number, data in files)
 
-    def _saved(self, uid: str, store: MemoryStore, data: bytes, epoch: EpochContext, number: int) -> StateHandle:
+    def _saved(self, uid: str, store: KeyedState, data: bytes, epoch: EpochContext, number: int) -> StateHandle:
         """Write one file of keyed state into the checkpoint, or its handle."""
         path = None
         if number or len(data) > self._limit(epoch):
@@ -133,12 +134,13 @@ class SubtaskState:
 class TransientState(SubtaskState):
     """The state of a batch job: it holds one key at a time, in memory, and is in no checkpoint."""
 
-    def keyed_store(self, uid: str) -> MemoryStore:
-        """Return a new keyed store in memory."""
+    def keyed_state(self, uid: str) -> KeyedState:
+        """Return new keyed state in memory."""
         del uid
-        return MemoryStore(range(self._vertex.max_parallelism), self._vertex.max_parallelism, self.read)
+        most = self._vertex.max_parallelism
+        return KeyedState(MemoryBackend(range(most), most), self.read)
 
-    def save_keyed(self, uid: str, store: MemoryStore, epoch: EpochContext) -> tuple[StateHandle, ...]:
+    def save_keyed(self, uid: str, store: KeyedState, epoch: EpochContext) -> tuple[StateHandle, ...]:
         """Return nothing, because the state is in no checkpoint."""
         del uid, store, epoch
         return ()

@@ -16,7 +16,7 @@ from penstock._engine.protocol.paths import (
     checkpoint_path,
     is_job_directory,
 )
-from penstock._engine.storage.entries import find_entry
+from penstock._engine.storage.checkpoint_storage import find_entry
 from penstock._engine.storage.opening import local_path
 from penstock.common.paths import real_path
 from penstock.errors import CorruptCheckpointError

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock._engine.coordinator.checkpoints.operator_state import items_left
+from penstock._engine.coordinator.checkpoints.subtask_state import items_left
 from penstock._engine.protocol.control import decode
 from penstock._engine.protocol.events import AddSplitsEvent, ReaderState, decode_event
 from penstock._engine.protocol.metadata import handles_of

@@ -12,7 +12,7 @@ from penstock._engine.protocol.metadata_document import document_format
 from penstock._engine.protocol.paths import METADATA
 from penstock._engine.state.files.integrity import check_intact
 from penstock._engine.state.files.trust import ALL_CLASSES
-from penstock._engine.storage.entries import entry_of, find_document
+from penstock._engine.storage.checkpoint_storage import entry_of, find_document
 from penstock._engine.storage.opening import above, absolute, open_storage, without_links
 from penstock.errors import CorruptCheckpointError, PenstockError, UnknownStateError
 

@@ -15,8 +15,9 @@ from penstock._engine.protocol.key_groups import key_group_range
 from penstock._engine.protocol.key_values import key_value
 from penstock._engine.savepoints.located import LocatedCheckpoint, decoding, locate
 from penstock._engine.state.files.chunk_columns import load_value
-from penstock._engine.state.keyed_store import KeyedStore
+from penstock._engine.state.keyed_state import KeyedState
 from penstock._engine.state.kinds.lists import is_list, whole_list
+from penstock._engine.state.local.local_backend import LocalBackend
 from penstock._engine.state.operator_state import OperatorStateBackend
 from penstock._engine.state.rows import holds_segments, owner_at
 from penstock._engine.state.table import MISSING
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.metadata import OperatorMetadata
     from penstock._engine.protocol.state_handle import StateMode
     from penstock._engine.state.files.trust import AllowedClasses
-    from penstock._engine.state.memory_store import MemoryStore
 
 #: Begins the names of temporary directories.
 SCRATCH: Final = "penstock-savepoint-"
@@ -73,7 +73,7 @@ def operator_of(located: LocatedCheckpoint, uid: str) -> OperatorMetadata:
 
 
 @contextlib.contextmanager
-def opened_store(located: LocatedCheckpoint, operator: OperatorMetadata, subtask: int) -> Generator[MemoryStore]:
+def opened_store(located: LocatedCheckpoint, operator: OperatorMetadata, subtask: int) -> Generator[KeyedState]:
     """Open a store with the keyed state of a subtask, for reading.
 
     Raises:
@@ -82,9 +82,8 @@ def opened_store(located: LocatedCheckpoint, operator: OperatorMetadata, subtask
     """
     groups = key_group_range(subtask, operator.parallelism, operator.max_parallelism)
     with ScratchDirectory(SCRATCH) as directory, _full_names(located):
-        store = KeyedStore(
-            directory / "store", groups, operator.max_parallelism, located.read, MEMORY_BYTES, classes=located.classes
-        )
+        backend = LocalBackend(directory / "store", groups, operator.max_parallelism, MEMORY_BYTES)
+        store = KeyedState(backend, located.read, located.classes)
         with decoding(located.path):
             store.catch_up(operator.subtasks[subtask].lineage)
         try:

@@ -9,7 +9,7 @@ from penstock._engine.coordinator.checkpoints.snapshots import map_handles
 from penstock._engine.protocol.paths import METADATA
 from penstock._engine.protocol.signing import file_digest
 from penstock._engine.savepoints.located import locate
-from penstock._engine.storage.entries import document_of
+from penstock._engine.storage.checkpoint_storage import document_of
 from penstock._engine.storage.opening import open_storage
 from penstock.common import option_table
 from penstock.errors import ConfigurationError

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock import __version__
-from penstock._engine.operators.windows.fired_windows import CONTENTS, FIRED
+from penstock._engine.operators.windows.watermark_firing import FIRED
+from penstock._engine.operators.windows.window_strategy import CONTENTS
 from penstock._engine.protocol.clocks import now_ms
 from penstock._engine.protocol.key_groups import key_group, key_group_range, subtask_of_key_group
 from penstock._engine.protocol.key_values import gives_back
@@ -18,13 +19,13 @@ from penstock._engine.savepoints.draft import transformed
 from penstock._engine.savepoints.located import absolute
 from penstock._engine.savepoints.reading import MEMORY_BYTES, SCRATCH, opened_store, operator_state
 from penstock._engine.state.declared import bare, declared
-from penstock._engine.state.keyed_store import KeyedStore
+from penstock._engine.state.keyed_state import KeyedState
 from penstock._engine.state.kinds.lists import as_held, is_list, whole_list
+from penstock._engine.state.local.local_backend import LocalBackend
 from penstock._engine.state.operator_state import OperatorStateBackend, describe
 from penstock._engine.state.rows import IN_ADDRESS, Address, holds_segments, key_at
 from penstock._engine.state.table import ABSENT, MISSING, FullRow
-from penstock._engine.storage.copying import copy_files
-from penstock._engine.storage.entries import document_of
+from penstock._engine.storage.checkpoint_storage import copy_files, document_of
 from penstock._engine.storage.opening import open_storage
 from penstock._engine.storage.scratch import ScratchDirectory
 from penstock.errors import InternalError, SavepointChangeError
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.metadata import OperatorMetadata
     from penstock._engine.protocol.state_handle import Lineage, StatePart
     from penstock._engine.savepoints.draft import Draft, OperatorDraft, Transform
-    from penstock._engine.state.memory_store import MemoryStore
     from penstock._engine.state.table import Table
     from penstock._engine.storage.checkpoint_storage import FileStorage
     from penstock.common.typeinfo import TypeInformation
@@ -163,7 +163,7 @@ class _DraftWriter:
                     stores.set_timer(domain, timestamp, normal_key(key), namespace, key)
             return [tuple(self._snapshot(uid, subtask, store)) for subtask, store in enumerate(stores.all)]
 
-    def _snapshot(self, uid: str, subtask: int, store: MemoryStore) -> Iterator[StateHandle]:
+    def _snapshot(self, uid: str, subtask: int, store: KeyedState) -> Iterator[StateHandle]:
         """Write the whole state of a store; yield the handles of the files that have something."""
         checkpoint_id, token = self._draft.checkpoint_id, secrets.randbits(63)
         for number, data in enumerate(store.snapshot(checkpoint_id, token)):
@@ -225,12 +225,14 @@ class _NewStores:
     def __init__(self, operator: OperatorMetadata, directory: Path) -> None:
         self._parallelism, self._most = operator.parallelism, operator.max_parallelism
         self.all = [
-            KeyedStore(
-                directory / str(subtask),
-                key_group_range(subtask, self._parallelism, self._most),
-                self._most,
+            KeyedState(
+                LocalBackend(
+                    directory / str(subtask),
+                    key_group_range(subtask, self._parallelism, self._most),
+                    self._most,
+                    MEMORY_BYTES // self._parallelism,
+                ),
                 _nothing_to_read,
-                MEMORY_BYTES // self._parallelism,
             )
             for subtask in range(self._parallelism)
         ]
@@ -285,7 +287,7 @@ class _NewStores:
         self._store(normal).timers(domain).register(timestamp, normal, namespace, original)
         self._count()
 
-    def _store(self, normal: NormalKey) -> KeyedStore:
+    def _store(self, normal: NormalKey) -> KeyedState:
         group = key_group(normal, self._most)
         return self.all[subtask_of_key_group(group, self._parallelism, self._most)]
 

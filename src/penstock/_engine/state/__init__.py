@@ -1,1 +1,1 @@
-"""Keyed state: tables and timers in memory, deltas and snapshots, the committed version on local disk."""
+"""Keyed state: tables and timers in memory over a backend, and their deltas and snapshots."""

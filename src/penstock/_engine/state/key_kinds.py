@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from penstock._engine.protocol.keys import NormalKey
-    from penstock._engine.state.memory_store import MemoryStore
+    from penstock._engine.state.keyed_state import KeyedState
     from penstock._engine.state.rows import Address
 
 #: So many keys of each side are looked at: a stream may have keys of several kinds.
@@ -31,7 +31,7 @@ class KeyKinds:
         store: The state, before its first epoch.
     """
 
-    def __init__(self, store: MemoryStore) -> None:
+    def __init__(self, store: KeyedState) -> None:
         self._store = store
         panes = (pane for table in store.tables for pane in table.panes.values())
         self._restored = _kinds(address for pane in panes for address, _ in islice(pane.items(), _SAMPLE))

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from penstock._engine.state.rows import Address
-    from penstock._engine.state.table import CommittedVersion, Pane, Table
+    from penstock._engine.state.table import Base, Pane, Table
 
 #: Rows of one part; an epoch looks at one part at least, and at four times as many rows as it has written.
 _PART: Final = 1 << 10
@@ -28,7 +28,7 @@ class Sweep:
         base: The committed version below it.
     """
 
-    def __init__(self, table: Table, base: CommittedVersion) -> None:
+    def __init__(self, table: Table, base: Base) -> None:
         self._table = table
         self._base = base
         self._parts: Iterator[tuple[int, int]] = iter(())

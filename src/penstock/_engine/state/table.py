@@ -12,7 +12,7 @@ states have the namespace ``()`` alone). A pane is a plain dict of normal keys o
     pane.dirty.add(key)
 
 Hot loops do that themselves; nothing here is called per record when a key is in memory. Rows that they read or wrote
-stay in `hot` until the store makes room (`MemoryStore.make_room`). The runtime calls that between batches and never
+stay in `hot` until the store makes room (`KeyedState.make_room`). The runtime calls that between batches and never
 within one: so a loop may mark its keys dirty at its end. The pane of the namespace ``()`` and its `hot` and `dirty`
 stay the same objects for the life of the store; operators look up other panes again each epoch.
 
@@ -63,8 +63,8 @@ class FullRow(NamedTuple):
     stamp: int | None
 
 
-class CommittedVersion(Protocol):
-    """The committed version that the panes read."""
+class Base(Protocol):
+    """What is stored below the panes in memory."""
 
     def fetch(self, pane: Pane, address: Address) -> Any:
         """Return the stored value of a row or ABSENT, and note it in the pane."""
@@ -120,7 +120,7 @@ class Pane:
         "whole",
     )
 
-    def __init__(self, table: Table, namespace: Namespace, base: CommittedVersion) -> None:
+    def __init__(self, table: Table, namespace: Namespace, base: Base) -> None:
         self.table = table
         self.namespace = namespace
         #: The rows in memory; a row that is not here may still be stored.
@@ -343,7 +343,7 @@ class Table:
 
     __slots__ = ("_base", "keep_keys", "kind", "life", "name", "panes")
 
-    def __init__(self, name: str, base: CommittedVersion) -> None:
+    def __init__(self, name: str, base: Base) -> None:
         self.name = name
         #: Whether the user's keys are stored with the values where normal keys do not give them back.
         self.keep_keys = False

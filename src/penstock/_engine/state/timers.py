@@ -1,7 +1,7 @@
 """Timers of one domain: unique per key, namespace and time, fired in time order.
 
-A timer is a row without a value whose sub-key is its time. Timers in memory are a bucket for each time and a heap of
-times. Deltas are written from the journal of set and deleted timers.
+A timer is a row without a value whose sub-key is its time. Deltas are written from the journal of set and deleted
+timers.
 
 Where memory is full, only the head stays: the earliest timers, and those that are not stored yet. Below `_until` memory
 has all timers. Later ones are looked up when they are set or deleted, and come into memory in the order of time.
@@ -9,21 +9,20 @@ has all timers. Later ones are looked up when they are set or deleted, and come 
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
 
 from penstock._engine.protocol.key_values import gives_back
 from penstock._engine.state.table import MISSING
+from penstock._engine.state.timer_buckets import TimerBuckets, entry_of, split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from penstock._engine.protocol.keys import NormalKey
     from penstock._engine.state.rows import Composite, Namespace
+    from penstock._engine.state.timer_buckets import Entry
 
-#: An entry of a bucket: the key alone when the namespace is ().
-Entry: TypeAlias = "NormalKey | tuple[NormalKey, Namespace]"
 #: A timer that fires: time, normal key, namespace and key.
 DueTimer: TypeAlias = "tuple[int, NormalKey, Namespace, Any]"
 #: A stored timer: its place in the order of time, its row, and (key, None) where the user's key is kept.
@@ -64,13 +63,12 @@ class Timers:
 
     __slots__ = (
         "_base",
-        "_buckets",
         "_fresh",
         "_most",
         "_place",
-        "_times",
         "_until",
         "held",
+        "in_memory",
         "journal",
         "name",
         "pending",
@@ -81,11 +79,8 @@ class Timers:
         self.name = name
         self._base = base
         self._most = most
-        # A bucket maps entries to original keys, in the order of registration. A time with one timer, the usual case,
-        # has the entry itself in place of a bucket: a third of the memory.
-        self._buckets: dict[int, Entry | dict[Entry, Any]] = {}
-        # May contain times whose bucket was removed.
-        self._times: list[int] = []
+        #: Changed by this class alone.
+        self.in_memory = TimerBuckets()
         #: All timers before this time are in memory; of this time, those that are stored up to `_place`.
         self._until = _ALWAYS
         self._place = FIRST_PLACE
@@ -117,7 +112,7 @@ class Timers:
             self._look_up(row)
         entry: Entry = (normal, namespace) if namespace else normal
         is_kept = type(normal) is bytes or not (original is normal or original is MISSING or gives_back(original))
-        if not self.insert(timestamp, entry, original if is_kept else MISSING):
+        if not self.in_memory.insert(timestamp, entry, original if is_kept else MISSING):
             return False
         # A change and its opposite cancel out: a timer set and fired within one epoch leaves no trace.
         if self.journal.pop(row, True):
@@ -138,19 +133,18 @@ class Timers:
         row = normal, namespace, timestamp
         if timestamp >= self._until:
             self._look_up(row)
-        if self.remove(timestamp, (normal, namespace) if namespace else normal) and not self.journal.pop(row, False):
+        is_gone = self.in_memory.remove(timestamp, (normal, namespace) if namespace else normal)
+        if is_gone and not self.journal.pop(row, False):
             self.journal[row] = False
 
     # ---------------------------------------------------------------------------------------------------------- firing
 
     def next(self) -> int | None:
         """Return the earliest time of all timers; None without timers."""
-        times, buckets = self._times, self._buckets
         while True:
-            while times and times[0] not in buckets:
-                heappop(times)
-            if times and times[0] <= self._until:
-                return times[0]
+            earliest = self.in_memory.earliest()
+            if earliest is not None and earliest <= self._until:
+                return earliest
             if self._until == _ALWAYS:
                 return None
             self.read_on()
@@ -177,12 +171,12 @@ class Timers:
             self._fresh = None
 
     def _pop_at(self, timestamp: int) -> Iterator[DueTimer]:
-        journal, times = self.journal, self._times
-        for entry, original in list(self._at(timestamp)):
+        journal, times, remove = self.journal, self.in_memory.times, self.in_memory.remove
+        for entry, original in list(self.in_memory.at(timestamp)):
             # The callback may have set earlier timers.
             while times and times[0] < timestamp and (earlier := self.next()) is not None and earlier < timestamp:
                 yield from self._pop_at(earlier)
-            if self.remove(timestamp, entry):
+            if remove(timestamp, entry):
                 normal, namespace = entry if type(entry) is tuple else (cast("NormalKey", entry), ())
                 row = normal, namespace, timestamp
                 if not journal.pop(row, False):
@@ -196,20 +190,14 @@ class Timers:
 
     def rows(self) -> Iterator[tuple[tuple[NormalKey, Namespace, int], Any]]:
         """Iterate all timers as (row, key) in no particular order; the key is MISSING where none is kept."""
-        yield from self.rows_in_memory()
+        yield from self.in_memory.rows()
         for row, kept in self._stored_rows(FIRST_PLACE) if self._until < _ALWAYS else ():
             yield cast("tuple[NormalKey, Namespace, int]", row), MISSING if kept is None else kept[0]
 
-    def rows_in_memory(self) -> Iterator[tuple[tuple[NormalKey, Namespace, int], Any]]:
-        """Iterate the timers in memory as (row, key)."""
-        for timestamp in self._buckets:
-            for entry, original in self._at(timestamp):
-                yield (*_split(entry), timestamp), original
-
     def rows_at(self, timestamp: int) -> Iterator[Composite]:
         """Iterate all timers of one time."""
-        for entry, _ in self._at(timestamp):
-            yield (*_split(entry), timestamp)
+        for entry, _ in self.in_memory.at(timestamp):
+            yield (*split(entry), timestamp)
         if timestamp >= self._until and self._base is not None:
             stored = self._stored_rows(self._base.timer_place(timestamp))
             yield from (row for row, _ in takewhile(lambda pair: pair[0][2] == timestamp, stored))
@@ -219,15 +207,9 @@ class Timers:
         """Whether memory has all timers."""
         return self._until == _ALWAYS
 
-    def original(self, row: Composite) -> Any:
-        """Return (key, None) where the user's key is kept with a timer in memory, else None: as rows have it."""
-        bucket = self._buckets[cast("int", row[2])]
-        kept = bucket[_entry_of(row)] if type(bucket) is dict else MISSING
-        return None if kept is MISSING else (kept, None)
-
     def hides(self, row: Composite) -> bool:
         """Return whether a timer is in memory or deleted, so that the stored row of it does not count."""
-        return self._has(row) or self._is_unsaved(row)
+        return self.in_memory.has(row) or self._is_unsaved(row)
 
     # ---------------------------------------------------------------------------------------------------- for the store
 
@@ -236,13 +218,13 @@ class Timers:
 
         Args:
             row: The timer.
-            original: The value that `original` returned.
+            original: (key, None) where the user's key is kept with the timer, else None.
             is_set: False for a deleted timer.
         """
         if is_set:
             self._read(row, original)
         else:
-            self.held -= self.remove(cast("int", row[2]), _entry_of(row))
+            self.held -= self.in_memory.remove(cast("int", row[2]), entry_of(row))
         self.pending[row] = is_set
 
     def end_epoch(self) -> None:
@@ -257,8 +239,7 @@ class Timers:
 
     def forget(self) -> None:
         """Drop all timers and the journal; stored timers are not touched."""
-        self._buckets.clear()
-        self._times.clear()
+        self.in_memory.clear()
         self.journal.clear()
         self.pending.clear()
         self.held = self.stored = 0
@@ -287,55 +268,21 @@ class Timers:
         """Leave only the head in memory, with the timers that are not stored yet."""
         if self._base is None or self.held - len(self.pending) <= self._most:
             return
-        times, room, until = sorted(self._buckets), self._most // 2, self._until
-        for time in times:
-            bucket = self._buckets[time]
-            room -= len(bucket) if type(bucket) is dict else 1
+        counts, room, until = self.in_memory.counts(), self._most // 2, self._until
+        for time, count in counts:
+            room -= count
             if room < 0 and time < until:
                 self._until, self._place = time, self._base.timer_place(time)
                 break
             if time >= until:
                 break
-        for time in times:
+        for time, _ in counts:
             # What is in memory of the time up to which was read stays: reading goes on behind it.
             if time > self._until or (time == self._until and time < until):
-                for entry, _ in list(self._at(time)):
-                    if not self._is_unsaved((*_split(entry), time)):
-                        self.held -= self.remove(time, entry)
-        self._times[:] = self._buckets
-        heapify(self._times)
-
-    def insert(self, timestamp: int, entry: Entry, original: Any) -> bool:
-        """Set a timer without an entry in the journal; return False when it was already in memory."""
-        bucket = self._buckets.get(timestamp)
-        if bucket is None:
-            heappush(self._times, timestamp)
-            self._buckets[timestamp] = entry if original is MISSING else {entry: original}
-        elif type(bucket) is dict:
-            if entry in bucket:
-                return False
-            bucket[entry] = original
-        elif bucket == entry:
-            return False
-        else:
-            self._buckets[timestamp] = {cast("Entry", bucket): MISSING, entry: original}
-        return True
-
-    def remove(self, timestamp: int, entry: Entry) -> bool:
-        """Take a timer out of memory without an entry in the journal; return False when it was not there."""
-        bucket = self._buckets.get(timestamp)
-        if type(bucket) is dict:
-            if bucket.pop(entry, self) is self:
-                return False
-            if bucket:
-                return True
-        elif bucket is None or bucket != entry:
-            return False
-        del self._buckets[timestamp]
-        if len(self._times) > 2 * len(self._buckets) + 1_000:  # most of the times have no timers any more
-            self._times[:] = self._buckets
-            heapify(self._times)
-        return True
+                for entry, _ in list(self.in_memory.at(time)):
+                    if not self._is_unsaved((*split(entry), time)):
+                        self.held -= self.in_memory.remove(time, entry)
+        self.in_memory.tidy()
 
     # ---------------------------------------------------------------------------------------------------------- helpers
 
@@ -348,7 +295,7 @@ class Timers:
 
     def _read(self, row: Composite, original: Any) -> None:
         kept = MISSING if original is None else original[0]
-        self.held += self.insert(cast("int", row[2]), _entry_of(row), kept)
+        self.held += self.in_memory.insert(cast("int", row[2]), entry_of(row), kept)
 
     def _stored_rows(self, place: bytes) -> Iterator[tuple[Composite, Any]]:
         """Iterate the stored timers behind a place that are not in memory and not deleted."""
@@ -357,32 +304,6 @@ class Timers:
                 if not self.hides(row):
                     yield row, original
 
-    def _at(self, timestamp: int) -> Iterator[tuple[Entry, Any]]:
-        """Iterate the timers of one time in memory as (entry, original), in the order of registration."""
-        bucket = self._buckets.get(timestamp)
-        if bucket is None:
-            return
-        if type(bucket) is dict:
-            yield from bucket.items()
-        else:
-            yield cast("Entry", bucket), MISSING
-
-    def _has(self, row: Composite) -> bool:
-        entry = _entry_of(row)
-        bucket = self._buckets.get(cast("int", row[2]))
-        return entry in bucket if type(bucket) is dict else bucket is not None and bucket == entry
-
     def _is_unsaved(self, row: Composite) -> bool:
         """Return whether a timer was set or deleted since the committed version."""
         return row in self.journal or row in self.pending
-
-
-def _entry_of(row: Composite) -> Entry:
-    """Return the entry of a bucket for a row; `register` and `delete` make theirs without a call."""
-    normal, namespace, _ = row
-    return (normal, namespace) if namespace else normal
-
-
-def _split(entry: Entry) -> tuple[NormalKey, Namespace]:
-    """Return the normal key and the namespace of an entry."""
-    return entry if type(entry) is tuple else (cast("NormalKey", entry), ())

@@ -7,18 +7,22 @@ a `CheckpointStorageError` that names the path and what happened, whatever the s
 from __future__ import annotations
 
 import secrets
+import threading
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from penstock._engine.protocol.metadata_document import decode_chain_entry, encode_chain_entry
 from penstock._engine.protocol.signing import UNSIGNED, SigningKeys
-from penstock._engine.storage.new_directory import first_missing, remove_empty
+from penstock._files.disk import first_missing, remove_empty
 from penstock.errors import CheckpointStorageError, CorruptCheckpointError
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from penstock._engine.protocol.metadata import ChainEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,10 @@ class StoredFile:
     size: int
     #: When it was written, in epoch milliseconds by the store's clock.
     modified_ms: int
+
+
+#: The maximum size of a chain entry; larger state is in files.
+_MOST_BYTES: Final = 1 << 30
 
 
 class FileStorage(ABC):
@@ -182,3 +190,93 @@ class FileStorage(ABC):
                 raise CheckpointStorageError(self.url, reason)
         finally:
             self.delete([path])
+
+
+def find_document(storage: FileStorage, path: str, seen: dict[str, os.stat_result] | None = None) -> bytes | None:
+    """Return the bytes of an entry, None when there is none."""
+    return storage.find(path, at_most=_MOST_BYTES, seen=seen)
+
+
+def find_entry(storage: FileStorage, path: str, seen: dict[str, os.stat_result] | None = None) -> ChainEntry | None:
+    """Return an entry, None when there is none.
+
+    Raises:
+        CorruptCheckpointError: It is damaged.
+        SignatureError: The storage has keys, and none of them has signed the entry.
+    """
+    data = find_document(storage, path, seen)
+    return None if data is None else entry_of(storage, path, data)
+
+
+def entry_of(storage: FileStorage, path: str, data: bytes) -> ChainEntry:
+    """Return the entry that a file of a storage holds; raises as `find_entry` does."""
+    return decode_chain_entry(data, storage.full_path(path), storage.keys)
+
+
+def document_of(storage: FileStorage, entry: ChainEntry) -> bytes:
+    """Return the document of an entry that is to be put into a storage."""
+    return encode_chain_entry(entry, storage.keys)
+
+
+#: The number of files that are copied at the same time.
+_THREADS: Final = 8
+
+
+def copy_files(
+    source: FileStorage,
+    target: FileStorage,
+    files: Iterable[tuple[str, str]],
+    sizes: Mapping[str, int] | None = None,
+) -> None:
+    """Copy files, each from its path in one storage to its name in the other; all of them are durable on return.
+
+    Args:
+        source: Has them.
+        target: Gets them.
+        files: Paths there and names here.
+        sizes: By path: the bytes that a file is to have. It is not copied when it has more or fewer.
+
+    Raises:
+        CorruptCheckpointError: A file is gone, or has another size.
+        CheckpointStorageError: A storage cannot be used. Files that were copied before stay.
+    """
+    waiting = list(files)
+    copying = _Copying(source, target, iter(waiting), sizes or {})
+    # Daemons, as all threads of a driver: a program that ends does not wait for a store that hangs.
+    threads = [threading.Thread(target=copying.run, daemon=True) for _ in range(min(_THREADS, len(waiting)))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if copying.error is not None:
+        raise copying.error
+
+
+class _Copying:
+    """The state that the threads of one copy share."""
+
+    def __init__(
+        self,
+        source: FileStorage,
+        target: FileStorage,
+        files: Iterator[tuple[str, str]],
+        sizes: Mapping[str, int],
+    ) -> None:
+        self._sizes = sizes
+        self._source = source
+        self._target = target
+        self._files = files
+        self._lock = threading.Lock()
+        self.error: Exception | None = None
+
+    def run(self) -> None:
+        while (file := self._next()) is not None:
+            try:
+                self._target.copy_from(self._source, *file, size=self._sizes.get(file[0]))
+            except Exception as error:  # noqa: BLE001 - whatever the store raises, the caller of copy_files gets it
+                with self._lock:
+                    self.error = self.error or error
+
+    def _next(self) -> tuple[str, str] | None:
+        with self._lock:
+            return None if self.error is not None else next(self._files, None)

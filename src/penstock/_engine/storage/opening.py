@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.storage.checkpoint_storage import FileStorage
 
+
 #: The options of all storage, in addition to the options of object stores.
 _OPTIONS: Final = frozenset({option_table.STATE_PRIVATE.key, option_table.STATE_SIGNING_KEY.key})
 

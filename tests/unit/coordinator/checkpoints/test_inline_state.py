@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock._engine.coordinator.checkpoints.inline_state import MAX_INLINE, room, spill
+from penstock._engine.coordinator.checkpoints.snapshots import MAX_INLINE, room, spill
 from penstock._engine.protocol.metadata import JobSnapshot, OperatorMetadata, OperatorSubtaskState
 from penstock._engine.protocol.state_handle import StateHandle
 

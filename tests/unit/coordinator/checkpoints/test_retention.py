@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from penstock._engine.coordinator.checkpoints.retention import LEFTOVER_AGE_MS, SWEEP_MS, CheckpointRetention, Leftovers
+from penstock._engine.coordinator.checkpoints.chain import LEFTOVER_AGE_MS, SWEEP_MS, CheckpointRetention
+from penstock._engine.coordinator.instructions import Leftovers
 from penstock._engine.protocol.metadata import (
     ChainEntry,
     ChainEntryKind,
@@ -23,7 +24,7 @@ def test_newest_checkpoints_stay_and_files_go_with_the_last_that_names_them() ->
     retention = CheckpointRetention(2, 0)
     retention.keep(checkpoint(1, "a"))
     retention.keep(checkpoint(2, "a", "b"))
-    assert not retention.drop()
+    assert retention.drop() == Leftovers()
     retention.keep(checkpoint(3, "b", "c"))
     assert retention.drop() == Leftovers((1,), ())
     retention.keep(checkpoint(4, "c"))
@@ -37,7 +38,7 @@ def test_files_that_are_being_copied_stay_with_whoever_else_needs_them() -> None
     first = checkpoint(1, "a", "b")
     retention.keep(first)
     one, other = (retention.pin(1, frozenset({"a", "b"})) for _ in range(2))
-    assert not retention.unpin(one)
+    assert retention.unpin(one) == Leftovers()
     retention.keep(checkpoint(2, "b"))
     assert retention.drop() == Leftovers((1,))
     assert retention.unpin(other) == Leftovers((), ("a",))
@@ -48,7 +49,7 @@ def test_files_that_a_job_begins_with_stay_until_newer_ones_are_there() -> None:
     origin = checkpoint(1, "copy").snapshot
     assert origin is not None
     retention.keep_origin(origin)
-    assert not retention.unpin(retention.pin(1, frozenset({"copy"})))
+    assert retention.unpin(retention.pin(1, frozenset({"copy"}))) == Leftovers()
     retention.keep(checkpoint(2, "a"))
     assert retention.drop() == Leftovers((), ("copy",))
 
@@ -94,7 +95,7 @@ def test_claimed_checkpoint_goes_when_as_many_newer_ones_are_there_as_are_retain
     retention.keep_origin(copies)
     assert (retention.checkpoints, retention.files) == (frozenset(), {"copy"})
     retention.keep(checkpoint(3, "copy", "a"))
-    assert not retention.drop()
+    assert retention.drop() == Leftovers()
     retention.keep(checkpoint(4, "copy", "b"))
     assert retention.drop() == Leftovers((), (), ("/savepoints/one",))
     retention.keep(checkpoint(5, "b"))

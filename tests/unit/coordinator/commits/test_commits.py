@@ -10,12 +10,11 @@ import pytest
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
+from penstock._engine.coordinator.alarms import CommitRetryDue
 from penstock._engine.coordinator.commits.commits import CommitLedger, CommitScheduler
-from penstock._engine.coordinator.context import CoordinatorContext
 from penstock._engine.coordinator.phases import Phase
-from penstock._engine.gateway.progress import JobProgress
-from penstock._engine.protocol.clocks import Moment
 from penstock._engine.protocol.metadata import Committable, OutstandingCommit
+from penstock.errors import JobRunError
 
 COMMITS = [("a", 2), ("b", 2), ("a", 3)]
 
@@ -24,34 +23,25 @@ class Commits:
     """A job with two checkpoints of one sink and one of another, all of which are to be committed."""
 
     def __init__(self) -> None:
-        self.context, self.errors = CoordinatorContext(), list[Exception]()
-        self.context.phase, self.context.now = Phase.EPOCH, Moment(0, 0)
+        self.phase, self.now_ms = Phase.EPOCH, 0
         outstanding = [OutstandingCommit(uid, number, (Committable(0, b""),)) for uid, number in COMMITS]
         ledger, committed = CommitLedger(), SimpleNamespace(add=lambda *_: None)
         ledger.restore(outstanding)
         graph: Any = SimpleNamespace(operators={uid: SimpleNamespace(name=f"Sink: {uid}") for uid in "ab"})
-        self.cycle = CommitScheduler(
-            self.context,
-            graph,
-            ledger,
-            committed,  # type: ignore[arg-type]
-            retries=3,
-            lost=lambda _: JobProgress(),
-            fail=self.errors.append,
-        )
-        self.cycle.start()
-        assert self.begun() == [("a", 2), ("b", 2)]
+        self.cycle = CommitScheduler(graph, ledger, committed, retries=3)  # type: ignore[arg-type]
+        assert self.start() == [("a", 2), ("b", 2)]
         self.first_alarms = self.alarms
 
-    def begun(self) -> list[tuple[str, int]]:
-        """Return the commits that were begun since the last look."""
-        told = self.context.taken()
+    def begun(self, told: list[do.Instruction]) -> list[tuple[str, int]]:
+        """Return the commits that begin by some instructions."""
         self.alarms = [step for step in told if isinstance(step, do.SetAlarm)]
         return [(step.commit.uid, step.commit.checkpoint_id) for step in told if isinstance(step, do.Commit)]
 
+    def start(self) -> list[tuple[str, int]]:
+        return self.begun(self.cycle.start(self.phase, self.now_ms))
+
     def done(self, uid: str, retry: tuple[Committable, ...] = ()) -> list[tuple[str, int]]:
-        self.cycle.answered(ev.Committed(uid, retry))
-        return self.begun()
+        return self.begun(self.cycle.on_committed(ev.Committed(uid, retry), self.phase, self.now_ms))
 
 
 def test_next_one_of_a_sink_begins_when_the_one_before_is_done() -> None:
@@ -63,19 +53,25 @@ def test_next_one_of_a_sink_begins_when_the_one_before_is_done() -> None:
 @pytest.mark.parametrize("phase", [Phase.TEARDOWN, Phase.FAILING])
 def test_none_begins_while_a_job_breaks_off_because_of_an_error(phase: Phase) -> None:
     commits = Commits()
-    commits.context.phase = phase
+    commits.phase = phase
     assert commits.done("a") == []
-    commits.context.phase = Phase.RECOVERING
-    commits.cycle.start()
-    assert commits.begun() == [("a", 3)]
+    commits.phase = Phase.RECOVERING
+    assert commits.start() == [("a", 3)]
 
 
 def test_one_that_failed_while_the_job_is_cancelled_is_not_tried_again_by_it() -> None:
     commits = Commits()
-    commits.context.phase = Phase.CANCELLING
-    commits.cycle.answered(ev.CommitFailed("a", OSError("gone")))
-    assert [str(error) for error in commits.errors] == ["gone"]
+    commits.phase = Phase.CANCELLING
+    commits.cycle.on_failed("a", commits.phase)
     assert commits.done("b") == []
+    assert commits.start() == []
+
+
+def test_one_that_is_put_off_too_often_is_tried_again_by_a_restart_alone() -> None:
+    commits = Commits()
+    with pytest.raises(JobRunError, match="put 1 committables off more than 3 times"):
+        commits.done("a", (Committable(0, b"", 4),))
+    assert commits.start() == [("a", 2)]
 
 
 @pytest.mark.parametrize(("phase", "again"), [(Phase.PAUSED, [("a", 2)]), (Phase.CANCELLING, []), (Phase.CLOSING, [])])
@@ -83,9 +79,9 @@ def test_one_that_was_put_off_is_tried_again_while_the_job_runs(phase: Phase, ag
     commits = Commits()
     assert commits.done("a", (Committable(0, b"", 1),)) == []
     [alarm] = commits.alarms
-    commits.context.phase = phase
-    commits.context.ring(alarm.alarm)
-    assert commits.begun() == again
+    commits.phase = phase
+    assert isinstance(alarm.event, CommitRetryDue)
+    assert commits.begun(commits.cycle.retry(alarm.event.uid, phase, 0)) == again
 
 
 def test_outstanding_ones_are_told_oldest_checkpoint_first() -> None:
@@ -112,12 +108,11 @@ def said(commits: Commits, until_ms: int) -> list[tuple[int, str]]:
     lines: list[tuple[int, str]] = []
     while commits.alarms:
         [alarm] = commits.alarms
-        now_ms = commits.context.now.passed_ms + alarm.delay_ms
+        now_ms = commits.now_ms + alarm.delay_ms
         if now_ms > until_ms:
             break
-        commits.context.now = Moment(now_ms, now_ms)
-        commits.context.ring(alarm.alarm)
-        told = commits.context.taken()
+        commits.now_ms = now_ms
+        told = commits.cycle.look(now_ms)
         commits.alarms = [step for step in told if isinstance(step, do.SetAlarm)]
         lines += [(now_ms // 1000, step.text) for step in told if isinstance(step, do.LogMessage) and step.unexpected]
     return lines
@@ -142,14 +137,14 @@ def test_committers_that_return_are_not_named_and_not_looked_at_any_more() -> No
     commits.done("a")
     commits.alarms = commits.first_alarms
     assert said(commits, 3_600_000) == []
-    assert commits.context.now.passed_ms == 30_000
+    assert commits.now_ms == 30_000
 
 
 def test_the_time_of_a_commit_begins_with_its_call() -> None:
     commits = Commits()
     commits.done("b")
-    commits.context.now = Moment(20_000, 20_000)
+    commits.now_ms = 20_000
     commits.done("a")
-    commits.context.now = Moment(0, 0)
+    commits.now_ms = 0
     commits.alarms = commits.first_alarms
     assert [at for at, _ in said(commits, 100_000)] == [60]

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.coordinator.acks import ack
 from tests.unit.plan.graphs import graph
 
-from penstock._engine.coordinator.epochs.acceptance import void_reason
+from penstock._engine.coordinator.epochs.acks import void_reason
 from penstock._engine.protocol.row_sums import MODULUS, row_weight
 from penstock._engine.protocol.rows import subtask_target
 

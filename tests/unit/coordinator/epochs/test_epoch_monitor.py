@@ -6,28 +6,22 @@ from types import SimpleNamespace
 from typing import Any
 
 from penstock._engine.coordinator import events as ev
-from penstock._engine.coordinator.context import CoordinatorContext
-from penstock._engine.coordinator.epochs.epoch_monitor import EpochMonitor
-from penstock._engine.protocol.clocks import Moment
+from penstock._engine.coordinator.epochs.budget import EpochMonitor
 
 
 class Watched:
     """Epochs with a timeout of 100 ms, of which one in a row may expire."""
 
     def __init__(self) -> None:
-        self.context, self.given_up = CoordinatorContext(), 0
-        self.context.chain = SimpleNamespace(next_id=7)  # type: ignore[assignment]
+        self.now_ms, self.given_up = 0, 0
         settings: Any = SimpleNamespace(timeout_ms=100, tolerable_failures=1)
-        self.watch = EpochMonitor(self.context, settings, self._expire)
-        self.watch.begin()
-
-    def _expire(self) -> None:
-        self.given_up += 1
+        self.watch = EpochMonitor(settings)
+        self.watch.begin(self.now_ms)
 
     def look(self, after_ms: int, tasks_done: int = 0) -> int:
         """Look after a time, and return how many epochs were given up by then."""
-        self.context.now = Moment(0, self.context.now.passed_ms + after_ms)
-        self.watch.observed(ev.EpochObserved(tasks_done, ("map (1)",)))
+        self.now_ms += after_ms
+        self.given_up += self.watch.observed(ev.EpochObserved(tasks_done, ("map (1)",)), 7, self.now_ms)
         return self.given_up
 
 
@@ -48,10 +42,10 @@ def test_only_those_in_a_row_count() -> None:
     for _ in range(3):
         watched.look(100)
         assert watched.watch.is_tolerable
-        watched.watch.begin()
+        watched.watch.begin(watched.now_ms)
         watched.watch.succeeded()
     watched.look(100)
-    watched.watch.begin()
+    watched.watch.begin(watched.now_ms)
     watched.look(100)
     assert watched.given_up == 5
     assert not watched.watch.is_tolerable

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.unit.coordinator.pure import RUN, TOPOLOGY, settings
+from tests.unit.coordinator.pure import PLAN, RUN, settings
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
@@ -33,7 +33,7 @@ LATEST = {"execution_state__recovery_path": "latest", "execution_checkpointing_d
 
 class Start:
     def __init__(self, **keys: str) -> None:
-        self.machine = JobStart(settings(**keys), RUN, TOPOLOGY.graph)
+        self.machine = JobStart(settings(**keys), RUN, PLAN.graph)
         self.first = self.machine.begin()
 
     def tell(self, *events: ev.Event) -> list[do.Instruction]:
@@ -45,7 +45,7 @@ class Start:
 
 
 def record(number: int, kind: ChainEntryKind = ChainEntryKind.CHECKPOINT, job_id: str = "d" * 32) -> ChainEntry:
-    snapshot = fresh_snapshot(TOPOLOGY.graph) if kind is ChainEntryKind.CHECKPOINT else None
+    snapshot = fresh_snapshot(PLAN.graph) if kind is ChainEntryKind.CHECKPOINT else None
     return ChainWriter(OTHER, job_id, "numbers", number).make(kind, 1, snapshot)
 
 

@@ -10,8 +10,8 @@ from zlib import crc32
 import pytest
 from tests.kit.cells import cells
 
-from penstock._engine.driver.checkpoints import savepoint_files
-from penstock._engine.driver.checkpoints.savepoint_files import SavepointFiles
+from penstock._engine.driver.checkpoints import savepoints
+from penstock._engine.driver.checkpoints.savepoints import SavepointFiles
 from penstock._engine.protocol.state_handle import StateHandle
 from penstock._engine.storage.local import LocalStorage
 from penstock.errors import CorruptCheckpointError
@@ -28,7 +28,7 @@ def test_a_damaged_file_does_not_become_part_of_a_savepoint(
 ) -> None:
     digest = hashlib.sha256(STATE).digest()
     handle = StateHandle(1, 1, "snapshot", "a", None, len(STATE), 1, crc32(STATE), (0, 127), digest=digest)
-    monkeypatch.setattr(savepoint_files, "handles_of", lambda _: [handle])
+    monkeypatch.setattr(savepoints, "handles_of", lambda _: [handle])
     storage, target = LocalStorage(tmp_path / "checkpoints"), LocalStorage(tmp_path / "savepoint")
     nothing: Any = None
     files = SavepointFiles(storage, nothing, nothing)

@@ -94,8 +94,8 @@ def test_savepoint_on_a_full_disk_fails_the_call_and_leaves_nothing_there(
         disks[-1].refuse("put", "put_if_absent", paths=full_for, times=None, reason="the disk is full")
         return disks[-1]
 
-    monkeypatch.setattr("penstock._engine.driver.checkpoints.savepoint_files.open_storage", full)
-    monkeypatch.setattr("penstock._engine.coordinator.checkpoints.inline_state.MAX_INLINE", 0)
+    monkeypatch.setattr("penstock._engine.driver.checkpoints.savepoints.open_storage", full)
+    monkeypatch.setattr("penstock._engine.coordinator.checkpoints.snapshots.MAX_INLINE", 0)
     story = Story(tmp_path)
     chapter = story.run(two_pipelines(long=2), asks={4: stop})
     [answer] = chapter.answers
@@ -309,7 +309,7 @@ def test_second_stop_wins_where_the_first_has_no_directory(name: str, tmp_path: 
 def test_savepoint_that_vanishes_behind_the_commit_point_is_written_anew(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: StopMode
 ) -> None:
-    monkeypatch.setattr("penstock._engine.coordinator.checkpoints.inline_state.MAX_INLINE", 0)
+    monkeypatch.setattr("penstock._engine.coordinator.checkpoints.snapshots.MAX_INLINE", 0)
     asked = Asked(name, tmp_path, World(numbers_job(name), patience=3, has_state=True))
     complete = asked.loop._handlers[do.CompleteSavepoint]
 

@@ -12,7 +12,7 @@ from tests.unit.driver.life.runs import failing
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.driver.monitor.clock_jumps import ClockJumpDetector
+from penstock._engine.driver.loop import ClockJumpDetector
 from penstock._engine.protocol.clocks import Moment
 from penstock._engine.protocol.control import StopMode
 from penstock.common.job_status import JobStatus

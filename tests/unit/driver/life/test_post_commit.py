@@ -15,7 +15,7 @@ from tests.unit.driver.life.post_commit_jobs import RECORDS, Answers, CrashAt, T
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.coordinator.context import MAX_RECORD_TRIES
+from penstock._engine.coordinator.checkpoints.chain import MAX_RECORD_TRIES
 from penstock._engine.driver.checkpoints.checkpoint_store import CheckpointStore
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.metadata import ChainEntryKind

@@ -11,7 +11,7 @@ from tests.kit.world import World, numbers_job, published
 from tests.unit.driver.life.runs import ALL, failing, of, run, start, statuses
 
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.coordinator.epochs.source_scheduler import MAX_ATTEMPTS
+from penstock._engine.coordinator.scheduler import MAX_ATTEMPTS
 from penstock.common.job_status import JobStatus
 from penstock.errors import (
     CheckpointExpiredError,

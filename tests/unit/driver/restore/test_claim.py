@@ -31,7 +31,7 @@ LONG = list(range(30))
 def all_state_lies_in_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no state be so small that it stands in the metadata."""
     monkeypatch.setattr("penstock._engine.runtime.subtask_state._INLINE_UNION_BYTES", 0)
-    monkeypatch.setattr("penstock._engine.coordinator.checkpoints.inline_state.MAX_INLINE", 0)
+    monkeypatch.setattr("penstock._engine.coordinator.checkpoints.snapshots.MAX_INLINE", 0)
 
 
 def program(sheet: Sheet) -> None:
@@ -273,7 +273,7 @@ def test_start_without_claim_takes_an_earlier_claim_back(tmp_path: Path) -> None
 def test_job_goes_back_over_the_local_state_of_the_process_that_was_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: dict[str, str]
 ) -> None:
-    monkeypatch.setattr("penstock._engine.state.keyed_store._MAX_PENDING_DELTAS", 0)
+    monkeypatch.setattr("penstock._engine.state.local.local_backend._MAX_PENDING_DELTAS", 0)
     story = Story(tmp_path)
     older = cancelled_checkpoint(story, 3, job_id=JOB_ID)
     killed(story, 4, recover=older)

@@ -1,39 +1,48 @@
-"""Keeps the outstanding commits of sinks, and decides which may start and how each outcome is handled.
+"""What follows from a completed checkpoint: sinks commit, and the program gets its output.
 
-A sink's checkpoints are committed in their order and one at a time. A commit may overlap the next epoch, but not the
-one after: the chain entry of checkpoint N + 2 waits until N is committed.
+The ledger keeps the outstanding commits; the scheduler decides which may start and how each outcome is handled. A
+sink's checkpoints are committed in their order and one at a time. A commit may overlap the next epoch, but not the one
+after: the chain entry of checkpoint N + 2 waits until N is committed.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from penstock._engine.coordinator import events as ev
-from penstock._engine.coordinator.commits.commit_watch import CommitWatch
-from penstock._engine.coordinator.instructions import Commit, PublishGivenUp
+from penstock._engine.coordinator.alarms import CommitRetryDue, CommitsLookDue
+from penstock._engine.coordinator.instructions import Commit, DeliverOutputs, Leftovers, LogMessage, SetAlarm
 from penstock._engine.coordinator.phases import RUNNING, Phase
 from penstock._engine.protocol.committables import committable_ids
 from penstock._engine.protocol.metadata import Committable, OutstandingCommit
 from penstock.errors import JobRunError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from penstock._engine.coordinator import events as ev
+    from penstock._engine.coordinator.checkpoints.chain import CheckpointRetention, RetainedCheckpoint
     from penstock._engine.coordinator.commits.committed import CommittedCommittables
-    from penstock._engine.coordinator.context import CoordinatorContext
-    from penstock._engine.gateway.progress import JobProgress
+    from penstock._engine.coordinator.instructions import Instruction, OperatorOutput
     from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.protocol.control import SubtaskAck
     from penstock._engine.protocol.metadata import GivenUp
+
 
 #: Entries about lost committables of a sink; beyond this number the oldest are merged, because every checkpoint has
 #: them.
 MAX_GIVEN_UP: Final = 16
 #: A postponed committable is tried again after this time.
 _PAUSE_MS: Final = 1_000
+#: Running commits are looked at after this time.
+LOOK_MS: Final = 30_000
+#: A commit is named when it has taken that long, and then each time after twice the pause, at most this one.
+_LONGEST_PAUSE_MS: Final = 20 * LOOK_MS
+_HANGS: Final = (
+    "The committer of sink {name!r} (uid {uid!r}) has been committing checkpoint {checkpoint_id} for {seconds} s and "
+    "has not returned; the next checkpoint may still complete, and all after it wait for this commit"
+)
 
 
 class CommitLedger:
@@ -109,7 +118,7 @@ class CommitLedger:
         queue[0] = replace(queue[0], committables=committables)
 
     def lost(self, given_up: Iterable[GivenUp]) -> None:
-        """Note what a committer gave up of a sink's oldest commit; call it before `done` or `put_off`."""
+        """Note what a committer gave up."""
         for new in given_up:
             self.given_up = _with(self.given_up, new)
 
@@ -156,90 +165,125 @@ class CommitLedger:
         return bool(self._queues)
 
 
+@dataclass(slots=True)
+class _RunningCommit:
+    checkpoint_id: int
+    since_ms: int
+    pause_ms: int
+    due_ms: int
+
+
+class CommitWatch:
+    """Says in the log that a committer has been running for long, because the job's checkpoints wait for it.
+
+    Args:
+        graph: The job, for the names of sinks.
+    """
+
+    def __init__(self, graph: JobGraph) -> None:
+        self._graph = graph
+        #: By sink uid.
+        self._running: dict[str, _RunningCommit] = {}
+        self._alarm_is_set = False
+
+    def begun(self, commit: OutstandingCommit, passed_ms: int) -> list[Instruction]:
+        """Note that a committer was called."""
+        self._running[commit.uid] = _RunningCommit(commit.checkpoint_id, passed_ms, LOOK_MS, passed_ms + LOOK_MS)
+        if self._alarm_is_set:
+            return []
+        return self._set_alarm()  # one for all commits: most are over long before it rings
+
+    def ended(self, uid: str) -> None:
+        """Note that it has returned."""
+        self._running.pop(uid, None)
+
+    def _set_alarm(self) -> list[Instruction]:
+        self._alarm_is_set = True
+        return [SetAlarm(LOOK_MS, CommitsLookDue())]
+
+    def look(self, passed_ms: int) -> list[Instruction]:
+        """Name the committers that have been running for long, each less and less often."""
+        self._alarm_is_set = False
+        told: list[Instruction] = []
+        for uid, commit in self._running.items():
+            if passed_ms >= commit.due_ms:
+                commit.pause_ms = min(2 * commit.pause_ms, _LONGEST_PAUSE_MS)
+                commit.due_ms = passed_ms + commit.pause_ms
+                seconds = (passed_ms - commit.since_ms) // 1000
+                name = self._graph.operators[uid].name
+                text = _HANGS.format(name=name, uid=uid, checkpoint_id=commit.checkpoint_id, seconds=seconds)
+                told.append(LogMessage(text, unexpected=True))
+        return [*told, *self._set_alarm()] if self._running else told
+
+
 class CommitScheduler:
     """Starts the commits of one job, in order within each sink.
 
     Args:
-        context: The coordinator's context.
         graph: The job, for the names of sinks.
         ledger: The job's commits.
         committed: Keeps what is committed for operators behind committers.
         retries: How often a committable may be postponed.
-        lost: Notes what a committer gave up, and returns the job's figures with it.
-        fail: Called when the job has to fail.
     """
 
     def __init__(
-        self,
-        context: CoordinatorContext,
-        graph: JobGraph,
-        ledger: CommitLedger,
-        committed: CommittedCommittables,
-        *,
-        retries: int,
-        lost: Callable[[tuple[GivenUp, ...]], JobProgress],
-        fail: Callable[[Exception], None],
+        self, graph: JobGraph, ledger: CommitLedger, committed: CommittedCommittables, *, retries: int
     ) -> None:
-        self._context = context
         self._ledger = ledger
         self._committed = committed
         self._retries = retries
-        self._lost = lost
-        self._fail = fail
-        self._watch = CommitWatch(context, lambda uid: graph.operators[uid].name)
+        self._watch = CommitWatch(graph)
 
-    def start(self) -> None:
-        """Start the commits that may run now; a failed job leaves them for its next start."""
-        if self._context.phase not in {Phase.TEARDOWN, Phase.FAILING}:
-            for begun in self._ledger.start():
-                self._context.emit(begun)
-                self._watch.begun(begun.commit.uid, begun.commit.checkpoint_id)
+    def start(self, phase: Phase, passed_ms: int) -> list[Instruction]:
+        """Start the commits that may run now; a failed job leaves them for its next start.
 
-    def answered(self, event: ev.Committed | ev.CommitFailed) -> bool:
-        """Handle the outcome of a commit, and tell whether it was done or postponed."""
-        ledger = self._ledger
-        self._watch.ended(event.uid)
-        match event:
-            case ev.CommitFailed(uid, error):
-                self._failed(uid, error)
-                return False
-            case ev.Committed(uid, ()):
-                self._settled(event)
-                ledger.done(uid)
-                self.start()
-            case ev.Committed(uid, retry) if max(item.retries for item in retry) > self._retries:
-                self._failed(uid, self._too_often(uid, retry))
-                return False
-            case ev.Committed(uid, retry):
-                self._settled(event)
-                ledger.put_off(uid, retry)
-                self._context.alarm(_PAUSE_MS, partial(self._retry, uid))
-        return True
+        Args:
+            phase: Of the job.
+            passed_ms: This moment, by the monotonic clock.
+        """
+        if phase in {Phase.TEARDOWN, Phase.FAILING}:
+            return []
+        return [step for begun in self._ledger.start() for step in (begun, *self._watch.begun(begun.commit, passed_ms))]
 
-    def _settled(self, event: ev.Committed) -> None:
-        """Note what is committed, and publish what a committer gave up; the next chain entry has both."""
-        self._committed.add(event.uid, self._ledger.oldest(event.uid), event.committed)
-        if event.given_up:
-            progress = self._lost(event.given_up)
-            self._context.emit(PublishGivenUp(self._ledger.given_up, progress))
+    def on_committed(self, event: ev.Committed, phase: Phase, passed_ms: int) -> list[Instruction]:
+        """Note a commit that is done or, in part, postponed; go on with the sink's next one.
 
-    def _retry(self, uid: str) -> None:
-        if self._context.phase in RUNNING:
-            self._ledger.retry(uid)
-            self.start()
+        Raises:
+            JobRunError: Committables were postponed too often.
+        """
+        uid, retry = event.uid, event.retry
+        self._watch.ended(uid)
+        if any(item.retries > self._retries for item in retry):
+            self.on_failed(uid, phase)
+            raise JobRunError(
+                f"The committer of sink {uid!r} put {len(retry)} committables off more than {self._retries} times "
+                "(sink.committer.retries)."
+            )
+        self._committed.add(uid, self._ledger.oldest(uid), event.committed)
+        if retry:
+            self._ledger.put_off(uid, retry)
+            return [SetAlarm(_PAUSE_MS, CommitRetryDue(uid))]
+        self._ledger.done(uid)
+        return self.start(phase, passed_ms)
 
-    def _failed(self, uid: str, error: Exception) -> None:
-        if self._context.phase is Phase.CANCELLING:  # the last checkpoint has it, for the next start from there
+    def retry(self, uid: str, phase: Phase, passed_ms: int) -> list[Instruction]:
+        """Try a postponed commit again, while the job runs."""
+        if phase not in RUNNING:
+            return []
+        self._ledger.retry(uid)
+        return self.start(phase, passed_ms)
+
+    def on_failed(self, uid: str, phase: Phase) -> None:
+        """Note a commit that failed: it is tried again by a restart."""
+        self._watch.ended(uid)
+        if phase is Phase.CANCELLING:  # the last checkpoint has it, for the next start from there
             self._ledger.give_up(uid)
         else:
             self._ledger.failed(uid)
-        self._fail(error)
 
-    def _too_often(self, uid: str, retry: tuple[Committable, ...]) -> JobRunError:
-        return JobRunError(
-            f"The committer of sink {uid!r} put {len(retry)} committables off more than {self._retries} times "
-            "(sink.committer.retries)."
-        )
+    def look(self, passed_ms: int) -> list[Instruction]:
+        """Say in the log which committers have been running for long."""
+        return self._watch.look(passed_ms)
 
 
 def commits_of(
@@ -273,3 +317,39 @@ def _with(known: tuple[GivenUp, ...], new: GivenUp) -> tuple[GivenUp, ...]:
         last = second.last_checkpoint_id
         own[close : close + 2] = [replace(first, last_checkpoint_id=last, count=first.count + second.count)]
     return tuple(sorted([*others, *own], key=lambda entry: entry.last_checkpoint_id))
+
+
+class OutputDelivery:
+    """Delivers the output of each checkpoint to the program exactly once, with retries.
+
+    No epoch produces the output again once its checkpoint has completed. So its files stay until the program has it,
+    and a restart first delivers what is still owed.
+    """
+
+    def __init__(self) -> None:
+        self._outputs: tuple[OperatorOutput, ...] = ()
+        self._pinned: RetainedCheckpoint | None = None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether outputs are still to be delivered."""
+        return bool(self._outputs)
+
+    def begin(
+        self, checkpoint_id: int, outputs: tuple[OperatorOutput, ...], retention: CheckpointRetention
+    ) -> list[DeliverOutputs]:
+        """Deliver the outputs of an epoch, whose files stay until the program has them."""
+        if not outputs:
+            return []
+        files = frozenset(output.path for output in outputs if output.path is not None)
+        self._outputs, self._pinned = outputs, retention.pin(checkpoint_id, files)
+        return self.again()
+
+    def again(self) -> list[DeliverOutputs]:
+        """Deliver again the outputs that the program has not taken."""
+        return [DeliverOutputs(self._outputs)] if self._outputs else []
+
+    def done(self, retention: CheckpointRetention) -> Leftovers:
+        """Note that the program has taken the outputs, and return their files."""
+        pinned, self._outputs, self._pinned = self._pinned, (), None
+        return retention.unpin(pinned) if pinned is not None else Leftovers()

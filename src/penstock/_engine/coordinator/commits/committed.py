@@ -16,7 +16,7 @@ from penstock._engine.protocol.metadata import OutstandingCommit
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from penstock._engine.coordinator.epochs.topology import Topology
+    from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.protocol.metadata import Committable, JobSnapshot
 
 
@@ -40,11 +40,10 @@ class CommittedCommittables:
     """What is committed and not passed on yet, of all sinks of a job with operators behind their committers.
 
     Args:
-        topology: The job.
+        graph: The job.
     """
 
-    def __init__(self, topology: Topology) -> None:
-        graph = topology.graph
+    def __init__(self, graph: JobGraph) -> None:
         #: By uid.
         self._feeds: dict[str, _Feed] = {}
         for vertex_id, sources in graph.feeds.items():

@@ -1,39 +1,191 @@
 """Runs a job epoch after epoch, from a start or restart to the next.
 
-Recover → open → settle → run → accept, a checkpoint (`checkpoint_coordinator`), and settle again. Each epoch notifies
+Recover → open → settle → run → accept, a checkpoint, and settle again. Each epoch notifies
 checkpoint listeners of the checkpoint before it; for the last checkpoint a Spark job of its own does so.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.coordinator.epochs.checkpoint_coordinator import CheckpointCoordinator
-from penstock._engine.coordinator.epochs.epoch_monitor import EpochMonitor
-from penstock._engine.coordinator.epochs.source_scheduler import SourceScheduler
+from penstock._engine.coordinator.checkpoints.snapshots import room
+from penstock._engine.coordinator.epochs.acks import contributions, outputs
+from penstock._engine.coordinator.epochs.budget import EpochMonitor
 from penstock._engine.coordinator.phases import Phase
+from penstock._engine.coordinator.scheduler import Scheduler, StopStep
 from penstock._engine.protocol.control import StopMode
+from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock.errors import InternalError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock._engine.coordinator import events as ev
-    from penstock._engine.coordinator.commits.commits import CommitScheduler
-    from penstock._engine.coordinator.commits.output_delivery import OutputDelivery
+    from penstock._engine.coordinator.alarms import EpochLookDue
+    from penstock._engine.coordinator.checkpoints.subtask_state import Subtask
+    from penstock._engine.coordinator.commits.commits import CommitScheduler, OutputDelivery
     from penstock._engine.coordinator.context import CoordinatorContext
-    from penstock._engine.coordinator.epochs.acceptance import Subtask
-    from penstock._engine.coordinator.epochs.job_state import JobState
-    from penstock._engine.coordinator.life.requests import PendingRequests
-    from penstock._engine.coordinator.life.savepoint_copies import SavepointCopies
+    from penstock._engine.coordinator.epochs.job_state import JobState, PendingCheckpoint
+    from penstock._engine.coordinator.life.requests import PendingRequests, SavepointCopies
     from penstock._engine.coordinator.life.stop import StopWithSavepoint
     from penstock._engine.coordinator.scheduler import JobLife
     from penstock._engine.protocol.control import EdgeStatus, SubtaskDispatch
     from penstock._engine.protocol.metadata import ChainEntry
 
 
-class EpochScheduler(SourceScheduler):
+class CheckpointCoordinator:
+    """Makes the checkpoint of an accepted epoch, and does what follows from it.
+
+    Pending checkpoint → state in files, if the metadata has no room → savepoint of a stop → room for commits → chain
+    entry, which is the commit point.
+
+    Args:
+        context: The coordinator's context.
+        state: The job's state.
+        requests: The requests for checkpoints, savepoints and a stop.
+        savepoints: The savepoints that are copies of checkpoints.
+        stop: The stop of the job.
+        commits: Start once a checkpoint has completed.
+        output: Is delivered then.
+    """
+
+    def __init__(
+        self,
+        context: CoordinatorContext,
+        state: JobState,
+        *,
+        requests: PendingRequests,
+        savepoints: SavepointCopies,
+        stop: StopWithSavepoint,
+        commits: CommitScheduler,
+        output: OutputDelivery,
+    ) -> None:
+        self._context = context
+        self._state = state
+        self._requests = requests
+        self._savepoints = savepoints
+        self._stop = stop
+        self._commits = commits
+        self._output = output
+        self._collectors = state.plan.graph.collectors
+        #: The epoch between its end and its commit point.
+        self.pending: PendingCheckpoint | None = None
+        #: The pending checkpoint whose chain entry has no known outcome; the entry may turn out to be stored.
+        self._lost_pending: PendingCheckpoint | None = None
+
+    def reset(self) -> None:
+        """Forget the running epoch."""
+        self.pending = None
+
+    # ---------------------------------------------------------------------------------------- up to the commit point
+
+    def begin(self, event: ev.EpochEnded, stop: StopMode) -> None:
+        """Begin the checkpoint of an accepted epoch."""
+        acks = event.outcome.acks
+        self.pending = self._state.accept(acks, event.wall_ms, event.slots, stop)
+        self._context.go(Phase.SNAPSHOTTING)
+        if added := contributions(acks):
+            self._context.call(do.MergeAccumulators(self._state.snapshot.all_accumulators, added))
+        else:
+            self._context.call(do.SnapshotEnumerators(self._state.chain.next_id))
+
+    def merged(self, event: ev.AccumulatorsMerged) -> None:
+        """Continue with the merged accumulators."""
+        assert self.pending is not None
+        self.pending = replace(self.pending, accumulators=event.accumulators)
+        self._context.call(do.SnapshotEnumerators(self._state.chain.next_id))
+
+    def snapshotted(self, event: ev.EnumeratorsSnapshotted) -> None:
+        """Continue with the enumerators' snapshots."""
+        assert self.pending is not None
+        chain = self._state.chain
+        self.pending, files = self._state.snapshotted(self.pending, chain.job_id, chain.next_id, event.snapshots)
+        if files:
+            self._context.go(Phase.STORING)
+            self._context.call(do.StoreState(files))
+        else:
+            self.stored()
+
+    def stored(self) -> None:
+        """Continue once all state of the epoch is stored in files or prepared for the metadata."""
+        assert self.pending is not None
+        assert self.pending.snapshot is not None
+        if self.pending.stop is StopMode.NO:
+            self.put_entry()
+        elif self._state.drains_on(self.pending):
+            self.go_on()
+        else:
+            self._context.go(Phase.EXPORTING)
+            self._stop.export(self._state.document(self.pending))
+
+    def go_on(self) -> None:
+        """Complete the epoch as a normal checkpoint, because the stop was given up or the drain goes on."""
+        assert self.pending is not None
+        self.pending = replace(self.pending, stop=StopMode.NO)
+        self.put_entry()
+
+    def put_entry(self) -> None:
+        """Put the chain entry, once no sink has more than one outstanding commit."""
+        ledger = self._state.ledger
+        if (self._requests.wait_for_commits and ledger) or not ledger.has_room:
+            if self._context.phase is not Phase.WAITING_FOR_COMMITS:
+                self._context.go(Phase.WAITING_FOR_COMMITS)
+            return
+        assert self.pending is not None
+        self._context.go(Phase.RECORDING)
+        document = self._state.document(self.pending)
+        request = self._requests.stop if self.pending.stop is not StopMode.NO else None
+        chain = self._state.chain
+        entry = chain.make(ChainEntryKind.CHECKPOINT, self._context.now.now_ms, document)
+        if request is not None:
+            entry = replace(entry, savepoint=request.path, cancels=request.stop is StopMode.CANCEL)
+        self._context.emit(chain.put(entry))
+
+    # --------------------------------------------------------------------------------------------------- behind it
+
+    def completed(self, entry: ChainEntry) -> None:
+        """Complete the pending checkpoint, whose chain entry is stored."""
+        pending = self.pending
+        assert pending is not None
+        self.pending = None
+        self._complete(entry, pending)
+        self._context.emit(*self._requests.answer_checkpoints(entry.checkpoint_id))
+
+    def lost(self) -> None:
+        """Abandon the pending checkpoint, whose chain entry may or may not be stored."""
+        self._lost_pending, self.pending = self.pending, None
+
+    def found(self, entry: ChainEntry) -> None:
+        """Complete the abandoned checkpoint if this entry, which was found on the chain, is its own."""
+        lost, pending = self._state.chain.lost, self._lost_pending
+        self.pending = None
+        if lost is not None and pending is not None and lost.same_write(entry):
+            self._complete(lost, pending)
+
+    def _complete(self, entry: ChainEntry, pending: PendingCheckpoint) -> None:
+        """Start commits, deliver output and delete old checkpoints."""
+        assert entry.snapshot is not None
+        context, state, now = self._context, self._state, self._context.now
+        chain, retention = state.chain, state.retention
+        state.completed(pending, entry.snapshot, entry.checkpoint_id)
+        retention.keep(entry)
+        if entry.savepoint is not None:
+            self._stop.checkpoint = entry
+        context.emit(*self._commits.start(context.phase, now.passed_ms))
+        self._requests.completed()
+        context.emit(
+            *self._savepoints.copy(now.now_ms),
+            *self._output.begin(entry.checkpoint_id, outputs(pending.acks, self._collectors), retention),
+            do.PublishProgress(state.progress, pending.acks, entry.snapshot),
+            *chain.deletion(retention.drop()),
+        )
+        if retention.sweep_due(now.passed_ms):
+            context.emit(chain.sweep(retention))
+
+
+class EpochScheduler(Scheduler):
     """Runs the epochs of one job.
 
     Args:
@@ -66,7 +218,7 @@ class EpochScheduler(SourceScheduler):
         self._checkpoints = CheckpointCoordinator(
             context, state, requests=requests, savepoints=savepoints, stop=stop, commits=commits, output=output
         )
-        self._watch = EpochMonitor(context, state.settings, self._expire)
+        self._watch = EpochMonitor(state.settings)
         self._rotation = 0
         #: Whether the job stops with the running epoch.
         self._stops = StopMode.NO
@@ -87,8 +239,7 @@ class EpochScheduler(SourceScheduler):
         """Continue from the last completed checkpoint: first its output and commits, then its sources."""
         self._context.go(Phase.RECOVERING)
         self._state.reset()
-        self._output.again()
-        self._commits.start()
+        self._redo()
         if self._stop.checkpoint is not None:
             self._stop.save()
             return
@@ -122,11 +273,16 @@ class EpochScheduler(SourceScheduler):
     # -------------------------------------------------------------------------------------------------------- an epoch
 
     def _run(self) -> None:
+        if self._context.phase is Phase.RELEASING:
+            self._release()
+            return
         self._context.go(Phase.EPOCH)
         request = self._requests.stop
         self._stops = request.stop if request else StopMode.NO
         for_savepoint = self._requests.begun()
-        dispatches = self._state.dispatches(self._completed, self._context.now.passed_ms, for_savepoint=for_savepoint)
+        dispatches = self._state.dispatches(
+            self._state.chain.completed, self._context.now.passed_ms, for_savepoint=for_savepoint
+        )
         self._context.emit(self._begun(dispatches, self._state.inputs(), self._stops))
 
     def _begun(
@@ -135,33 +291,31 @@ class EpochScheduler(SourceScheduler):
         context = self._context
         context.epoch_running = True
         self._rotation += 1
-        self._watch.begin()
+        context.emit(*self._watch.begin(context.now.passed_ms))
         attempt, rotation = self._attempt, self._rotation
         return do.RunEpoch(
-            *(context.chain.next_id, attempt, context.job_attempt, rotation, stop, dispatches, inputs),
-            inline_bytes=self._state.inline_bytes,
+            *(self._state.chain.next_id, attempt, context.job_attempt, rotation, stop, dispatches, inputs),
+            inline_bytes=room(self._state.snapshot),
         )
 
-    @property
-    def _completed(self) -> int:
-        parent = self._context.chain.parent
-        return parent.checkpoint_id if parent else 0
-
     def observed(self, event: ev.EpochObserved) -> None:
-        """Note the progress of the epoch."""
-        if self._context.phase in {Phase.EPOCH, Phase.RELEASING}:
-            self._watch.observed(event)
-        self._requests.observed(event.running)
+        """Cancel the running epoch if it has expired; its end decides what follows. A stop may wait for it too long."""
+        context = self._context
+        is_running = context.phase in {Phase.EPOCH, Phase.RELEASING}
+        if is_running and self._watch.observed(event, self._state.chain.next_id, context.now.passed_ms):
+            self._state.expired()
+            context.emit(do.CancelEpoch())
+        if self._stop.give_up_late(event.running):
+            self._life.cancel()
 
-    def _expire(self) -> None:
-        """Cancel the running epoch; its end decides what follows."""
-        self._state.expired()
-        self._context.emit(do.CancelEpoch())
+    def look_due(self, _: EpochLookDue) -> None:
+        """Ask for the progress of the running epoch."""
+        self._context.emit(*self._watch.look(is_running=self._context.epoch_running))
 
     def epoch_ended(self, event: ev.EpochEnded) -> None:
         """Handle the end of an epoch: it is accepted, runs again, or fails the job."""
         self._context.epoch_running = False
-        outcome, checkpoint_id = event.outcome, self._context.chain.next_id
+        outcome, checkpoint_id = event.outcome, self._state.chain.next_id
         if outcome.failures:
             self._life.fail(outcome.failures[0])
         elif self._context.phase is Phase.RELEASING:
@@ -184,13 +338,7 @@ class EpochScheduler(SourceScheduler):
 
     @property
     def _name(self) -> str:
-        return f"Epoch {self._context.chain.next_id}"
-
-    def _repeat(self) -> None:
-        if self._context.phase is Phase.RELEASING:
-            self._release()
-        else:
-            self._run()
+        return f"Epoch {self._state.chain.next_id}"
 
     # -------------------------------------------------------------------------------------------------- its checkpoint
 
@@ -207,20 +355,12 @@ class EpochScheduler(SourceScheduler):
         """Continue once all state of the epoch is stored in files or prepared for the metadata."""
         self._checkpoints.stored()
 
-    def exported(self) -> None:
-        """Put the chain entry of the checkpoint that the job stops with."""
-        self._checkpoints.put_entry()
-
-    def go_on(self) -> None:
-        """Complete the epoch as a normal checkpoint, because the stop was given up."""
-        self._checkpoints.go_on()
-
     def entry_stored(self, entry: ChainEntry) -> None:
         """Continue after the commit point of an epoch."""
         self._checkpoints.completed(entry)
         if self._context.is_stopping:
-            self._life.check_stopped()
-        elif self._stop.checkpoint is not None:
+            return
+        if self._stop.checkpoint is not None:
             self._stop.save()
         else:
             self._settle(entry.checkpoint_id)
@@ -237,8 +377,7 @@ class EpochScheduler(SourceScheduler):
 
     def commits_moved(self) -> None:
         """Continue with what waited for a commit, such as the next chain entry."""
-        if self._requests.wait_for_commits:
-            self._savepoints.copy()
+        self._copy_savepoints()
         match self._context.phase:
             case Phase.WAITING_FOR_COMMITS:
                 self._checkpoints.put_entry()
@@ -249,11 +388,15 @@ class EpochScheduler(SourceScheduler):
 
     # --------------------------------------------------------------------------------------------------------- the end
 
-    def saved(self) -> None:
-        """Notify the enumerators of the checkpoint that the job stops with, unless they are closed."""
-        if self._state.has_advanced:
+    def on_stop(self, step: StopStep) -> None:
+        """Complete the checkpoint that the job stops with; in the end notify the enumerators that run."""
+        if step is StopStep.EXPORTED:
+            self._checkpoints.put_entry()
+        elif step is StopStep.GIVEN_UP:
+            self._checkpoints.go_on()
+        elif self._state.has_advanced:
             self._context.go(Phase.NOTIFYING)
-            self._context.call(do.CallEnumerators(self._completed, {}))
+            self._context.call(do.CallEnumerators(self._state.chain.completed, {}))
         else:
             self._finish()
 
@@ -261,12 +404,14 @@ class EpochScheduler(SourceScheduler):
         self._context.go(Phase.FINISHING)
         if self._stop.checkpoint is None:
             self._requests.finish()
-            if self._requests.wait_for_commits:
-                self._savepoints.copy()
-        self.check_finished()
+            self._copy_savepoints()
+
+    def _copy_savepoints(self) -> None:
+        context = self._context
+        context.emit(*self._savepoints.copy(context.now.now_ms))
 
     def check_finished(self) -> None:
-        """End the job once everything is committed and delivered."""
+        """End the job if it is about to, once everything is committed and delivered."""
         if self._context.phase is not Phase.FINISHING:
             return
         if not (self._state.ledger or self._savepoints.copying or self._output.is_due):
@@ -274,7 +419,7 @@ class EpochScheduler(SourceScheduler):
 
     def _release(self) -> None:
         """Notify the checkpoint listeners of the last checkpoint; the same Spark job closes all functions."""
-        notifications = self._state.notifications(self._completed, going_on=False)
+        notifications = self._state.notifications(self._state.chain.completed, going_on=False)
         if notifications:
             self._context.go(Phase.RELEASING)
             self._context.emit(do.NotifyListeners(self._begun(notifications, {}, StopMode.NO)))

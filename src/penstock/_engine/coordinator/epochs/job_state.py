@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from penstock._engine.coordinator.checkpoints.inline_state import room, spill
 from penstock._engine.coordinator.checkpoints.snapshots import (
     advance,
     dispatch,
@@ -16,22 +15,22 @@ from penstock._engine.coordinator.checkpoints.snapshots import (
     fresh_snapshot,
     notification,
     resumable,
+    spill,
     unfinished,
     visible_states,
 )
 from penstock._engine.coordinator.commits.commits import CommitLedger, commits_of
 from penstock._engine.coordinator.commits.committed import CommittedCommittables
-from penstock._engine.coordinator.epochs.acceptance import Subtask, void_reason
-from penstock._engine.coordinator.epochs.alignment import (
+from penstock._engine.coordinator.epochs.acks import (
     Reports,
     group_watermarks,
     may_read_on,
     reports_of,
     restored_reports,
+    void_reason,
 )
 from penstock._engine.coordinator.epochs.budget import BudgetPlanner, epoch_cost
 from penstock._engine.coordinator.epochs.sources import EnumeratorSnapshot, SourceCoordinator
-from penstock._engine.coordinator.instructions import AccumulatorUpdate, OperatorOutput
 from penstock._engine.coordinator.restore.reopening import at_and_behind
 from penstock._engine.gateway.progress import JobProgress
 from penstock._engine.protocol.control import HISTORY, StopMode
@@ -41,8 +40,10 @@ from penstock._engine.protocol.rows import MAX_WATERMARK
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from penstock._engine.coordinator.epochs.topology import Topology
+    from penstock._engine.coordinator.checkpoints.chain import ChainWriter, CheckpointRetention
+    from penstock._engine.coordinator.checkpoints.subtask_state import Subtask
     from penstock._engine.coordinator.settings import JobSettings
+    from penstock._engine.plan.levels import ExecutionPlan
     from penstock._engine.protocol.clocks import Moment
     from penstock._engine.protocol.control import EdgeStatus, SubtaskAck, SubtaskDispatch
     from penstock._engine.protocol.metadata import GivenUp, JobSnapshot, OutstandingCommit, StoredAccumulator
@@ -70,28 +71,33 @@ class JobState:
     """The state of one job in one driver.
 
     Args:
-        topology: The job.
+        plan: The job with its levels.
         settings: Its settings.
     """
 
-    def __init__(self, topology: Topology, settings: JobSettings) -> None:
-        self.topology = topology
-        self._sources_by_uid = topology.sources
-        self._collectors = topology.collectors
-        self._ends = topology.ends
+    #: The chain that the job's checkpoints are put on, and what is kept of them. Set by the takeover.
+    chain: ChainWriter
+    retention: CheckpointRetention
+
+    def __init__(self, plan: ExecutionPlan, settings: JobSettings) -> None:
+        self.plan = plan
+        graph = plan.graph
+        self._sources_by_uid = graph.sources
+        self._ends = graph.ends
         self._source_vertices = frozenset(self._sources_by_uid.values())
         self.settings = settings
         #: The operators that keep their state after they have finished.
-        self._kept = at_and_behind(topology.graph, settings.reopened_sources)
-        operators = topology.graph.operators.items()
+        self._kept = at_and_behind(graph, settings.reopened_sources)
+        operators = graph.operators.items()
         self._writers = frozenset(uid for uid, node in operators if node.factory.has_items)
         self._planner = BudgetPlanner(settings.epoch_ms, self._source_vertices)
         #: The state at the last completed checkpoint.
-        self.snapshot = fresh_snapshot(topology.graph)
+        self.snapshot = fresh_snapshot(graph)
         self.ledger = CommitLedger()
-        self.committed = CommittedCommittables(topology)
+        self.committed = CommittedCommittables(graph)
         self.progress = JobProgress(subtasks=len(unfinished(self.snapshot)))
-        self._sources: dict[str, SourceCoordinator] = {}
+        #: The coordinator of each source, by uid.
+        self.sources: dict[str, SourceCoordinator] = {}
         self._write_all = False
         self._history: dict[Subtask, tuple[tuple[int, int], ...]] = {}
         self._started_ms = 0
@@ -119,7 +125,7 @@ class JobState:
         self._history.clear()
         self._last = ()
         self._alignment = restored_reports(self.snapshot, self._sources_by_uid)
-        self._sources = {uid: self._source(uid) for uid in self._sources_by_uid}
+        self.sources = {uid: self._source(uid) for uid in self._sources_by_uid}
 
     def resume(self) -> bool:
         """Continue from a checkpoint that was to be the last before a stop; tell whether that stop was a drain."""
@@ -132,11 +138,6 @@ class JobState:
         operator = self.snapshot.operators[uid]
         finished = [index for index, subtask in enumerate(operator.subtasks) if subtask.finished]
         return SourceCoordinator(operator.parallelism, operator.enumerator, finished)
-
-    @property
-    def sources(self) -> Mapping[str, SourceCoordinator]:
-        """The coordinator of each source, by uid."""
-        return self._sources
 
     # ------------------------------------------------------------------------------------------------------ an epoch
 
@@ -155,7 +156,7 @@ class JobState:
         self.committed.begin(self.ledger.outstanding, self.snapshot)
 
         def events(uid: str, index: int) -> tuple[bytes, ...]:
-            source = self._sources.get(uid)
+            source = self.sources.get(uid)
             return source.dispatch(index) if source else self.committed.dispatch(uid, index)
 
         result = self.notifications(completed_checkpoint, going_on=True)
@@ -194,19 +195,14 @@ class JobState:
         told = {
             (vertex, index)
             for uid, vertex in self._sources_by_uid.items()
-            for index in range(self.topology.graph.vertices[vertex].parallelism)
-            if self._sources[uid].ends(index)
+            for index in range(self.plan.graph.vertices[vertex].parallelism)
+            if self.sources[uid].ends(index)
         }
         return told | {(ack.vertex, ack.subtask) for ack in self._last if ack.awaits_end}
 
     def inputs(self) -> dict[int, EdgeStatus]:
         """Return the channel status of each edge at the start of the next epoch."""
-        return edge_statuses(self.snapshot, self.topology.graph, self._last)
-
-    @property
-    def inline_bytes(self) -> int:
-        """The most bytes of state that an operator of a subtask may return in the next epoch's ack."""
-        return room(self.snapshot)
+        return edge_statuses(self.snapshot, self.plan.graph, self._last)
 
     def notifications(self, completed_checkpoint: int, *, going_on: bool) -> dict[Subtask, SubtaskDispatch]:
         """Return the notifications of the last checkpoint for subtasks that run no epoch after it.
@@ -235,19 +231,19 @@ class JobState:
     def void_reason(self, checkpoint_id: int, acks: tuple[SubtaskAck, ...]) -> str | None:
         """Say why an epoch is void; return None if it counts."""
         expected = dict.fromkeys(unfinished(self.snapshot))
-        return void_reason(checkpoint_id, acks, expected, self.topology.graph.edges)
+        return void_reason(checkpoint_id, acks, expected, self.plan.graph.edges)
 
     def accept(self, acks: tuple[SubtaskAck, ...], wall_ms: int, slots: int, stop: StopMode) -> PendingCheckpoint:
         """Note an accepted epoch."""
-        self._planner.accepted(acks, epoch_cost(acks, wall_ms, self.topology.levels, slots))
-        for uid, source in self._sources.items():
+        self._planner.accepted(acks, epoch_cost(acks, wall_ms, self.plan.level_of, slots))
+        for uid, source in self.sources.items():
             vertex = self._sources_by_uid[uid]
             own = [ack for ack in acks if ack.vertex == vertex]
             finished = [ack.subtask for ack in own if ack.finished or ack.awaits_end]
             hosts = {ack.subtask: ack.host for ack in own}
             source.accepted({ack.subtask: ack.operators[uid] for ack in own}, finished, hosts)
         if any(part.ends_input for ack in acks for part in ack.operators.values()):
-            for source in self._sources.values():
+            for source in self.sources.values():
                 source.end_input()
         return PendingCheckpoint(acks, wall_ms, stop, passed_on=self.committed.begun)
 
@@ -260,12 +256,12 @@ class JobState:
             The pending checkpoint with its state, and the files to write because the metadata has no room for them.
         """
         state, files = spill(self.advanced(pending, enumerators), job_id, checkpoint_id)
-        commits = commits_of(checkpoint_id, pending.acks, self.topology.sink_uids)
+        commits = commits_of(checkpoint_id, pending.acks, self.plan.graph.sink_uids)
         return replace(pending, snapshot=state, commits=commits), files
 
     def advanced(self, pending: PendingCheckpoint, enumerators: Mapping[str, EnumeratorSnapshot]) -> JobSnapshot:
         """Return the state after an accepted epoch, without outstanding commits."""
-        states = {uid: source.state(enumerators.get(uid)) for uid, source in self._sources.items()}
+        states = {uid: source.state(enumerators.get(uid)) for uid, source in self.sources.items()}
         return advance(
             self.snapshot,
             pending.acks,
@@ -300,11 +296,6 @@ class JobState:
         """What is known of the commits now."""
         return StoredCommits(self.ledger.outstanding, self.ledger.given_up, self.committed.left({}))
 
-    @property
-    def given_up(self) -> tuple[GivenUp, ...]:
-        """The committables that committers gave up, in all runs of the job."""
-        return self.ledger.given_up
-
     def completed(self, pending: PendingCheckpoint, document: JobSnapshot, checkpoint_id: int) -> None:
         """Note that an epoch's checkpoint has completed."""
         self.snapshot = document
@@ -316,25 +307,6 @@ class JobState:
             subtask = (ack.vertex, ack.subtask)
             self._history[subtask] = (*self._history.get(subtask, ())[1 - HISTORY :], (checkpoint_id, ack.token))
         self.progress = self._progress(pending, checkpoint_id)
-
-    def contributions(self, acks: tuple[SubtaskAck, ...]) -> tuple[AccumulatorUpdate, ...]:
-        """Return the accumulator updates of an epoch."""
-        return tuple(
-            AccumulatorUpdate(uid, ack.subtask, part.all_accumulators)
-            for ack in sorted(acks, key=lambda ack: (ack.vertex, ack.subtask))
-            for uid, part in ack.operators.items()
-            if part.all_accumulators
-        )
-
-    def outputs(self, acks: tuple[SubtaskAck, ...]) -> tuple[OperatorOutput, ...]:
-        """Return the printed and collected output of an epoch, by operator and subtask."""
-        found: list[OperatorOutput] = []
-        for uid in self._collectors:
-            for ack in sorted(acks, key=lambda ack: ack.subtask):
-                part = ack.operators.get(uid)
-                if part is not None and (part.outputs or part.outputs_path):
-                    found.append(OperatorOutput(uid, ack.subtask, part.outputs, part.outputs_path, part.outputs_digest))
-        return tuple(found)
 
     # ------------------------------------------------------------------------------------------------------- the pace
 
@@ -392,7 +364,7 @@ class JobState:
     def _work_at_hand(self, reading: list[SubtaskAck]) -> bool:
         more = any(part.more_available for ack in reading for part in ack.operators.values())
         more = more or any(ack.awaits_end for ack in reading) or may_read_on(self._alignment)
-        events = any(source.has_pending for source in self._sources.values())
+        events = any(source.has_pending for source in self.sources.values())
         return not self._last or more or events or all(ack.finished for ack in reading)
 
     def _progress(self, pending: PendingCheckpoint, checkpoint_id: int) -> JobProgress:

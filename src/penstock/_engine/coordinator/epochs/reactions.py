@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock._engine.coordinator import alarms
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator.epochs.epoch_scheduler import EpochScheduler
 from penstock._engine.coordinator.phases import STOPPING, Phase
@@ -21,6 +22,8 @@ EPOCHS: Final = (
     ),
     Rule(EpochScheduler.splits_assigned, (ev.SplitsAssigned,), TAKEN_OVER),
     Rule(EpochScheduler.observed, (ev.EpochObserved,), TAKEN_OVER),
+    Rule(EpochScheduler.look_due, (alarms.EpochLookDue,), TAKEN_OVER),
+    Rule(EpochScheduler.trigger_now, (alarms.PauseOver,), TAKEN_OVER),
     Rule(EpochScheduler.epoch_ended, (ev.EpochEnded,), _RUNS),
     Rule(EpochScheduler.epoch_lost, (ev.EpochLost,), _RUNS),
     Rule(EpochScheduler.epoch_failed, (ev.EpochFailed,), _RUNS),

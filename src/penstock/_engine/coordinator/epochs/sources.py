@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from penstock._engine.coordinator.checkpoints.splits import on_the_way
+from penstock._engine.coordinator.checkpoints.subtask_state import on_the_way
 from penstock._engine.protocol.events import AddSplitsEvent, EndOfInputEvent, decode_event, encode_event
 from penstock._engine.protocol.metadata import ReaderMessages, ReturnedSplits, SourceCoordinatorState
 

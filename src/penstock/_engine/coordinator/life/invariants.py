@@ -5,32 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock._engine.coordinator.phases import CHECKPOINTING, STOPPING, Phase
+from penstock.common.job_status import JobStatus
 from penstock.errors import InternalError
 
 if TYPE_CHECKING:
-    from penstock._engine.coordinator.context import CoordinatorContext
+    from penstock._engine.coordinator.life.reactions import JobParts
 
 
-def check(
-    context: CoordinatorContext, *, has_pending: bool, uncommitted: bool, undelivered: bool, finished: bool
-) -> None:
+def check(job: JobParts) -> None:
     """Check the invariants.
-
-    Args:
-        context: The coordinator's context.
-        has_pending: Whether a checkpoint is pending.
-        uncommitted: Whether commits are outstanding.
-        undelivered: Whether output is still to be delivered.
-        finished: Whether the job has finished in this driver.
 
     Raises:
         InternalError: One of them is broken.
     """
+    context, start, has_pending = job.context, job.start, job.scheduler.has_pending_checkpoint
+    entry_due = start.chain is not None and start.chain.entry is not None
+    uncommitted, undelivered = bool(job.state.ledger), job.output.is_due
+    finished = context.status is JobStatus.FINISHED and start.already_ended is None
     stopping = context.phase in STOPPING
     runs_epoch = context.phase in {Phase.EPOCH, Phase.RELEASING}
     rules = {
         "an epoch runs in its own phase, or during a teardown": context.epoch_running == runs_epoch or stopping,
-        "a chain entry is unanswered in its own phases, or during a teardown": (context.entry is not None)
+        "a chain entry is unanswered in its own phases, or during a teardown": entry_due
         == (context.phase in {Phase.RECORDING, Phase.RESUMING, Phase.CLOSING})
         or stopping,
         "a savepoint is named in its own phase, or during a teardown": not context.saving

@@ -9,28 +9,24 @@ entries, because until then the savepoint may still come to exist.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.coordinator.context import RECORD_PAUSE_MS
-from penstock._engine.coordinator.life.savepoint_copies import copies, with_own_names
+from penstock._engine.coordinator.alarms import SavepointRetryDue
+from penstock._engine.coordinator.checkpoints.chain import RECORD_PAUSE_MS
+from penstock._engine.coordinator.life.requests import copies, with_own_names
 from penstock._engine.coordinator.life.start import DRAINED
-from penstock._engine.coordinator.life.termination import text_of
 from penstock._engine.coordinator.phases import STOPPING, Phase
+from penstock._engine.coordinator.scheduler import StopStep, text_of
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock.errors import SavepointError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock._engine.coordinator.context import CoordinatorContext
     from penstock._engine.coordinator.epochs.job_state import JobState
     from penstock._engine.coordinator.life.requests import PendingRequests
-    from penstock._engine.coordinator.life.savepoint_copies import SavepointCopies
-    from penstock._engine.coordinator.scheduler import JobLife, Scheduler
     from penstock._engine.protocol.metadata import ChainEntry, JobSnapshot
 
 #: The phases of a stop whose savepoint is complete.
@@ -46,27 +42,12 @@ class StopWithSavepoint:
         context: The coordinator's context.
         state: The job's state.
         requests: Hold the request.
-        savepoints: The savepoints of a job that continues.
-        life: The life of the job.
-        scheduler: Puts the chain entry of the checkpoint, and ends the job once the savepoint exists.
     """
 
-    def __init__(
-        self,
-        context: CoordinatorContext,
-        state: JobState,
-        requests: PendingRequests,
-        savepoints: SavepointCopies,
-        *,
-        life: JobLife,
-        scheduler: Callable[[], Scheduler],
-    ) -> None:
+    def __init__(self, context: CoordinatorContext, state: JobState, requests: PendingRequests) -> None:
         self._context = context
         self._state = state
         self._requests = requests
-        self._savepoints = savepoints
-        self._life = life
-        self._scheduler = scheduler
         #: The number of tries to name the savepoint.
         self._tries = 0
         #: The completed checkpoint that the job stops with; None before.
@@ -84,18 +65,14 @@ class StopWithSavepoint:
         """Whether the chain entry that the job stops with is stored or, without a known outcome, may be."""
         if self.checkpoint is not None:
             return True
-        entry = self._context.entry or self._context.lost
+        entry = self._state.chain.entry or self._state.chain.lost
         if entry is None or entry.kind is not ChainEntryKind.CHECKPOINT or entry.savepoint is None:
             return False
-        return entry.checkpoint_id == self._context.chain.next_id
+        return entry.checkpoint_id == self._state.chain.next_id
 
     @property
     def _is_saved(self) -> bool:
         return self.checkpoint is not None and self._context.phase in _SAVED
-
-    def completed(self, entry: ChainEntry) -> None:
-        """Note the completed checkpoint that the job stops with."""
-        self.checkpoint = entry
 
     def give_up(self, reason: str) -> None:
         """Refuse all requests for savepoints, because the job is torn down.
@@ -104,7 +81,17 @@ class StopWithSavepoint:
             reason: Why it is.
         """
         saved = self._is_saved
-        self._requests.give_up(reason, complete=saved, is_open=self.is_decided and not saved)
+        self._context.emit(*self._requests.give_up(reason, complete=saved, is_open=self.is_decided and not saved))
+
+    def give_up_late(self, running: tuple[str, ...]) -> bool:
+        """Refuse the request of a stop after its timeout; tell whether there was one that could be given up.
+
+        Args:
+            running: The subtasks for which it waits.
+        """
+        refused = self._requests.give_up_late_stop(running, self._context.phase, is_decided=self.is_decided)
+        self._context.emit(*refused)
+        return bool(refused)
 
     def export(self, document: JobSnapshot) -> None:
         """Write the savepoint except for the name of its metadata.
@@ -113,7 +100,7 @@ class StopWithSavepoint:
             document: The content of the next checkpoint: the state and the outstanding commits.
         """
         assert self._requests.stop is not None
-        chain = self._context.chain
+        chain = self._state.chain
         entry = chain.savepoint(with_own_names(document), self._context.now.now_ms, of=chain.next_id)
         self._context.emit(do.WriteSavepoint(self._requests.stop.path, copies(document), entry, is_staged=True))
 
@@ -125,7 +112,7 @@ class StopWithSavepoint:
         self._save(self.path)
 
     def _save(self, path: str) -> None:
-        chain, snapshot = self._context.chain, self._state.snapshot
+        chain, snapshot = self._state.chain, self._state.snapshot
         assert chain.parent is not None
         entry = chain.savepoint(with_own_names(snapshot), self._context.now.now_ms, of=chain.parent.checkpoint_id)
         self._tries += 1
@@ -136,56 +123,52 @@ class StopWithSavepoint:
         """Name the savepoint after a pause; tell whether a try was left."""
         if self._tries == _MAX_TRIES:
             return False
-        self._context.alarm(RECORD_PAUSE_MS << (self._tries - 1), partial(self._repeat, path))
+        self._context.emit(do.SetAlarm(RECORD_PAUSE_MS << (self._tries - 1), SavepointRetryDue(path)))
         return True
 
-    def _repeat(self, path: str) -> None:
+    def save_again(self, path: str) -> None:
+        """Name the savepoint now, after a pause."""
         if self._context.phase is Phase.SAVING and not self._context.saving:  # else the job is being torn down
             self._save(path)
 
-    def on_savepoint_answer(self, event: ev.SavepointWritten | ev.SavepointFailed) -> None:
-        """Continue after a savepoint was written or has failed: the stop's, or one of a job that continues."""
+    def on_answer(self, event: ev.SavepointWritten | ev.SavepointFailed) -> StopStep:
+        """Continue after the savepoint was written or has failed."""
         request, path = self._requests.stop, event.path
         if path == self.path:
             self._context.saving = False
-        match self._context.phase, event:
-            case Phase.EXPORTING, _ if request is not None and request.path == path:
-                self._exported(event, request.stop)
-            case Phase.SAVING, _ if path == self.path:
-                self._named(event)
-            case _, ev.SavepointWritten() if self._context.phase in STOPPING and path == self.path:
-                self._requests.give_up_stop(text_of(self._context.error or "the job was cancelled"), complete=True)
-            case _ if self._context.phase in STOPPING and path == self.path:
-                pass  # the next start continues with the stop
-            case _, ev.SavepointFailed(_, error):
-                self._savepoints.copied(path, error)
+        match self._context.phase:
+            case Phase.EXPORTING if request is not None and request.path == path:
+                return self._exported(event, request.stop)
+            case Phase.SAVING if path == self.path:
+                return self._named(event)
+            case phase if phase in STOPPING and path == self.path and isinstance(event, ev.SavepointWritten):
+                reason = text_of(self._context.error or "the job was cancelled")
+                self._context.emit(*self._requests.give_up_stop(reason, complete=True))
             case _:
-                self._savepoints.copied(path, None)
+                pass  # of a stop whose naming failed during a teardown: the next start continues with it
+        return StopStep.NONE
 
-    def _exported(self, event: ev.SavepointWritten | ev.SavepointFailed, stop: StopMode) -> None:
+    def _exported(self, event: ev.SavepointWritten | ev.SavepointFailed, stop: StopMode) -> StopStep:
         if isinstance(event, ev.SavepointWritten):
-            self._scheduler().exported()
-            return
-        self._requests.give_up_stop(event.error)
-        if stop is StopMode.DRAIN:  # timers have fired and functions have finished: the epoch has to be undone
-            self._life.restart()
-        else:
-            self._scheduler().go_on()
+            return StopStep.EXPORTED
+        self._context.emit(*self._requests.give_up_stop(event.error))
+        return StopStep.UNDONE if stop is StopMode.DRAIN else StopStep.GIVEN_UP
 
-    def _named(self, event: ev.SavepointWritten | ev.SavepointFailed) -> None:
+    def _named(self, event: ev.SavepointWritten | ev.SavepointFailed) -> StopStep:
         if isinstance(event, ev.SavepointWritten):
-            self._context.chain.resumes = False
-            self._scheduler().saved()
-        elif not self._save_again(event.path):
+            self._state.chain.resumes = False
+            return StopStep.SAVED
+        if not self._save_again(event.path):
             self._resume(event.path, event.error)
+        return StopStep.NONE
 
     def _resume(self, path: str, error: Exception) -> None:
         """Put the chain entry that says that the job continues from the checkpoint of the stop."""
         self._not_saved = SavepointError(path, text_of(error))
         self._context.go(Phase.RESUMING)
-        chain = self._context.chain
+        chain = self._state.chain
         chain.resumes = True
-        self._context.put(chain.make(ChainEntryKind.TAKEOVER, self._context.now.now_ms))
+        self._context.emit(chain.put(chain.make(ChainEntryKind.TAKEOVER, self._context.now.now_ms)))
 
     def undo_drain(self) -> None:
         """Let drained operators continue where they were, because the drain has not come to its end."""
@@ -194,7 +177,7 @@ class StopWithSavepoint:
 
     @property
     def _parent(self) -> str:
-        checkpoint = self._context.chain.parent
+        checkpoint = self._state.chain.parent
         return "" if checkpoint is None else checkpoint.path
 
     def resumed(self) -> None:
@@ -205,5 +188,4 @@ class StopWithSavepoint:
         self.undo_drain()
         self.checkpoint = None
         if self._context.phase not in STOPPING:  # else its end is the answer
-            self._requests.give_up_stop(self._not_saved.reason)
-            self._life.restart()
+            self._context.emit(*self._requests.give_up_stop(self._not_saved.reason))

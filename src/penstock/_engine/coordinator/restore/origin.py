@@ -12,8 +12,7 @@ from penstock._engine.protocol.metadata import ChainEntryKind, JobSnapshot
 from penstock._engine.protocol.paths import shared_directory, shared_path
 
 if TYPE_CHECKING:
-    from penstock._engine.coordinator.checkpoints.chain import ChainWriter
-    from penstock._engine.coordinator.checkpoints.retention import CheckpointRetention
+    from penstock._engine.coordinator.checkpoints.chain import ChainWriter, CheckpointRetention
     from penstock._engine.coordinator.restore.state_assignment import RestoredCheckpoint
     from penstock._engine.coordinator.settings import JobSettings
     from penstock._engine.protocol.metadata import ChainEntry, OperatorMetadata

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from penstock._engine.coordinator.checkpoints.splits import splits_of
+from penstock._engine.coordinator.checkpoints.subtask_state import splits_of
 from penstock._engine.protocol.metadata import OperatorSubtaskState, VertexSubtaskState
 
 if TYPE_CHECKING:

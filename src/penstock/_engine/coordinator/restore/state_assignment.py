@@ -11,9 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from penstock._engine.coordinator.checkpoints.operator_state import items_left, redistribute
 from penstock._engine.coordinator.checkpoints.snapshots import fresh_snapshot
-from penstock._engine.coordinator.checkpoints.splits import splits_of
+from penstock._engine.coordinator.checkpoints.subtask_state import items_left, redistribute, splits_of
 from penstock._engine.coordinator.restore.belonging import misfit
 from penstock._engine.coordinator.restore.finished import Extent, extents
 from penstock._engine.coordinator.restore.max_parallelism import take_over_max_parallelism

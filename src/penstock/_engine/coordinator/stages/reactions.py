@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock._engine.coordinator import alarms
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator.phases import STOPPING, Phase
 from penstock._engine.coordinator.reactions import TAKEN_OVER, Rule
@@ -18,6 +19,8 @@ STAGES: Final = (
         StageScheduler.enumerators_called, (ev.EnumeratorsCalled,), frozenset({Phase.OPENING, Phase.NOTIFYING_SOURCES})
     ),
     Rule(StageScheduler.splits_assigned, (ev.SplitsAssigned,), TAKEN_OVER),
+    Rule(StageScheduler.trigger_now, (alarms.PauseOver,), TAKEN_OVER),
+    Rule(StageScheduler.partitions_look_due, (alarms.PartitionsLookDue,), TAKEN_OVER),
     Rule(StageScheduler.stage_ended, (ev.EpochEnded,), _RUNS),
     Rule(StageScheduler.events_claimed, (ev.JobEventsClaimed,), _RECONCILES),
     Rule(StageScheduler.partitions_listed, (ev.PartitionsListed,), _RECONCILES),

@@ -12,36 +12,31 @@ import msgspec
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.checkpoints.snapshots import advance, unfinished
-from penstock._engine.coordinator.checkpoints.splits import on_the_way
+from penstock._engine.coordinator.stages.enumerators import EnumeratorSnapshots
 from penstock._engine.coordinator.stages.replay import RecoveredJob, replay
 from penstock._engine.coordinator.stages.results import idle_ack
 from penstock._engine.coordinator.stages.tracker import PartitionTracker
-from penstock._engine.coordinator.stages.walk_back import RecoveryPlan, walk_back
+from penstock._engine.coordinator.stages.walk_back import walk_back
 from penstock._engine.gateway.recovery_view import RecoveryView
-from penstock._engine.plan.levels import build_plan
-from penstock._engine.protocol.events import AddSplitsEvent, decode_event
 from penstock._engine.protocol.job_events import (
-    CoordinatorSnapshot,
     ExecutionJobVertexInitializedEvent,
     ExecutionVertexFinishedEvent,
     ExecutionVertexResetEvent,
     LogBaseEvent,
 )
-from penstock._engine.protocol.metadata import ReaderMessages, SourceCoordinatorState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable
 
     from penstock._engine.coordinator import events as ev
-    from penstock._engine.coordinator.context import CoordinatorContext
-    from penstock._engine.coordinator.epochs.acceptance import Subtask
-    from penstock._engine.coordinator.epochs.sources import EnumeratorSnapshot, SourceCoordinator
+    from penstock._engine.coordinator.checkpoints.chain import ChainWriter
+    from penstock._engine.coordinator.checkpoints.subtask_state import Subtask
     from penstock._engine.coordinator.settings import BatchRecoverySettings
-    from penstock._engine.graph.job_graph import JobGraph
     from penstock._engine.plan.bounds import Bounds
-    from penstock._engine.protocol.control import SubtaskAck, SubtaskDispatch
+    from penstock._engine.plan.levels import ExecutionPlan
+    from penstock._engine.protocol.control import SubtaskAck
     from penstock._engine.protocol.job_events import JobEvent
-    from penstock._engine.protocol.metadata import JobSnapshot, ReturnedSplits
+    from penstock._engine.protocol.metadata import JobSnapshot
 
 #: A driver that waits for stored results looks for them this often.
 LOOK_EVERY_MS: Final = 500
@@ -51,70 +46,55 @@ class JobRecovery:
     """The recovery of one batch job.
 
     Args:
-        context: The coordinator's context.
-        graph: The job.
+        plan: The job with its levels.
         settings: Its settings.
     """
 
-    def __init__(self, context: CoordinatorContext, graph: JobGraph, settings: BatchRecoverySettings) -> None:
-        self._context = context
-        self._graph = graph
-        self._settings = settings
-        self._plan = build_plan(graph)
-        self._sources = {vertex.operators[0].uid: vertex.id for vertex in graph.vertices if vertex.is_source}
+    def __init__(self, plan: ExecutionPlan, settings: BatchRecoverySettings) -> None:
+        self._plan = plan
+        self._graph = plan.graph
+        self._timeout_ms = settings.timeout_ms
+        self.enumerators = EnumeratorSnapshots(plan.graph, settings.snapshot_min_pause_ms)
         self._history: list[JobEvent] = []
-        #: Whether the log is this driver's, and what it held then.
+        #: Whether the log is this driver's, which run that is, and what is wrong with the log.
         self.is_claimed = False
+        self._run_id = ""
         self._damage = ""
         self._tracker: PartitionTracker | None = None
         self._deadline_ms = 0
         #: Subtasks whose results readers have found missing or damaged since the last replay.
         self._lost: set[Subtask] = set()
         self.job = RecoveredJob()
-        #: By subtask of a source: the acks of its runs that count, and the splits that it was sent.
-        self._rounds: dict[Subtask, list[SubtaskAck]] = {}
-        self._splits: dict[Subtask, list[bytes]] = {}
-        #: By subtask of the running stage: its ack and dispatched splits.
-        self._dispatched: dict[Subtask, tuple[bytes, ...]] = {}
+        #: By subtask of the running stage that has finished: its ack.
         self._registered: dict[Subtask, SubtaskAck] = {}
-        #: By source vertex: the last snapshot of the enumerator, and its number, which no later one has; below when the
-        #: last ones were taken.
-        self._snapshots: dict[int, CoordinatorSnapshot] = {}
-        self._numbers: dict[int, int] = {}
-        self._snapshot_ms: int | None = None
-        #: The numbers of snapshots that an event has carried.
-        self._carried: set[tuple[int, int]] = set()
-        #: Source vertices that have been assigned something since their last snapshot.
-        self._stale: set[int] = set(self._sources.values())
         #: What users see.
         self.view = RecoveryView()
 
     # ------------------------------------------------------------------------------------------------------ the start
 
-    def claim(self) -> None:
+    def claim(self, chain: ChainWriter) -> do.ClaimJobEvents:
         """Take the log over from earlier drivers, and read it."""
-        chain = self._context.chain
+        self._run_id = chain.runs[-1]
         first = chain.next_id - 1 if chain.program is None else chain.program.first
-        self._context.call(do.ClaimJobEvents(chain.job_id, chain.runs[-1], chain.next_id - 1, first))
+        return do.ClaimJobEvents(chain.job_id, self._run_id, chain.next_id - 1, first)
 
-    def claimed(self, event: ev.JobEventsClaimed) -> None:
-        """Take up the events of earlier drivers."""
+    def claimed(self, event: ev.JobEventsClaimed, passed_ms: int) -> list[do.Instruction]:
+        """Take up the events of earlier drivers, at this monotonic time."""
         self.is_claimed = True
         self._history = list(event.events)
         self._damage = event.damage
-        if event.damage:
-            text = f"The events of the job are damaged, and the rest of them is not used: {event.damage}"
-            self._context.emit(do.LogMessage(text, unexpected=True))
-        self._deadline_ms = self._context.now.passed_ms + self._settings.timeout_ms
+        self._deadline_ms = passed_ms + self._timeout_ms
+        text = f"The events of the job are damaged, and the rest of them is not used: {event.damage}"
+        return [do.LogMessage(text, unexpected=True)] if event.damage else []
 
     @property
     def has_events(self) -> bool:
         """Whether there is anything to recover."""
         return bool(self._history)
 
-    def partitions_listed(self, event: ev.PartitionsListed) -> bool:
+    def partitions_listed(self, event: ev.PartitionsListed, passed_ms: int) -> bool:
         """Take up what is stored; tell whether to go on, because all that is needed is there, or the wait is over."""
-        is_late = self._context.now.passed_ms >= self._deadline_ms
+        is_late = passed_ms >= self._deadline_ms
         if event.error is not None:
             if is_late:
                 raise event.error
@@ -139,22 +119,24 @@ class JobRecovery:
 
         return is_stored
 
-    def replay(self) -> RecoveryPlan:
+    def replay(self) -> list[do.Instruction]:
         """Replay the events, and decide what runs; results that are needed and lost are recorded as reset."""
         self.job = replay(self._history, self._graph)
         recorded = len(self.job.finished)
         plan = walk_back(self._plan, self.job, self._is_stored(self.job))
+        told: list[do.Instruction] = []
         if self._damage:
-            self._rebase()
+            told.append(self._rebased())
         elif plan.again:
             names = ", ".join(f"subtask {subtask} of vertex {vertex}" for vertex, subtask in sorted(plan.lost)[:3])
             reason = f"lost results: {names}{' and others' if len(plan.lost) > 3 else ''}"
-            self._record(ExecutionVertexResetEvent(tuple(sorted(plan.again)), reason))
             text = f"{len(plan.again)} finished subtasks run again, because of {reason}"
-            self._context.emit(do.LogMessage(text, unexpected=True))
+            told.append(self._record(ExecutionVertexResetEvent(tuple(sorted(plan.again)), reason)))
+            told.append(do.LogMessage(text, unexpected=True))
         self._lost.clear()
         self._tracker = None  # from now on, what is lost is found by its readers
-        self._take_up()
+        self._registered = {}
+        self.enumerators.take_up(self.job.coordinators)
         before = self.view
         self.view = RecoveryView(
             recorded=max(before.recorded, recorded),
@@ -165,26 +147,17 @@ class JobRecovery:
         self._damage = ""
         if kept := sum(self.view.recovered.values()):
             text = f"Resuming a batch job: {kept} subtasks have finished in earlier runs, and {len(plan.runs)} run now"
-            self._context.emit(do.LogMessage(text))
-        return plan
+            told.append(do.LogMessage(text))
+        return told
 
-    def _rebase(self) -> None:
+    def _rebased(self) -> do.RecordJobEvents:
         """Begin the log again with what is known, because what is behind the damage is never read."""
         events: list[JobEvent] = list(self.job.initialized.values())
         carried = dict(self.job.coordinators)
         for (vertex, _), done in sorted(self.job.finished.items()):
             events.append(msgspec.structs.replace(done, coordinator=carried.pop(vertex, None)))
         self._history = events
-        self._context.emit(do.RecordJobEvents((LogBaseEvent(self._damage), *events), cut=True))
-
-    def _take_up(self) -> None:
-        """Begin with what has been recovered."""
-        self._registered, self._dispatched, self._rounds, self._splits = {}, {}, {}, {}
-        self._snapshots = dict(self.job.coordinators)
-        self._numbers = {vertex: snapshot.number for vertex, snapshot in self._snapshots.items()}
-        self._carried = set(self._numbers.items())
-        self._stale = set(self._sources.values())
-        self._snapshot_ms = None
+        return do.RecordJobEvents((LogBaseEvent(self._damage), *events), cut=True)
 
     def idle(self, checkpoint: JobSnapshot) -> list[SubtaskAck]:
         """Return the acks of subtasks that did not run, of vertices that finished with fewer after a checkpoint."""
@@ -207,147 +180,65 @@ class JobRecovery:
         acks = [done.acks[-1] for done in self.finished_after(checkpoint)]
         acks += self.idle(checkpoint)
         left = {vertex for vertex, _ in unfinished(checkpoint)}
-        enumerators = {
-            uid: self._enumerator(vertex, self._snapshots[vertex])
-            for uid, vertex in self._sources.items()
-            if vertex in self._snapshots and vertex in left
-        }
+        enumerators = self.enumerators.states(left, self.job.finished)
         return advance(checkpoint, acks, enumerators, ()) if acks or enumerators else checkpoint
-
-    def _enumerator(self, vertex: int, snapshot: CoordinatorSnapshot) -> SourceCoordinatorState:
-        """Return the state from which an enumerator continues: unfinished subtasks are reset, their splits return."""
-        uid = self._graph.vertices[vertex].operators[0].uid
-        returned: list[ReturnedSplits] = []
-        for subtask, events in sorted(snapshot.assigned.items()):
-            if (vertex, subtask) not in self.job.finished:
-                returned += on_the_way(subtask, events)
-        unseen: list[ReaderMessages] = []
-        for place, done in sorted(self.job.finished.items()):
-            if place[0] == vertex and done.snapshot == snapshot.number:
-                unheard = done.acks[snapshot.seen.get(place[1], 0) :]
-                events = tuple(event for ack in unheard for event in ack.operators[uid].events)
-                unseen += [ReaderMessages(place[1], events)] if events else []
-        return SourceCoordinatorState(snapshot.state, snapshot.version, {}, tuple(unseen), tuple(returned))
 
     # ------------------------------------------------------------------------------------------------ what is recorded
 
-    def initialized(self, vertex: int, bounds: Bounds, input_bytes: dict[int, int]) -> None:
+    def initialized(self, vertex: int, bounds: Bounds, input_bytes: dict[int, int]) -> do.RecordJobEvents:
         """Record how many subtasks of a vertex run, and what they read."""
         event = ExecutionJobVertexInitializedEvent(vertex, bounds, input_bytes)
         self.job.initialized[vertex] = event
-        self._record(event)
-
-    def dispatched(self, stage: Mapping[Subtask, SubtaskDispatch]) -> None:
-        """Note what a stage sends to its sources' readers."""
-        self._dispatched = {
-            place: tuple(
-                event
-                for restore in part.operators.values()
-                for event in restore.events
-                if isinstance(decode_event(event), AddSplitsEvent)
-            )
-            for place, part in stage.items()
-            if self._graph.vertices[place[0]].is_source
-        }
+        return self._record(event)
 
     def is_registered(self, place: Subtask) -> bool:
         """Tell whether a subtask of the running stage has finished already."""
         return place in self._registered
 
-    def register(self, acks: Iterable[SubtaskAck], running: Collection[Subtask]) -> None:
+    def register(self, acks: Iterable[SubtaskAck], running: Collection[Subtask]) -> list[do.Instruction]:
         """Record the subtasks of the running stage that have finished; of two attempts the first one counts."""
-        run_id = self._run_id
+        recorded: list[do.Instruction] = []
         for ack in acks:
             place = ack.vertex, ack.subtask
             if not ack.finished or place in self._registered or place not in running:
                 continue
             self._registered[place] = ack
-            number, carried = self._covering(ack.vertex)
-            splits = (*self._splits.get(place, ()), *self._dispatched.get(place, ()))
-            all_acks = (*self._rounds.get(place, ()), ack)
-            self._record(ExecutionVertexFinishedEvent(*place, run_id, all_acks, splits, number, carried))
-
-    def _covering(self, vertex: int) -> tuple[int, CoordinatorSnapshot | None]:
-        """Return the snapshot that has all splits of a source's running subtasks; its content for the first event."""
-        if vertex in self._stale or vertex not in self._snapshots:
-            return 0, None
-        snapshot = self._snapshots[vertex]
-        if (vertex, snapshot.number) in self._carried:
-            return snapshot.number, None
-        self._carried.add((vertex, snapshot.number))
-        return snapshot.number, snapshot
+            number, carried = self.enumerators.covering(ack.vertex)
+            before, splits = self.enumerators.runs_of(place)
+            done = ExecutionVertexFinishedEvent(*place, self._run_id, (*before, ack), splits, number, carried)
+            recorded.append(self._record(done))
+        return recorded
 
     def counting(self, acks: Iterable[SubtaskAck]) -> tuple[SubtaskAck, ...]:
         """Return the acks of a stage that count: for a subtask that had been registered, the registered one."""
         left = {(ack.vertex, ack.subtask): ack for ack in acks}
         return tuple({**left, **self._registered}.values())
 
-    def accepted(self, acks: Iterable[SubtaskAck]) -> None:
+    def accepted(self, acks: Iterable[SubtaskAck]) -> do.RecordJobEvents:
         """Note a stage that counts; its vertex is flushed to the log once it has ended."""
-        vertices = set[int]()
-        for ack in acks:
-            place = ack.vertex, ack.subtask
-            vertices.add(ack.vertex)
-            if self._graph.vertices[ack.vertex].is_source:
-                self._splits.setdefault(place, []).extend(self._dispatched.get(place, ()))
-                self._rounds.setdefault(place, []).append(ack)
-        self._registered, self._dispatched = {}, {}
-        self._context.emit(do.RecordJobEvents((), cut=True))
+        self.enumerators.accepted(acks)
+        self._registered = {}
+        return do.RecordJobEvents((), cut=True)
 
-    def clear(self, reason: str) -> None:
+    def clear(self, reason: str) -> do.RecordJobEvents:
         """Forget what was recorded: the job begins anew."""
         self._history, self._damage = [], ""
-        self._context.emit(do.RecordJobEvents((LogBaseEvent(reason),), cut=True))
+        return do.RecordJobEvents((LogBaseEvent(reason),), cut=True)
 
-    def void(self) -> None:
+    def void(self) -> list[do.Instruction]:
         """Record that the subtasks of a void stage run again."""
-        if self._registered:
-            self._record(ExecutionVertexResetEvent(tuple(sorted(self._registered)), "the stage was void"))
-            self._registered = {}
+        registered, self._registered = self._registered, {}
+        if not registered:
+            return []
+        return [self._record(ExecutionVertexResetEvent(tuple(sorted(registered)), "the stage was void"))]
 
     def lost(self, subtasks: Iterable[Subtask]) -> None:
         """Note results that a reader has found missing or damaged; the next replay resets their subtasks."""
         self._lost.update(subtasks)
 
-    @property
-    def _run_id(self) -> str:
-        return self._context.chain.runs[-1]
-
-    def _record(self, event: JobEvent) -> None:
+    def _record(self, event: JobEvent) -> do.RecordJobEvents:
         self._history.append(event)
-        self._context.emit(do.RecordJobEvents((event,)))
-
-    # ----------------------------------------------------------------------------------------- snapshots of enumerators
-
-    def assigned(self, uids: Iterable[str]) -> None:
-        """Note that enumerators have assigned something since their last snapshots."""
-        self._stale.update(self._sources[uid] for uid in uids)
-
-    def wants_snapshot(self, vertex: int) -> bool:
-        """Tell whether the enumerators are to take snapshots before a source runs."""
-        now_ms, pause_ms = self._context.now.passed_ms, self._settings.snapshot_min_pause_ms
-        is_due = self._snapshot_ms is None or now_ms - self._snapshot_ms >= pause_ms
-        return vertex in self._stale and is_due
-
-    def snapshotted(
-        self, snapshots: Mapping[str, EnumeratorSnapshot], sources: Mapping[str, SourceCoordinator]
-    ) -> None:
-        """Take up the snapshots of the enumerators, with the splits of all unfinished subtasks."""
-        self._snapshot_ms = self._context.now.passed_ms
-        for uid, vertex in self._sources.items():
-            if uid not in snapshots:
-                self._snapshots.pop(vertex, None)
-                continue
-            number = self._numbers[vertex] = self._numbers.get(vertex, 0) + 1
-            source = sources[uid]
-            assigned = {
-                subtask: (*self._splits.get((vertex, subtask), ()), *source.splits_on_the_way(subtask))
-                for subtask in source.unfinished
-            }
-            seen = {subtask: len(self._rounds.get((vertex, subtask), ())) for subtask in assigned}
-            found = snapshots[uid]
-            self._snapshots[vertex] = CoordinatorSnapshot(number, found.state, found.version, assigned, seen=seen)
-            self._stale.discard(vertex)
+        return do.RecordJobEvents((event,))
 
 
 def _by_vertex(subtasks: Iterable[Subtask]) -> Counter[int]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from penstock._engine.coordinator.epochs.acceptance import Subtask
+from penstock._engine.coordinator.checkpoints.subtask_state import Subtask
 from penstock._engine.plan.bounds import one_each, subtasks_of
 from penstock._engine.protocol.job_events import (
     CoordinatorSnapshot,

@@ -17,15 +17,16 @@ from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
+from penstock._engine.coordinator.alarms import PartitionsLookDue
 from penstock._engine.coordinator.checkpoints.snapshots import unfinished
 from penstock._engine.coordinator.commits.commits import commits_of
-from penstock._engine.coordinator.epochs.acceptance import void_reason
+from penstock._engine.coordinator.epochs.acks import contributions, outputs, void_reason
 from penstock._engine.coordinator.epochs.job_state import PendingCheckpoint
-from penstock._engine.coordinator.epochs.source_scheduler import MAX_ATTEMPTS, SourceScheduler
 from penstock._engine.coordinator.phases import Phase
+from penstock._engine.coordinator.scheduler import MAX_ATTEMPTS, Scheduler
 from penstock._engine.coordinator.stages.recovery import LOOK_EVERY_MS, JobRecovery
-from penstock._engine.coordinator.stages.results import InputBytes, StageResults, idle_ack
-from penstock._engine.plan.bounds import balanced_bounds, one_each, subtasks_of
+from penstock._engine.coordinator.stages.results import StageResults, VertexBounds, idle_ack
+from penstock._engine.plan.bounds import subtasks_of
 from penstock._engine.plan.epoch_plan import EpochOutcome
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.job_events import NO_CHECKPOINT
@@ -36,10 +37,9 @@ from penstock.errors import InternalError, PenstockError, UnsupportedOperationEr
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock._engine.coordinator.commits.commits import CommitScheduler
-    from penstock._engine.coordinator.commits.output_delivery import OutputDelivery
+    from penstock._engine.coordinator.checkpoints.subtask_state import Subtask
+    from penstock._engine.coordinator.commits.commits import CommitScheduler, OutputDelivery
     from penstock._engine.coordinator.context import CoordinatorContext
-    from penstock._engine.coordinator.epochs.acceptance import Subtask
     from penstock._engine.coordinator.epochs.job_state import JobState
     from penstock._engine.coordinator.scheduler import JobLife
     from penstock._engine.graph.job_graph import JobVertex
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 _WITHOUT_LIMIT_MS: Final = 1 << 40
 
 
-class StageScheduler(SourceScheduler):
+class StageScheduler(Scheduler):
     """Runs the stages of one job.
 
     Args:
@@ -60,7 +60,6 @@ class StageScheduler(SourceScheduler):
         life: The life of the job.
         commits: The commits.
         output: Delivers printed and collected records to the program.
-        unused: The parts for requested checkpoints and savepoints, which batch jobs do not make.
     """
 
     def __init__(
@@ -68,24 +67,20 @@ class StageScheduler(SourceScheduler):
         context: CoordinatorContext,
         state: JobState,
         life: JobLife,
-        *,
         commits: CommitScheduler,
         output: OutputDelivery,
-        **unused: object,
     ) -> None:
-        del unused
         super().__init__(context, state, life, commits, output)
-        self._auto_parallelism = state.settings.auto_parallelism
-        graph = state.topology.graph
+        graph = state.plan.graph
         #: None for a job that begins anew after a failure.
         recovery = state.settings.recovery
-        self._recovery = None if recovery is None else JobRecovery(context, graph, recovery)
+        self._recovery = None if recovery is None else JobRecovery(state.plan, recovery)
         self._losses = 0
-        self._results = StageResults(context, graph, keeps=self._recovery is not None)
+        self._results = StageResults(graph, keeps=self._recovery is not None)
         #: The state at the last checkpoint, to which a restart returns; None before the first start.
         self._checkpoint: JobSnapshot | None = None
         #: By vertex whose input is known: what its subtasks read.
-        self._bounds: dict[int, Bounds] = {}
+        self._bounds = VertexBounds(graph, state.settings.auto_parallelism)
         #: By subtask of the running stage: whether it runs. A subtask that does not run finishes with the stage.
         self._stage: dict[Subtask, bool] = {}
         #: The accepted run of a stage whose accumulators are being merged.
@@ -119,11 +114,11 @@ class StageScheduler(SourceScheduler):
             self._checkpoint = self._state.snapshot
         self._state.snapshot = self._checkpoint
         self._state.reset()
-        self._results.begin()
+        chain = self._state.chain
+        self._context.emit(*self._results.begin(chain.job_id, chain.runs[-1]))
         self._recorded, self._passed_on = 0, {}
-        self._bounds.clear()
-        self._output.again()
-        self._commits.start()
+        self._bounds.of_vertex.clear()
+        self._redo()
         if _has_begun(self._checkpoint):
             reason = "batch jobs start from the beginning; run the job with execution.runtime-mode = STREAMING, or anew"
             self._life.fail(UnsupportedOperationError("A batch job that continues from a checkpoint", reason))
@@ -139,33 +134,34 @@ class StageScheduler(SourceScheduler):
         if self._recovery.is_claimed:
             self._take_up(self._recovery)
         else:
-            self._recovery.claim()
+            self._context.call(self._recovery.claim(self._state.chain))
 
     def events_claimed(self, event: ev.JobEventsClaimed) -> None:
         """Look for the results that the events of earlier drivers name."""
         assert self._recovery is not None
-        self._recovery.claimed(event)
+        self._context.emit(*self._recovery.claimed(event, self._context.now.passed_ms))
         if self._recovery.has_events:
-            self._look_for_results()
+            self._context.call(do.ListPartitions(self._state.chain.job_id))
         else:
             self._take_up(self._recovery)
 
-    def _look_for_results(self) -> None:
+    def partitions_look_due(self, _: PartitionsLookDue) -> None:
+        """Look again for the results that the events of earlier drivers name."""
         if self._context.phase is Phase.RECONCILING:  # else the job was cancelled meanwhile
-            self._context.call(do.ListPartitions(self._context.chain.job_id))
+            self._context.call(do.ListPartitions(self._state.chain.job_id))
 
     def partitions_listed(self, event: ev.PartitionsListed) -> None:
         """Take up the job once what it needs is there, or the wait for it is over."""
         assert self._recovery is not None
-        if self._recovery.partitions_listed(event):
+        if self._recovery.partitions_listed(event, self._context.now.passed_ms):
             self._take_up(self._recovery)
         else:
-            self._context.alarm(LOOK_EVERY_MS, self._look_for_results)
+            self._context.emit(do.SetAlarm(LOOK_EVERY_MS, PartitionsLookDue()))
 
     def _take_up(self, recovery: JobRecovery) -> None:
         """Replay the events, and continue from the state that they lead to."""
         try:
-            recovery.replay()
+            self._context.emit(*recovery.replay())
             checkpoint = self._state.snapshot
             self._state.snapshot = recovery.state(checkpoint)
             self._state.reset()
@@ -174,20 +170,20 @@ class StageScheduler(SourceScheduler):
         except Exception as error:  # noqa: BLE001 - whatever is wrong with the events, the job can do without them
             self._begin_anew(recovery, error)
             return
-        self._bounds.update({vertex: event.bounds for vertex, event in recovery.job.initialized.items()})
+        self._bounds.of_vertex.update({vertex: event.bounds for vertex, event in recovery.job.initialized.items()})
         for done in recovery.finished_after(checkpoint):
-            self._results.add(done.acks, done.run_id)
+            self._context.emit(*self._results.add(done.acks, self._state.chain.job_id, done.run_id))
         self._state.committed.begin(self._state.ledger.outstanding, checkpoint)
         self._passed_on = self._state.committed.ended(self._state.snapshot)
-        if added := self._state.contributions(tuple(self._results.acks)):
+        if added := contributions(self._results.acks):
             self._context.call(do.MergeAccumulators({}, added))
         else:
             self._taken_up({})
 
     def _begin_anew(self, recovery: JobRecovery, error: Exception) -> None:
         cause = InternalError(f"The recovery of the job failed, and it begins anew: {error_line(error)}")
-        recovery.clear(str(cause))
-        self._context.report_failure(cause, counted=False)
+        self._context.emit(recovery.clear(str(cause)))
+        self._context.report_failure(cause, self._state.chain.next_id, counted=False)
         self._context.emit(do.LogMessage("The job begins anew", cause))
         self._life.restart()
 
@@ -200,7 +196,7 @@ class StageScheduler(SourceScheduler):
             }
             self._state.progress = replace(self._state.progress, records=0)  # after a restart they were counted before
             self._state.completed(
-                PendingCheckpoint(acks, 0), replace(snapshot, operators=operators), self._context.chain.next_id
+                PendingCheckpoint(acks, 0), replace(snapshot, operators=operators), self._state.chain.next_id
             )
             assert self._recovery is not None
             assert self._checkpoint is not None
@@ -212,7 +208,7 @@ class StageScheduler(SourceScheduler):
     def assigned(self, assigned: ev.Assigned) -> None:
         """Note what enumerators assigned."""
         if self._recovery is not None:
-            self._recovery.assigned(assigned)
+            self._recovery.enumerators.assigned(assigned)
         super().assigned(assigned)
 
     def enumerators_called(self, event: ev.EnumeratorsCalled) -> None:
@@ -226,7 +222,9 @@ class StageScheduler(SourceScheduler):
     def _next(self) -> None:
         """Run the next stage, now or when its sources have splits; after the last stage, make the checkpoint."""
         if vertices := self._vertices():
-            if self._recovery is not None and self._recovery.wants_snapshot(min(vertices)):
+            if self._recovery is not None and self._recovery.enumerators.are_wanted(
+                min(vertices), self._context.now.passed_ms
+            ):
                 self._context.call(do.SnapshotEnumerators(NO_CHECKPOINT))
             else:
                 self._run_after(self._state.wait_for_splits_ms())
@@ -239,17 +237,17 @@ class StageScheduler(SourceScheduler):
         """Run the next stage, with the state of its enumerators at hand."""
         assert self._recovery is not None
         self.assigned(event.assigned)
-        self._recovery.snapshotted(event.snapshots, self._state.sources)
+        self._recovery.enumerators.take(event.snapshots, self._state.sources, self._context.now.passed_ms)
         self._run_after(self._state.wait_for_splits_ms())
 
     # --------------------------------------------------------------------------------------------------------- a stage
 
     def _vertices(self) -> set[int]:
         """Return the vertices of the next stage; none before a checkpoint."""
-        state, topology = self._state, self._state.topology
+        state, plan = self._state, self._state.plan
         assert self._checkpoint is not None
         waiting = state.committed.waiting(state.ledger.outstanding, self._checkpoint)  # what it has is to be committed
-        levels, left = topology.levels, {vertex for vertex, _ in unfinished(state.snapshot)} - topology.behind(waiting)
+        levels, left = plan.level_of, {vertex for vertex, _ in unfinished(state.snapshot)} - plan.graph.behind(waiting)
         if not left:
             return set()
         level = min(map(levels.__getitem__, left))
@@ -260,20 +258,20 @@ class StageScheduler(SourceScheduler):
         context, state = self._context, self._state
         context.go(Phase.EPOCH)
         vertices = self._vertices()
-        time_ms = _WITHOUT_LIMIT_MS if any(not state.topology.levels[vertex] for vertex in vertices) else 0
+        time_ms = _WITHOUT_LIMIT_MS if any(not state.plan.level_of[vertex] for vertex in vertices) else 0
         dispatches = state.dispatches(0, context.now.passed_ms, for_savepoint=False, only=vertices)
         stage = {
             place: replace(part, max_records=0, max_bytes=0, max_time_ms=time_ms)
             for place, part in dispatches.items()
             if place[0] in vertices and not part.is_notification
         }
-        bounds = {vertex: self._decided(state.topology.graph.vertices[vertex]) for vertex in vertices}
+        bounds = {vertex: self._decided(state.plan.graph.vertices[vertex]) for vertex in vertices}
         self._stage = {place: place[1] < subtasks_of(bounds[place[0]]) for place in stage}
         self._runs += 1
         results = self._results.read_by(vertices)
         running = {place: part for place, part in stage.items() if self._stage[place]}
         if self._recovery is not None:
-            self._recovery.dispatched(running)
+            self._recovery.enumerators.dispatched(running)
             running = {place: part for place, part in running.items() if not self._recovery.is_registered(place)}
             if not running:
                 self._accept(ev.EpochEnded(EpochOutcome((), ()), wall_ms=0, slots=1))
@@ -282,7 +280,7 @@ class StageScheduler(SourceScheduler):
         number, restarts = self._runs, context.job_attempt
         context.emit(
             do.RunEpoch(
-                context.chain.next_id,
+                state.chain.next_id,
                 number,
                 restarts,
                 0,
@@ -290,48 +288,33 @@ class StageScheduler(SourceScheduler):
                 running,
                 {},
                 results=results,
-                bounds=self._fewer(bounds),
+                bounds=self._bounds.fewer(vertices),
             )
         )
 
-    def _fewer(self, bounds: Mapping[int, Bounds]) -> dict[int, Bounds]:
-        """Return the bounds of the vertices that run fewer subtasks than the job graph says."""
-        vertices = self._state.topology.graph.vertices
-        return {vertex: own for vertex, own in bounds.items() if subtasks_of(own) < vertices[vertex].parallelism}
-
     def _decided(self, vertex: JobVertex) -> Bounds:
         """Return what the subtasks of a vertex read, which is decided once: when its inputs are known."""
-        known = self._bounds.get(vertex.id)
+        known = self._bounds.of_vertex.get(vertex.id)
         if known is not None:
             return known
         sizes = self._results.bytes_read_by(vertex.id)
-        bounds = self._bounds[vertex.id] = self._decide(vertex, sizes)
+        bounds = self._bounds.decide(vertex, sizes)
         if self._recovery is not None:
-            self._recovery.initialized(vertex.id, bounds, sizes.by_sender)
+            self._context.emit(self._recovery.initialized(vertex.id, bounds, sizes.by_sender))
         return bounds
-
-    def _decide(self, vertex: JobVertex, sizes: InputBytes) -> Bounds:
-        graph = self._state.topology.graph
-        if not self._auto_parallelism.enabled or vertex.is_source or vertex.is_fed or vertex.parallelism_is_set:
-            return one_each(vertex.parallelism)
-        if graph.follows_its_sender(vertex.id):
-            return one_each(max(subtasks_of(self._bounds[edge.source]) for edge in graph.inputs(vertex.id)))
-        runs = self._auto_parallelism.decide(sum(sizes.by_sender.values()), vertex.parallelism)
-        return balanced_bounds(sizes.by_receiver, runs)
 
     def subtasks_finished(self, event: ev.SubtasksFinished) -> None:
         """Record subtasks that have finished while others of their stage run on."""
         is_current = event.job_attempt == self._context.job_attempt and self._context.phase is Phase.EPOCH
         if is_current and self._recovery is not None:
-            self._recovery.register(event.acks, self._stage)
             # They may have finished an interval ago, so they are stored without another one.
-            self._context.emit(do.RecordJobEvents((), cut=True))
+            self._context.emit(*self._recovery.register(event.acks, self._stage), do.RecordJobEvents((), cut=True))
 
     def stage_ended(self, event: ev.EpochEnded) -> None:
         """Handle the end of a stage: it is accepted, runs again, or fails the job."""
         self._context.epoch_running = False
         if self._recovery is not None:
-            self._recovery.register(event.outcome.acks, self._stage)
+            self._context.emit(*self._recovery.register(event.outcome.acks, self._stage))
         if event.outcome.failures:
             self._life.fail(event.outcome.failures[0])
         else:
@@ -340,26 +323,26 @@ class StageScheduler(SourceScheduler):
     def _accept(self, event: ev.EpochEnded) -> None:
         """Accept a stage, or let it run again."""
         answers = event.outcome.acks
-        checkpoint_id = self._context.chain.next_id
+        checkpoint_id = self._state.chain.next_id
         acks = answers if self._recovery is None else self._recovery.counting(answers)
         vertices = {vertex for vertex, _ in self._stage}
-        edges = [edge for edge in self._state.topology.graph.edges if edge.target in vertices]
+        edges = [edge for edge in self._state.plan.graph.edges if edge.target in vertices]
         running = [place for place, runs in self._stage.items() if runs]
         reason = void_reason(checkpoint_id, acks, running, edges, self._results.acks)
         if reason:
             if self._recovery is not None:
-                self._recovery.void()
+                self._context.emit(*self._recovery.void())
             self._run_again("A stage", InternalError(f"A stage does not count: {reason}."))
             return
         self._attempt = 1
         self._context.go(Phase.SNAPSHOTTING)
         if self._recovery is not None:
-            self._recovery.accepted(acks)
+            self._context.emit(self._recovery.accepted(acks))
         idle = (idle_ack(place, checkpoint_id) for place, runs in self._stage.items() if not runs)
         accepted = self._state.accept((*acks, *idle), event.wall_ms, event.slots, StopMode.NO)
         self._passed_on |= accepted.passed_on
         self._accepted = replace(accepted, passed_on={})  # only a chain entry makes it count
-        if added := self._state.contributions(acks):
+        if added := contributions(acks):
             self._context.call(do.MergeAccumulators(self._state.snapshot.all_accumulators, added))
         else:
             self._advance(self._accepted)
@@ -376,8 +359,9 @@ class StageScheduler(SourceScheduler):
         """Take up the state after a stage."""
         self._accepted = None
         snapshot = self._state.advanced(accepted, {})
-        self._state.completed(accepted, snapshot, self._context.chain.next_id)
-        self._results.add(accepted.acks)
+        chain = self._state.chain
+        self._state.completed(accepted, snapshot, chain.next_id)
+        self._context.emit(*self._results.add(accepted.acks, chain.job_id, chain.runs[-1]))
         self._publish(accepted.acks)
         self._settle(0)
 
@@ -394,13 +378,13 @@ class StageScheduler(SourceScheduler):
         """Let the subtasks of lost results run again, which is no failure of the job unless it happens too often."""
         assert self._recovery is not None
         self._context.epoch_running = False
-        self._recovery.register(event.outcome.acks, self._stage)
+        self._context.emit(*self._recovery.register(event.outcome.acks, self._stage))
         self._recovery.lost(event.subtasks)
         self._losses += 1
         if self._losses > MAX_ATTEMPTS:
             self._life.fail(event.error)
             return
-        self._context.report_failure(event.error, counted=False)
+        self._context.report_failure(event.error, self._state.chain.next_id, counted=False)
         self._context.emit(do.LogMessage("A result is lost, and is made again", event.error))
         self._life.restart()
 
@@ -414,21 +398,20 @@ class StageScheduler(SourceScheduler):
         """Put the chain entry of the whole job, or of all that runs before a committer: the commit point."""
         context, acks = self._context, tuple(self._results.acks[self._recorded :])
         context.go(Phase.RECORDING)
-        commits = commits_of(context.chain.next_id, acks, self._state.topology.sink_uids)
+        commits = commits_of(self._state.chain.next_id, acks, self._state.plan.graph.sink_uids)
         self._pending = PendingCheckpoint(
             acks, 0, snapshot=self._state.snapshot, commits=commits, passed_on=self._passed_on
         )
         document = self._state.document(self._pending)
-        context.put(context.chain.make(ChainEntryKind.CHECKPOINT, context.now.now_ms, document))
+        chain = self._state.chain
+        context.emit(chain.put(chain.make(ChainEntryKind.CHECKPOINT, context.now.now_ms, document)))
 
     def entry_stored(self, entry: ChainEntry) -> None:
         """Start all commits, and deliver all output."""
         pending, self._pending = self._pending, None
         assert pending is not None
         self._complete(entry, pending)
-        if self._context.is_stopping:
-            self._life.check_stopped()
-        else:
+        if not self._context.is_stopping:
             self._finish()
 
     def _complete(self, entry: ChainEntry, pending: PendingCheckpoint) -> None:
@@ -437,9 +420,11 @@ class StageScheduler(SourceScheduler):
         self._state.ledger.add(pending.commits)
         self._state.committed.passed_on(pending.passed_on)
         self._recorded, self._passed_on = len(self._results.acks), {}
-        self._context.retention.keep(entry)
-        self._commits.start()
-        self._output.begin(entry.checkpoint_id, self._state.outputs(pending.acks))
+        retention = self._state.retention
+        retention.keep(entry)
+        self._start_commits()
+        found = outputs(pending.acks, self._state.plan.graph.collectors)
+        self._context.emit(*self._output.begin(entry.checkpoint_id, found, retention))
 
     def entry_lost(self) -> None:
         """Abandon the chain entry, which may turn out to be stored."""
@@ -447,7 +432,7 @@ class StageScheduler(SourceScheduler):
 
     def entry_found(self, entry: ChainEntry) -> None:
         """Complete the job if this entry, which was found on the chain, is its own."""
-        lost, pending = self._context.lost, self._lost_pending
+        lost, pending = self._state.chain.lost, self._lost_pending
         self._pending = None
         if lost is not None and pending is not None and lost.same_write(entry):
             self._complete(lost, pending)
@@ -456,7 +441,7 @@ class StageScheduler(SourceScheduler):
 
     def _finish(self) -> None:
         self._context.go(Phase.FINISHING)
-        self.check_finished()
+        self.check_finished()  # a stage of which all had been recorded runs on from here without an event
 
     def check_finished(self) -> None:
         """End the job, or run what is behind committers, once everything is committed and delivered."""
@@ -466,15 +451,6 @@ class StageScheduler(SourceScheduler):
             self._life.terminate()
         else:
             self._run()
-
-    # ----------------------------------------------------------------------- a stop with a savepoint, which is refused
-
-    def exported(self) -> None:
-        """Raise: a batch job has no savepoints."""
-        raise InternalError("A batch job was stopped with a savepoint.")
-
-    go_on = exported
-    saved = exported
 
 
 def _has_begun(snapshot: JobSnapshot) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from penstock._engine.coordinator.epochs.acceptance import Subtask
+from penstock._engine.coordinator.checkpoints.subtask_state import Subtask
 from penstock._engine.operators.operator_factory import OperatorRole
 from penstock._engine.plan.bounds import receivers_of, subtasks_of
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import events as ev
-from penstock._engine.coordinator.checkpoints.retention import LEFTOVER_AGE_MS
+from penstock._engine.coordinator.checkpoints.chain import LEFTOVER_AGE_MS
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
 from penstock._engine.driver.checkpoints.claimants import Claimant, check_claim, claim, claimant_of, has_ended, release
 from penstock._engine.driver.checkpoints.claimed_checkpoints import delete_claimed
@@ -44,8 +44,7 @@ from penstock._engine.savepoints.chains import (
 )
 from penstock._engine.savepoints.located import rebased
 from penstock._engine.savepoints.waiting import waiting_job
-from penstock._engine.storage.copying import copy_files
-from penstock._engine.storage.entries import document_of, entry_of, find_entry
+from penstock._engine.storage.checkpoint_storage import copy_files, document_of, entry_of, find_entry
 from penstock._engine.storage.opening import above, open_storage, without_links
 from penstock._engine.storage.ownership import first_not_trusted, foreign_link, why_exchangeable
 from penstock.errors import (
@@ -62,7 +61,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from penstock._engine.coordinator import instructions as do
-    from penstock._engine.coordinator.checkpoints.retention import Leftovers
+    from penstock._engine.coordinator.instructions import Leftovers
     from penstock._engine.driver.background import BackgroundExecutor
     from penstock._engine.driver.mailbox import Clock
     from penstock._engine.storage.checkpoint_storage import FileStorage

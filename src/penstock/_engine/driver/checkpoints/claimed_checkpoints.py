@@ -10,7 +10,7 @@ from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock._engine.protocol.paths import METADATA, checkpoint_ids, checkpoint_path, metadata_path, number_of_claim
 from penstock._engine.savepoints.chains import readable_entry
 from penstock._engine.savepoints.disposal import belongs
-from penstock._engine.storage.entries import document_of
+from penstock._engine.storage.checkpoint_storage import document_of
 
 if TYPE_CHECKING:
     from penstock._engine.protocol.metadata import ChainEntry

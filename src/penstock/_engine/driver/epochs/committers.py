@@ -11,19 +11,18 @@ from penstock._api.connectors.committer import SupportsGlobalCommitter
 from penstock._api.connectors.sink import SupportsCommitter
 from penstock._engine.coordinator import events as ev
 from penstock._engine.driver.epochs.committables import commit_failed, contents_of, lines_of, not_committing
-from penstock._engine.driver.epochs.staged import StagedFiles
 from penstock._engine.driver.failures import driver_code_error
 from penstock._engine.protocol.committables import committable_ids
 from penstock._engine.protocol.metadata import GivenUp
+from penstock._engine.protocol.paths import checkpoint_of_staged, staged_directory, staged_prefix
 from penstock._engine.protocol.versioned import pack, unpack
-from penstock._engine.runtime.epoch_context import figures
 from penstock._engine.savepoints.located import absolute
 from penstock._engine.storage.opening import open_storage
 from penstock.common import option_table
 from penstock.common.interrupts import is_interrupt
 from penstock.common.redaction import hiding, shown_text
 from penstock.common.user_values import short_repr
-from penstock.errors import CommitFailedError, ConfigurationError
+from penstock.errors import CheckpointStorageError, CommitFailedError, ConfigurationError
 from penstock.metrics.in_memory import InMemoryMetricGroup
 
 if TYPE_CHECKING:
@@ -37,7 +36,78 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.metadata import Committable, OutstandingCommit
     from penstock._engine.storage.checkpoint_storage import FileStorage
 
+
 _log = hiding(logging.getLogger(__name__))
+
+#: The names of a staged file's path below the checkpoint directory: job, "staged", file.
+_DEPTH: Final = 3
+
+
+class StagedFiles:
+    """The staged files of one sink, as the committer's context and the engine use them.
+
+    Args:
+        storage: The checkpoint storage of the job.
+        job_id: The job.
+        uid: The sink.
+        runs: The runs that the job consists of; files of others are read, and never deleted.
+    """
+
+    def __init__(self, storage: FileStorage, job_id: str, uid: str, runs: Iterable[str]) -> None:
+        self._storage = storage
+        self._directory = staged_directory(job_id)
+        self._own = tuple(staged_prefix(job_id, run, uid) for run in runs)
+        self._read: list[str] = []
+        self._swept = False
+
+    def read(self, name: str) -> bytes | None:
+        """Return a file, first by its place below this job's checkpoint directory, which may have been moved."""
+        inner = "/".join(name.split("/")[-_DEPTH:])
+        data = self._storage.find(inner)
+        if data is not None:
+            self._read.append(inner)
+            return data
+        root = name.removesuffix(inner).rstrip("/")
+        if not root or root == self._storage.full_path("").rstrip("/"):
+            return None
+        return open_storage(root, self._storage.options).find(inner)
+
+    def delete_read(self) -> None:
+        """Delete the files that were read since the last call; the commit that needed them is done."""
+        files, self._read = self._read, []
+        self._delete(file for file in files if file.startswith(self._own))
+
+    def forget_read(self) -> None:
+        """Keep the files that were read since the last call: their commit failed, or is tried again."""
+        self._read = []
+
+    def sweep_once(self, checkpoint_id: int) -> None:
+        """Delete what void attempts have staged up to a committed checkpoint; done once, as it lists a directory."""
+        if not self._swept:
+            self._swept = True
+            self.sweep(checkpoint_id)
+
+    def sweep(self, checkpoint_id: int) -> None:
+        """Delete all that was staged up to a committed checkpoint."""
+        try:
+            files = [f"{self._directory}/{name}" for name in self._storage.names(self._directory)]
+        except CheckpointStorageError as error:
+            _log.warning("Staged files of failed attempts stay: %s", error)
+            return
+        self._delete(
+            file for file in files if file.startswith(self._own) and checkpoint_of_staged(file) <= checkpoint_id
+        )
+
+    def _delete(self, files: Iterable[str]) -> None:
+        found = list(files)
+        if not found:
+            return
+        try:
+            self._storage.delete(found)
+        except CheckpointStorageError as error:
+            _log.warning("Staged files that were committed stay: %s", error)
+
+
 #: Metrics of committables. Source: Flink's SinkCommitterMetricGroup.
 _COUNTED: Final = (
     "totalCommittables",
@@ -162,7 +232,7 @@ class _Publishers:
             self._metrics.counter("totalCommittables").inc(len(requests))
         for name, number in Counter(request.outcome for request in requests).items():
             self._metrics.counter(name).inc(number)
-        return figures(self._metrics)
+        return self._metrics.figures()
 
     def close(self) -> None:
         try:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.coordinator.checkpoints.splits import unread_splits
+from penstock._engine.coordinator.checkpoints.subtask_state import unread_splits
 from penstock._engine.driver.epochs.accumulators import totals
 from penstock._engine.driver.monitor.checkpoint_stats import CheckpointStatsTracker
 from penstock._engine.driver.monitor.views import checkpoint_settings

@@ -1,26 +1,22 @@
 """Tumbling and sliding event-time windows of columns: their records are rows of partial results, by key and slice.
 
-The windows are those of records (`window`, `sliding_windows`), with the same state, the same firing and the same rule
-for late records. A batch adds one row for each of its keys and slices to them. So within the allowed lateness a window
+The windows are those of records (`aligned_windows`), with the same state, the same firing and the same rule for late
+records. A batch adds one row for each of its keys and slices to them. So within the allowed lateness a window
 fires once for a batch and key, not once for each late record.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock._api.windows.time_windows import AlignedWindows, TumblingEventTimeWindows
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.columnar.column_aggregates import GROUP, STAMP
 from penstock._engine.operators.columnar.record_columns import DeclaredColumns, column_batches
 from penstock._engine.operators.columnar.waiting_columns import WaitingColumns
 from penstock._engine.operators.columns import ColumnBatch
-from penstock._engine.operators.side_outputs import SideOutputs
-from penstock._engine.operators.windows.sliding_windows import SlidingWindowOperator
-from penstock._engine.operators.windows.window import WindowOperator
+from penstock._engine.operators.windows.aligned_windows import AlignedWindowOperator
 from penstock._engine.operators.windows.window_function import WindowResults
 from penstock._engine.operators.windows.window_strategy import AggregatePanes
 from penstock._engine.protocol.rows import MAX_WATERMARK, NO_TIMESTAMP
@@ -34,10 +30,12 @@ if TYPE_CHECKING:
     from penstock._api.windows.window import Window
     from penstock._engine.operators.base import EpochContext, Output
     from penstock._engine.operators.columnar.column_aggregates import ColumnAggregates
+    from penstock._engine.operators.side_outputs import SideOutputs
+    from penstock._engine.operators.windows.pane_contents import AlignedContents
     from penstock._engine.operators.windows.window_function import Entry
+    from penstock._engine.operators.windows.window_strategy import PaneStrategy
     from penstock._engine.protocol.keys import NormalKey
     from penstock._engine.state.table import Pane
-    from penstock.common.typeinfo import TypeInformation
 
 #: Times within which NumPy's numbers of 64 bits do not overflow when slices are computed.
 _PLAIN_TIMES: Final = range(-(2**61), 2**61)
@@ -51,12 +49,12 @@ class ColumnResults(WindowResults):
     """The results of a fired pane: of each key a tuple of the key, the window's start and end, and the aggregates.
 
     Args:
-        aggregates: The aggregates.
+        strategy: Has the aggregates.
     """
 
-    def __init__(self, aggregates: ColumnAggregates) -> None:
-        super().__init__(aggregates, aggregated=True)
-        self._aggregates = aggregates
+    def __init__(self, strategy: PaneStrategy) -> None:
+        super().__init__(strategy)
+        self._aggregates: ColumnAggregates = strategy.function
         self._window: Any = None
 
     def begin(self, window: Window, watermark: int) -> None:
@@ -84,43 +82,46 @@ class ColumnPanes(AggregatePanes):
         pane.dirty.update(keys)
 
 
-class _ColumnWindows(WindowOperator):
-    """What both kinds of windows do with columns.
+class ColumnWindowOperator(AlignedWindowOperator):
+    """Aligned windows of columns.
 
     A record waits as columns if the watermark has reached none of its windows: until it is about to reach the first of
     them, the epoch ends, or many records wait. Nothing depends on it before that.
+
+    Args:
+        contents: The contents of the windows, partial results of `ColumnAggregates`.
+        declared: The declared columns of the input; None without any.
+        late_tag: The id of the side output for late records; None drops them.
     """
 
     takes_columns = True
-    aggregates: ColumnAggregates
-    given: DeclaredColumns | None
-    layout: RecordLayout
-    #: That of the last partial results.
-    _schema: Any = None
+
+    def __init__(self, contents: AlignedContents, declared: DeclaredColumns | None, *, late_tag: str | None) -> None:
+        super().__init__(itemgetter(0), contents, late_tag=late_tag, results=ColumnResults(contents.strategy))
+        self.windows = contents.windows
+        self.aggregates: ColumnAggregates = contents.strategy.function
+        self._given = declared
+        self._layout = RecordLayout.DICTS if declared is None else declared.layout
+        #: That of the last partial results.
+        self._schema: Any = None
 
     def begin_epoch(self, epoch: EpochContext) -> None:
         super().begin_epoch(epoch)
-        #: Whether each record has a window; those in gaps are late by their own timestamps.
-        self._are_gapless = self.assigner.slide_ms <= self.assigner.size_ms
         self._new = WaitingColumns()
         #: The watermark that reaches the first window of a record that waits.
         self._due = MAX_WATERMARK
 
-    def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
-        if batch.records:
-            batches = column_batches(batch, self.given)
-            return chain.from_iterable(self.process_columns(columns, input_index) for columns in batches)
-        return self._as_columns(super().process(batch, input_index))
+    def process(self, batch: RowBatch, input_index: int) -> Iterator[Output]:
+        if not batch.records:
+            return self._as_columns(super().process(batch, input_index))
+        batches = column_batches(batch, self._given)
+        return chain.from_iterable(self.process_columns(columns, input_index) for columns in batches)
 
-    def process_columns(self, batch: ColumnBatch, input_index: int) -> Iterable[Output]:
-        out = SideOutputs(with_timestamps=True, object_reuse=self.object_reuse)
-        for start, stop, watermark in batch.segments():
-            if start < stop:
-                self._take(batch if (start, stop) == (0, len(batch)) else batch.slice(start, stop), out)
-            if watermark is not None:
-                self._advance(watermark, out)
-                out.watermark(watermark)
-        return self._as_columns(out.outputs())
+    def process_columns(self, batch: ColumnBatch, input_index: int) -> Iterator[Output]:
+        def take(start: int, stop: int, out: SideOutputs) -> None:
+            self._take(batch if (start, stop) == (0, len(batch)) else batch.slice(start, stop), out)
+
+        return self._as_columns(self.walk(batch, take))
 
     def _as_columns(self, outputs: Iterable[Output]) -> Iterator[Output]:
         """Yield outputs with the results of windows as columns; as rows while no record has told the types."""
@@ -130,27 +131,27 @@ class _ColumnWindows(WindowOperator):
                 continue
             rows = batch.rows()
             if self._schema is None:
-                make = record_maker([self.aggregates.key, *WINDOW_COLUMNS, *self.aggregates.names], self.layout)
+                make = record_maker([self.aggregates.key, *WINDOW_COLUMNS, *self.aggregates.names], self._layout)
                 yield tag, RowBatch(list(map(make, rows.records)), rows.timestamps, rows.watermarks)
                 continue
             keys, starts, ends, *results = zip(*rows.records, strict=True)
             at: dict[str, Any] = dict(zip(WINDOW_COLUMNS, map(int64_column, (starts, ends)), strict=True))
             for start, stop, columns in self.aggregates.results(list(keys), results, self._schema, at):
                 marks = rows.watermarks_in(start, stop)
-                yield tag, ColumnBatch(columns, self.layout, int64_column(rows.stamps(start, stop)), marks)
+                yield tag, ColumnBatch(columns, self._layout, int64_column(rows.stamps(start, stop)), marks)
 
     def prepare_snapshot(self) -> Iterable[Output]:
-        out = SideOutputs(with_timestamps=True, object_reuse=self.object_reuse)
+        out = self.new_outputs()
         self._add_waiting(out)
         return (*super().prepare_snapshot(), *self._as_columns(out.outputs()))
 
     def finish(self) -> Iterable[Output]:
         return (*self.prepare_snapshot(), *super().finish())
 
-    def _advance(self, watermark: int, out: SideOutputs) -> None:
+    def advance(self, watermark: int, out: SideOutputs) -> Iterable[Output]:
         if watermark >= self._due:
             self._add_waiting(out)
-        super()._advance(watermark, out)
+        return super().advance(watermark, out)
 
     def _take(self, batch: ColumnBatch, out: SideOutputs) -> None:
         """Let records wait, or add them at once if the watermark has reached one of their windows."""
@@ -161,8 +162,8 @@ class _ColumnWindows(WindowOperator):
         if extremes is None or extremes["min"] == NO_TIMESTAMP:
             raise MissingTimestampError(self.context.operator_name, "of a batch of columns")
         oldest, newest = extremes["min"], extremes["max"]
-        reached = self._first_end(self.watermark + 1) - self.assigner.slide_ms
-        if newest < reached or self._first_end(newest) - 1 > MAX_WATERMARK or not self._are_gapless:
+        reached = self._first_end(self.firing.watermark + 1) - self.windows.slide_ms
+        if newest < reached or self._first_end(newest) - 1 > MAX_WATERMARK or self.contents.has_gaps:
             self._add_at_once(batch, out)
             return
         if oldest < reached:
@@ -175,7 +176,7 @@ class _ColumnWindows(WindowOperator):
 
     def _first_end(self, stamp: int) -> int:
         """Return the first end of a window after a timestamp."""
-        size, slide, offset = self.assigner.size_ms, self.assigner.slide_ms, self.assigner.offset_ms
+        size, slide, offset = self.windows.size_ms, self.windows.slide_ms, self.windows.offset_ms
         return stamp + 1 + (offset + size - stamp - 1) % slide
 
     def _add_waiting(self, out: SideOutputs) -> None:
@@ -194,7 +195,8 @@ class _ColumnWindows(WindowOperator):
 
         functions: Any = pc
         groups, firsts = self._slices_of(batch.timestamps)
-        closed = [group for group, stamp in enumerate(firsts) if self._takes_none(stamp)]
+        of, takes = self.contents.units_of, self.contents.takes
+        closed = [group for group, stamp in enumerate(firsts) if not takes(of([stamp], stamp)[0])]
         if closed:
             is_late = functions.is_in(groups, value_set=int64_column(closed))
             self._set_columns_aside(batch, is_late, out)
@@ -212,13 +214,13 @@ class _ColumnWindows(WindowOperator):
             table = self.aggregates.partials(table)
             stamps = firsts * table.num_rows
         self._schema = table.schema
-        self._add(RowBatch(self.aggregates.rows(table), stamps), 0, len(stamps), out)
+        self.add(self.aggregates.rows(table), stamps, out)
 
     def _slices_of(self, timestamps: Any) -> tuple[Any, list[int]]:
         """Return a column with the number of each record's slice, and a time in each slice, in order of time."""
         import numpy as np
 
-        size, slide, offset = self.assigner.size_ms, self.assigner.slide_ms, self.assigner.offset_ms
+        size, slide, offset = self.windows.size_ms, self.windows.slide_ms, self.windows.offset_ms
         cut = size % slide
         stamps = timestamps.to_numpy()
         oldest, newest = int(stamps.min()), int(stamps.max())
@@ -239,76 +241,21 @@ class _ColumnWindows(WindowOperator):
         starts[0] = oldest  # the slice may begin before the first possible time
         return int64_column_of(numbers - first), starts
 
-    @abstractmethod
-    def _takes_none(self, stamp: int) -> bool:
-        """Return whether the windows of a slice take no more records, or it has none."""
-
     def _set_columns_aside(self, batch: ColumnBatch, is_late: Any, out: SideOutputs) -> None:
         """Drop late records, or emit them to the side output."""
         import pyarrow.compute as pc
 
         functions: Any = pc
-        late = batch.take(functions.indices_nonzero(self._counts_as_late(is_late, batch)))
+        places = functions.indices_nonzero(is_late)
+        if self.contents.has_gaps:
+            stamps = batch.timestamps.to_pylist()
+            places = int64_column([place for place in places.to_pylist() if self.contents.is_late(stamps[place])])
+        late = batch.take(places)
         if not len(late):
             return
         if self.late_tag is None:
             first = late.slice(0, 1).rows()
-            self._late.drop(len(late), first.records[0], first.stamps()[0], self.watermark)
+            self.late.drop(len(late), first.records[0], first.stamps()[0], self.firing.watermark)
             return
-        side, rows = out.side(self.late_tag), late.rows()
-        side.records.extend(rows.records)
-        side.timestamps.extend(rows.stamps())
-
-    def _counts_as_late(self, is_late: Any, batch: ColumnBatch) -> Any:
-        del batch
-        return is_late
-
-
-class TumblingColumnWindowOperator(_ColumnWindows):
-    """Tumbling windows of columns."""
-
-    def _takes_none(self, stamp: int) -> bool:
-        return self._is_over(self._first_end(stamp))
-
-
-class SlidingColumnWindowOperator(_ColumnWindows, SlidingWindowOperator):
-    """Sliding windows of columns."""
-
-    def _takes_none(self, stamp: int) -> bool:
-        return not self._takers(self.slices.of(stamp))
-
-    def _counts_as_late(self, is_late: Any, batch: ColumnBatch) -> Any:
-        """Leave out records in gaps between windows that are not late by their own timestamps, as for records."""
-        import pyarrow as pa
-
-        stamps = batch.timestamps.to_pylist() if self.assigner.slide_ms > self.assigner.size_ms else ()
-        kept = [self.slices.windows_of(self.slices.of(at)) or at + self.lateness_ms <= self.watermark for at in stamps]
-        if not kept:
-            return is_late
-        import pyarrow.compute as pc
-
-        return pc.and_(is_late, pa.array(list(map(bool, kept))))
-
-
-def column_window_operator(
-    assigner: AlignedWindows,
-    *,
-    aggregates: ColumnAggregates,
-    input_type: TypeInformation | None,
-    allowed_lateness_ms: int,
-    late_tag: str | None,
-) -> WindowOperator:
-    """Return the window operator for a node's payload."""
-    declared = DeclaredColumns.of(input_type)
-    layout = RecordLayout.DICTS if declared is None else declared.layout
-    is_tumbling = isinstance(assigner, TumblingEventTimeWindows)
-    operator = (TumblingColumnWindowOperator if is_tumbling else SlidingColumnWindowOperator)(
-        itemgetter(0),
-        assigner,
-        allowed_lateness_ms=allowed_lateness_ms,
-        late_tag=late_tag,
-        strategy=ColumnPanes(aggregates),
-        results=ColumnResults(aggregates),
-    )
-    operator.aggregates, operator.given, operator.layout = aggregates, declared, layout
-    return operator
+        rows = late.rows()
+        self.set_aside(rows.records, rows.stamps(), self.firing.watermark, out)

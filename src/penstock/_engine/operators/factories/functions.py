@@ -19,7 +19,7 @@ from penstock._engine.operators.sources.watermarks import TimestampsAndWatermark
 if TYPE_CHECKING:
     from penstock._api.functions.async_retry import AsyncRetryStrategy
     from penstock._api.functions.asynchronous import AsyncFunction
-    from penstock._api.state.descriptors import MapStateDescriptor
+    from penstock._api.state.kinds import MapStateDescriptor
     from penstock._engine.operators.base import Operator
     from penstock.common.typeinfo import TypeInformation
     from penstock.common.watermark_strategy import WatermarkStrategy

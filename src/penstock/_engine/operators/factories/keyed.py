@@ -18,7 +18,7 @@ from penstock._engine.operators.operator_factory import OperatorFactory, Operato
 from penstock._engine.operators.sorting.sorted_input import SortedInputOperator, SortedReduceOperator
 
 if TYPE_CHECKING:
-    from penstock._api.state.descriptors import MapStateDescriptor
+    from penstock._api.state.kinds import MapStateDescriptor
     from penstock._engine.operators.base import Operator
     from penstock._engine.operators.keyed import KeyedOperator
 

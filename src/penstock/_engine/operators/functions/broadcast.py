@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from penstock._api.functions.broadcast import BroadcastProcessFunction, KeyedBroadcastProcessFunction
-from penstock._api.state.descriptors import MapStateDescriptor
-from penstock._api.state.kinds import ReadOnlyBroadcastState
+from penstock._api.state.kinds import MapStateDescriptor, ReadOnlyBroadcastState
 from penstock._engine.operators.context import EngineRuntimeContext, KeyedRecordContext
 from penstock._engine.operators.functions.process import KeyedProcessOperator, ProcessOperator
 from penstock._engine.protocol.rows import NO_TIMESTAMP

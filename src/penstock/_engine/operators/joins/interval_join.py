@@ -103,11 +103,12 @@ class IntervalJoinOperator(KeyedProcessOperator):
         """
         own, others, is_left = self._sides[input_index], self._sides[1 - input_index], input_index == 0
         (lower, upper), key, watermark = self._bounds[input_index], self.key, self.timers.watermark
+        late_tag = self._late_tags[input_index]
         opened, near, width = own.opened, others.found, self._width_ms
         given, context = out.given, (LeftContext() if is_left else RightContext())
         for value, key.key, key.normal, stamp in turns:
             if stamp < watermark:
-                self._leave_out(value, stamp, input_index, out)
+                self._late.set_aside([value], [stamp], late_tag, watermark, out)
                 continue
             normal, changes = key.normal, not fixed and may_change(value)
             first, last = stamp + lower, stamp + upper
@@ -135,16 +136,6 @@ class IntervalJoinOperator(KeyedProcessOperator):
                         context.at = stamp if stamp > other_stamp else other_stamp
                         mine, theirs = given(value) if changes else value, given(other) if other_changes else other
                         yield (context, mine, theirs) if is_left else (context, theirs, mine)
-
-    def _leave_out(self, value: Any, stamp: int, input_index: int, out: SideOutputs) -> None:
-        """Drop a late record, or emit it to its side output."""
-        tag = self._late_tags[input_index]
-        if tag is None:
-            self._late.drop(1, value, stamp, self.timers.watermark)
-            return
-        late = out.side(tag)
-        late.records.append(value)
-        late.timestamps.append(stamp)
 
     def _fire(self, timers: Timers, limit: int, domain: TimeDomain, out: SideOutputs) -> Iterator[Output]:
         """Forget what no later record can join."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from penstock._engine.state.key_context import KeyContext
-    from penstock._engine.state.memory_store import MemoryStore
+    from penstock._engine.state.keyed_state import KeyedState
     from penstock._engine.state.rows import Namespace
     from penstock._engine.state.table import Pane
 
@@ -62,7 +62,7 @@ class JoinSide:
         kept_ms: How long after its own time a record can be joined; negative where that ends before.
     """
 
-    def __init__(self, store: MemoryStore, name: str, key: KeyContext, width_ms: int, kept_ms: int) -> None:
+    def __init__(self, store: KeyedState, name: str, key: KeyContext, width_ms: int, kept_ms: int) -> None:
         self._table = store.table(name, kind=ListKind.name, keep_keys=True)
         self._key = key
         self._width_ms = width_ms
@@ -122,7 +122,7 @@ class JoinSide:
         while self._numbers and self._last(self._numbers[0]) + self._kept_ms < watermark:
             self._drop(self._namespace(heappop(self._numbers)))
 
-    def _cut_anew(self, store: MemoryStore, namespace: Namespace) -> None:
+    def _cut_anew(self, store: KeyedState, namespace: Namespace) -> None:
         """Move the records of a slice of another length, which a job with other bounds has made."""
         pane = self._table.pane(namespace)
         for normal, key, items in pane.entries():

@@ -1,6 +1,6 @@
 """Watermark alignment in a source's subtask: holds a reader, or some of its splits, that are ahead of their group.
 
-The driver tells each subtask with every epoch how far the others of its group are (`coordinator.epochs.alignment`).
+The driver tells each subtask with every epoch how far the others of its group are (`coordinator.epochs.acks`).
 Within an epoch that does not change, and what the subtask itself may read follows from its own watermark, too.
 
 Source: FLIP-182 and FLIP-217, Flink's SourceOperator.

@@ -9,13 +9,12 @@ from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.state.key_context import KeyContext
 
 if TYPE_CHECKING:
-    from penstock._api.functions.basic import RuntimeContext
+    from penstock._api.runtime_context import RuntimeContext
     from penstock._api.state.descriptors import StateDescriptor
     from penstock._api.state.kinds import State
     from penstock._engine.operators.base import OperatorContext
     from penstock._engine.operators.windows.trigger_context import TriggerState
-    from penstock._engine.state.kinds.kind import AnyKind
-    from penstock._engine.state.memory_store import MemoryStore
+    from penstock._engine.state.keyed_state import KeyedState
     from penstock._engine.state.table import Table
 
 
@@ -28,7 +27,7 @@ class AssignerContext(WindowAssigner.WindowAssignerContext):
         state: Has the clock.
     """
 
-    def __init__(self, context: OperatorContext, store: MemoryStore, state: TriggerState) -> None:
+    def __init__(self, context: OperatorContext, store: KeyedState, state: TriggerState) -> None:
         self._state = state
         #: The key of the current record.
         self.key = KeyContext()
@@ -44,15 +43,15 @@ class AssignerContext(WindowAssigner.WindowAssignerContext):
 class _AssignerState(EngineRuntimeContext):
     """The runtime context of an assigner, which accesses its state for each record."""
 
-    def __init__(self, context: OperatorContext, store: MemoryStore, key: KeyContext) -> None:
+    def __init__(self, context: OperatorContext, store: KeyedState, key: KeyContext) -> None:
         super().__init__(context, store, key)
         self._states: dict[str, State] = {}
 
-    def _state(self, operation: str, kind: AnyKind, descriptor: StateDescriptor) -> State:
+    def _keyed_state(self, call: str, kind: type[StateDescriptor], descriptor: StateDescriptor) -> State:
         name = descriptor.get_name()
         state = self._states.get(name)
         if state is None:
-            state = self._states[name] = super()._state(operation, kind, descriptor)
+            state = self._states[name] = super()._keyed_state(call, kind, descriptor)
         return state
 
     def _table(self, name: str, kind: str) -> Table:

@@ -14,6 +14,7 @@ from penstock.common.user_values import short_repr
 
 if TYPE_CHECKING:
     from penstock._engine.operators.base import OperatorContext
+    from penstock._engine.operators.side_outputs import SideOutputs
 
 _log = logging.getLogger("penstock")
 
@@ -36,6 +37,27 @@ class LateRecords:
         self._accumulators = context.accumulators
         self._metric = context.metrics.counter(_METRIC)
         self._is_first = True
+
+    def set_aside(
+        self, records: list[Any], stamps: list[int], tag: str | None, watermark: int, out: SideOutputs
+    ) -> None:
+        """Emit late records to a side output, or drop them.
+
+        Args:
+            records: The records.
+            stamps: Their timestamps.
+            tag: The id of the side output; None drops them.
+            watermark: The operator's watermark.
+            out: Has the side output.
+        """
+        if not records:
+            return
+        if tag is None:
+            self.drop(len(records), records[0], stamps[0], watermark)
+            return
+        late = out.side(tag)
+        late.records.extend(records)
+        late.timestamps.extend(stamps)
 
     def drop(self, count: int, first: Any, timestamp: int, watermark: int) -> None:
         """Count dropped records.

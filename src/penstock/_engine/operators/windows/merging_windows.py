@@ -1,4 +1,4 @@
-"""The merging windows of one key, each with the window in whose namespace its contents are stored.
+"""The merging windows of a key, each with the window in whose namespace its contents are stored.
 
 A growing window keeps the namespace of its first contents, so that the contents are not moved with each record.
 
@@ -7,13 +7,30 @@ Source of the rules: Flink's MergingWindowSet.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from penstock._api.windows.session_windows import SessionWindows
 from penstock._api.windows.window import MergingWindowAssigner, TimeWindow, Window
+from penstock._engine.state.table import ABSENT, MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from penstock._api.windows.window import WindowAssigner
+    from penstock._engine.operators.windows.window_namespaces import WindowNamespaces
+    from penstock._engine.protocol.keys import NormalKey
+    from penstock._engine.state.keyed_state import KeyedState
+    from penstock._engine.state.rows import Namespace
+
+#: The table of the merging windows of each key.
+MERGING: Final = "merging-windows"
+#: How many numbers the namespace of a TimeWindow has.
+_BOUNDS: Final = 2
+
+#: The namespace of a session: its start and its end.
+Times: TypeAlias = "tuple[int, int]"
+#: The namespaces of the windows of a key, each with that of its contents.
+Pairs: TypeAlias = "tuple[tuple[Any, Any], ...]"
 
 #: Called with the merged window, the old windows, the window whose namespace it keeps, and the windows whose contents
 #: are added to it.
@@ -81,3 +98,50 @@ class _Merges(MergingWindowAssigner.MergeCallback[Window]):
 
     def merge(self, to_be_merged: Iterable[Window], merge_result: Window) -> None:
         self.found.append((merge_result, list(dict.fromkeys(to_be_merged))))
+
+
+class MergingRows:
+    """The merging windows of all keys, a row for each key; none where the assigner's windows do not merge.
+
+    Args:
+        store: The operator's store.
+        assigner: The assigner.
+        namespaces: The namespaces of its windows.
+    """
+
+    def __init__(self, store: KeyedState, assigner: WindowAssigner[Any, Any], namespaces: WindowNamespaces) -> None:
+        self._assigner = assigner
+        self._namespaces = namespaces
+        self.pane = store.table(MERGING, kind=MERGING).pane()
+
+    def of(self, normal: NormalKey) -> MergingWindows:
+        """Return the windows of a key, where they merge."""
+        window_of = self._namespaces.window
+        mapping = {window_of(window): window_of(stands) for window, stands in self.pairs_of(normal)}
+        return MergingWindows(cast("MergingWindowAssigner[Any, Any]", self._assigner), mapping)
+
+    def keep(self, normal: NormalKey, windows: MergingWindows) -> None:
+        """Set the windows of a key, which may have changed."""
+        namespace_of = self._namespaces.of
+        pairs = tuple((namespace_of(window), namespace_of(stands)) for window, stands in windows.mapping.items())
+        if self.pane.hot.get(normal) != pairs:
+            self.set_pairs(normal, pairs)
+
+    def pairs_of(self, normal: NormalKey) -> Pairs:
+        """Return the namespaces of the windows of a key."""
+        pairs = self.pane.hot.get(normal, MISSING)
+        if pairs is MISSING:
+            pairs = self.pane.load(normal)
+        return () if pairs is ABSENT else pairs
+
+    def set_pairs(self, normal: NormalKey, pairs: Pairs) -> None:
+        """Set the windows of a key."""
+        self.pane.hot[normal] = pairs or ABSENT
+        self.pane.dirty.add(normal)
+
+    def session_with(self, window: Namespace, normal: NormalKey) -> Times | None:
+        """Return the session that a window was merged into; None where it is gone, and for windows of other classes."""
+        for grown, _ in self.pairs_of(normal):
+            if len(grown) == len(window) == _BOUNDS and grown[0] <= window[0] and window[1] <= grown[1]:
+                return grown
+        return None

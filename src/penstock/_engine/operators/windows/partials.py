@@ -1,13 +1,12 @@
 """Windows whose input is combined before the shuffle of a batch job: one accumulator of a sender for many records.
 
 `CombineWindowOperator` runs in the senders. It folds the records of a key in a window, or in the slice that sliding
-windows share, and sends accumulators with a timestamp of that window or slice. `window_of_partials` is the operator
-that receives them: the one of all other windows, with a function that merges where the program's one adds.
+windows share, and sends accumulators with a timestamp of that window or slice. The operator that receives them is the
+one of all other windows, with a function that merges where the program's one adds: `Accumulators` or `Partials`.
 """
 
 from __future__ import annotations
 
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from penstock._api.functions.basic import AggregateFunction
@@ -15,13 +14,11 @@ from penstock._api.functions.wrapping import WrappingFunction
 from penstock._api.windows.time_windows import AlignedWindows
 from penstock._engine.operators.functions.combine import CombineOperator, absent
 from penstock._engine.operators.windows.slices import Slices
-from penstock._engine.operators.windows.window_choice import window_operator
 from penstock._engine.protocol.rows import MAX_WATERMARK, NO_TIMESTAMP
 from penstock.common.copies import copy_if_mutable
 
 if TYPE_CHECKING:
     from penstock._engine.operators.batch import RowBatch
-    from penstock._engine.operators.windows.windowed import WindowedOperator
 
 
 class CombineWindowOperator(CombineOperator):
@@ -30,15 +27,13 @@ class CombineWindowOperator(CombineOperator):
     Args:
         key_selector: The key selector of the stream.
         assigner: Assigns windows to a record.
-        strategy: "aggregate" or "reduce".
         function: The function.
-        unused: What the receivers need of the node's payload.
+        aggregates: Whether it is an AggregateFunction; else it reduces.
     """
 
-    def __init__(self, key_selector: Any, assigner: Any, *, strategy: str, function: Any, **unused: Any) -> None:
-        del unused
+    def __init__(self, key_selector: Any, assigner: Any, function: Any, *, aggregates: bool) -> None:
         super().__init__(function, key_selector)
-        self._aggregates = strategy == "aggregate"
+        self._aggregates = aggregates
         #: None where all records of a key are in one window.
         self._slices = Slices(assigner) if isinstance(assigner, AlignedWindows) else None
         #: Records after it are in windows that never end, and are dropped one by one.
@@ -83,7 +78,7 @@ class CombineWindowOperator(CombineOperator):
         )
 
 
-class _Partials(WrappingFunction[Any], AggregateFunction[Any, Any, Any]):
+class Partials(WrappingFunction[Any], AggregateFunction[Any, Any, Any]):
     """Makes one partial result of those that senders have made; what it keeps is a tuple of it, at first empty."""
 
     def create_accumulator(self) -> Any:
@@ -103,7 +98,7 @@ class _Partials(WrappingFunction[Any], AggregateFunction[Any, Any, Any]):
         return getattr(self.function, "reduce", self.function)(one, other)
 
 
-class _Accumulators(_Partials):
+class Accumulators(Partials):
     """The same for an AggregateFunction."""
 
     def get_result(self, accumulator: Any) -> Any:
@@ -111,10 +106,3 @@ class _Accumulators(_Partials):
 
     def _joined(self, one: Any, other: Any) -> Any:
         return self.function.merge(one, other)
-
-
-def window_of_partials(key_selector: Any, *, strategy: str, function: Any, **members: Any) -> WindowedOperator:
-    """Return the window operator for a node's payload, whose records are pairs of key and partial result."""
-    del key_selector  # the combining operator has selected the keys
-    made = _Accumulators(function) if strategy == "aggregate" else _Partials(function)
-    return window_operator(itemgetter(0), strategy="aggregate", function=made, **members)

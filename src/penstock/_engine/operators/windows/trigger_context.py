@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from penstock._engine.operators.base import OperatorContext
     from penstock._engine.operators.windows.window_namespaces import WindowNamespaces
     from penstock._engine.protocol.keys import NormalKey
-    from penstock._engine.state.memory_store import MemoryStore
+    from penstock._engine.state.keyed_state import KeyedState
     from penstock._engine.state.rows import Composite, Namespace
     from penstock._engine.state.timers import Timers
     from penstock.metrics.metricbase import MetricGroup
@@ -32,7 +32,7 @@ class TriggerState(Trigger.OnMergeContext, Evictor.EvictorContext):
     def __init__(
         self,
         context: OperatorContext,
-        store: MemoryStore,
+        store: KeyedState,
         timers: tuple[Timers, Timers],
         namespaces: WindowNamespaces,
         times: TimerTimes,

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._api.windows.evictors import TimestampedValue
-from penstock._engine.operators.windows.fired_windows import CONTENTS
 from penstock._engine.state.rows import IN_ADDRESS
 from penstock._engine.state.table import ABSENT, MISSING
 from penstock.common.copies import copy_if_mutable
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from penstock._engine.state.rows import Composite
     from penstock._engine.state.table import Pane
 
-__all__ = ["CONTENTS", "EvictedContents", "WindowContents"]
-
 #: The kind of windows with an evictor: lists of pairs of record and timestamp.
 _EVICTED: Final = "window-evicted"
 
@@ -39,7 +36,6 @@ class WindowContents:
         #: Whether a function of the user's folds each record as it is added.
         self.folds = strategy.folds
         self.kind = IN_ADDRESS + strategy.kind
-        self.function = strategy.function
         self.pane: Pane
         self.state: TriggerState
 

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from penstock._engine.operators.base import OperatorContext
     from penstock._engine.operators.side_outputs import SideOutputs
     from penstock._engine.operators.windows.window_namespaces import WindowNamespaces
+    from penstock._engine.operators.windows.window_strategy import PaneStrategy
     from penstock._engine.protocol.keys import NormalKey
-    from penstock._engine.state.memory_store import MemoryStore
+    from penstock._engine.state.keyed_state import KeyedState
     from penstock._engine.state.table import Table
 
 _NO_CLEAR: Final = cast("Any", ProcessWindowFunction).clear
@@ -28,7 +29,7 @@ _NO_CLEAR_OF_ALL: Final = cast("Any", ProcessAllWindowFunction).clear
 #: The content of a pane for one key: normal key, key and value.
 Entry: TypeAlias = "tuple[NormalKey, Any, Any]"
 #: Makes the context of window functions.
-MakeContext: TypeAlias = "Callable[[OperatorContext, MemoryStore], WindowContext]"
+MakeContext: TypeAlias = "Callable[[OperatorContext, KeyedState], WindowContext]"
 
 
 class WindowResults:
@@ -38,10 +39,10 @@ class WindowResults:
     #: Whether the results depend on the window, so that `begin` has to be called.
     takes_window = False
 
-    def __init__(self, function: Any, *, aggregated: bool) -> None:
-        self._result = function.get_result if aggregated else None
+    def __init__(self, strategy: PaneStrategy) -> None:
+        self._result = strategy.get_result
 
-    def prepare(self, context: OperatorContext, store: MemoryStore) -> tuple[Any, EngineRuntimeContext] | None:
+    def prepare(self, context: OperatorContext, store: KeyedState) -> tuple[Any, EngineRuntimeContext] | None:
         """Prepare; return the user's window function and its runtime context, None without a function."""
         return None
 
@@ -73,10 +74,10 @@ class FunctionResults(WindowResults):
 
     takes_window = True
 
-    def __init__(self, strategy: str, function: Any, window_function: Any, context: MakeContext) -> None:
-        super().__init__(function, aggregated=strategy == "aggregate")
+    def __init__(self, strategy: PaneStrategy, window_function: Any, context: MakeContext) -> None:
+        super().__init__(strategy)
         self._make_context = context
-        self._many = strategy == "elements"
+        self._many = not strategy.folds
         self._function = window_function
         # Of the program's function: it may be wrapped.
         own_clear = getattr(getattr(window_function, "wrapped_function", window_function).__class__, "clear", None)
@@ -86,7 +87,7 @@ class FunctionResults(WindowResults):
         self._apply: Any = cast("Any", window_function).apply if takes_windows else None
         self._context: WindowContext
 
-    def prepare(self, context: OperatorContext, store: MemoryStore) -> tuple[Any, EngineRuntimeContext]:
+    def prepare(self, context: OperatorContext, store: KeyedState) -> tuple[Any, EngineRuntimeContext]:
         self._context = self._make_context(context, store)
         return self._function, EngineRuntimeContext(context, store, self._context.key)
 
@@ -121,7 +122,7 @@ class FunctionResults(WindowResults):
 class WindowContext(ProcessWindowFunction.Context[Any]):
     """The context of the current window and key."""
 
-    def __init__(self, context: OperatorContext, store: MemoryStore) -> None:
+    def __init__(self, context: OperatorContext, store: KeyedState) -> None:
         self._clock = context.clock
         self.operator_name = context.operator_name
         self._runtime = context
@@ -154,7 +155,7 @@ class WindowContext(ProcessWindowFunction.Context[Any]):
 class _WindowRuntimeContext(EngineRuntimeContext):
     """State of the current key in the current window."""
 
-    def __init__(self, window: WindowContext, context: OperatorContext, store: MemoryStore) -> None:
+    def __init__(self, window: WindowContext, context: OperatorContext, store: KeyedState) -> None:
         super().__init__(context, store, window.key)
         self._window = window
 
@@ -165,7 +166,7 @@ class _WindowRuntimeContext(EngineRuntimeContext):
 class KeyedWindowContext(WindowContext):
     """The context of windows whose rows have the window in their address."""
 
-    def __init__(self, context: OperatorContext, store: MemoryStore, namespaces: WindowNamespaces) -> None:
+    def __init__(self, context: OperatorContext, store: KeyedState, namespaces: WindowNamespaces) -> None:
         super().__init__(context, store)
         self.namespaces = namespaces
 
@@ -176,7 +177,7 @@ class KeyedWindowContext(WindowContext):
 class _KeyedWindowState(EngineRuntimeContext):
     """State of the current key in the current window."""
 
-    def __init__(self, window: KeyedWindowContext, context: OperatorContext, store: MemoryStore) -> None:
+    def __init__(self, window: KeyedWindowContext, context: OperatorContext, store: KeyedState) -> None:
         row = KeyContext()
         row.key, row.normal = window.key.key, (window.key.normal, window.namespaces.of(window.at), None)
         super().__init__(context, store, row)
@@ -194,10 +195,8 @@ class MergingWindowContext(WindowContext):
         raise UnsupportedOperationError("window_state()", reason)
 
 
-def window_results(
-    strategy: str, function: Any, window_function: Any, context: MakeContext = WindowContext
-) -> WindowResults:
+def window_results(strategy: PaneStrategy, window_function: Any, context: MakeContext = WindowContext) -> WindowResults:
     """Return the results of panes, with or without a window function."""
     if window_function is None:
-        return WindowResults(function, aggregated=strategy == "aggregate")
-    return FunctionResults(strategy, function, window_function, context)
+        return WindowResults(strategy)
+    return FunctionResults(strategy, window_function, context)

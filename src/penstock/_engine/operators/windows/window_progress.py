@@ -16,7 +16,7 @@ from penstock._engine.state.table import ABSENT, MISSING
 if TYPE_CHECKING:
     from penstock._engine.operators.base import OperatorContext
     from penstock._engine.protocol.keys import NormalKey
-    from penstock._engine.state.memory_store import MemoryStore
+    from penstock._engine.state.keyed_state import KeyedState
 
 #: The table, with a row for each key group.
 PROGRESS: Final = "window-progress"
@@ -30,7 +30,7 @@ class WindowProgress:
         context: The operator's context.
     """
 
-    def __init__(self, store: MemoryStore, context: OperatorContext) -> None:
+    def __init__(self, store: KeyedState, context: OperatorContext) -> None:
         self._pane = store.table(PROGRESS, kind=PROGRESS).pane()
         self._max_parallelism = context.max_parallelism
         own_groups = key_group_range(context.subtask, context.parallelism, context.max_parallelism)

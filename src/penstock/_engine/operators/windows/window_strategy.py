@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.operators.loops import Loops
 from penstock._engine.state.table import ABSENT, MISSING, Pane
 from penstock.common.copies import copy_if_mutable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from penstock._engine.protocol.keys import NormalKey
+
+#: The table of the contents of windows.
+CONTENTS: Final = "window-contents"
 
 
 class PaneStrategy(ABC):
@@ -21,7 +24,7 @@ class PaneStrategy(ABC):
 
     #: The kind of the state in checkpoints.
     kind: str
-    #: Whether a function of the user's gets each record as it is added.
+    #: Whether a function of the user's gets each record as it is added; else all records are kept.
     folds = True
     #: Whether `folded` accepts zero records.
     folds_nothing = True
@@ -29,10 +32,10 @@ class PaneStrategy(ABC):
     def __init__(self, function: Any) -> None:
         self.function = function
 
-    @staticmethod
-    def named(name: str, function: Any) -> PaneStrategy:
-        """Return the strategy of that name: "reduce", "aggregate" or "elements"."""
-        return {"reduce": ReducePanes, "aggregate": AggregatePanes, "elements": ElementPanes}[name](function)
+    @property
+    def get_result(self) -> Callable[[Any], Any] | None:
+        """What makes the result of contents; None where they are the result."""
+        return None
 
     @abstractmethod
     def fold_all(self, pane: Pane, keys: list[Any], records: Iterator[Any]) -> None:
@@ -56,9 +59,9 @@ class PaneStrategy(ABC):
         """Whether the contents of slices can be joined to those of a window."""
         return True
 
-    @abstractmethod
     def joined(self, parts: list[Any]) -> Any:
         """Return the contents of a window whose slices have these contents; a value of its own."""
+        return reduce(self.merged, map(copy_if_mutable, parts))
 
     @abstractmethod
     def folded(self, records: list[Any]) -> Any:
@@ -103,9 +106,6 @@ class ReducePanes(PaneStrategy):
     def joins(self) -> bool:
         return getattr(getattr(self.function, "wrapped_function", self.function), "combinable", True)
 
-    def joined(self, parts: list[Any]) -> Any:
-        return reduce(self.merged, map(copy_if_mutable, parts))
-
     def folded(self, records: list[Any]) -> Any:
         return reduce(self.merged, records)
 
@@ -118,6 +118,10 @@ class AggregatePanes(PaneStrategy):
     def __init__(self, function: Any) -> None:
         super().__init__(function)
         self._loops = Loops()
+
+    @property
+    def get_result(self) -> Callable[[Any], Any] | None:
+        return self.function.get_result
 
     def fold_all(self, pane: Pane, keys: list[Any], records: Iterator[Any]) -> None:
         function, state = self.function, (pane.hot, pane.load)
@@ -137,9 +141,6 @@ class AggregatePanes(PaneStrategy):
     @property
     def joins(self) -> bool:
         return getattr(getattr(self.function, "wrapped_function", self.function), "combinable", False)
-
-    def joined(self, parts: list[Any]) -> Any:
-        return reduce(self.merged, map(copy_if_mutable, parts))
 
     def folded(self, records: list[Any]) -> Any:
         function = self.function

@@ -59,12 +59,6 @@ _REFUSED: Final[dict[str, tuple[tuple[str, ...], str]]] = {
 }
 
 
-def is_about_jars(path: str) -> bool:
-    """Tell whether a request is about jars, whose bodies are longer than the guard's limit."""
-    bare = path.removeprefix("/v1")
-    return bare == "/jars" or bare.startswith("/jars/")
-
-
 def _refusing(reason: str) -> Callable[[HandlerRequest], Any]:
     def refuse(_: HandlerRequest) -> Any:
         raise HttpError(404, reason)

@@ -149,9 +149,9 @@ class Chunker:
         """Iterate all timers of a domain in such chunks."""
 
         def columns(rows: list[Any]) -> _Columns:
-            return _Columns(rows, [], list(map(timers.original, rows)))
+            return _Columns(rows, [], list(map(timers.in_memory.original, rows)))
 
-        present: list[Address] = [row for row, _ in timers.rows_in_memory()]
+        present: list[Address] = [row for row, _ in timers.in_memory.rows()]
         for some, key_groups in self._joined(self._by_group(timers.name, present, columns, below(timers))):
             yield self._timer_chunk(ChunkOperation.PUT, timers, some, key_groups)
 
@@ -217,7 +217,7 @@ class Chunker:
         for op, is_set in ((ChunkOperation.PUT, True), (ChunkOperation.DELETE, False)):
             rows: list[Address] = [row for row, what in timers.journal.items() if what is is_set]
             for some in self._slices(rows):
-                originals = [timers.original(cast("Composite", row)) for row in some] if is_set else None
+                originals = [timers.in_memory.original(cast("Composite", row)) for row in some] if is_set else None
                 yield self._timer_chunk(op, timers, _Columns(some, [], originals), self._range)
 
     def _timer_chunk(self, op: ChunkOperation, timers: Timers, columns: _Columns, key_groups: tuple[int, int]) -> Chunk:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penstock._api.functions.wrong_results import refuse_none
-from penstock._api.state.descriptors import AggregatingStateDescriptor
-from penstock._api.state.kinds import AggregatingState
+from penstock._api.state.kinds import AggregatingState, AggregatingStateDescriptor
 from penstock._engine.state.kinds.folding import FoldedState, FoldingKind
 from penstock._engine.state.kinds.value import StoredValueState, value_in
 from penstock._engine.state.table import ABSENT

@@ -67,7 +67,8 @@ class StateKind(ABC, Generic[DescriptorT]):
         Raises:
             UnsupportedOperationError: States of this kind cannot be merged.
         """
-        raise UnsupportedOperationError(f"Merging {self.name} state", "list, reducing and aggregating state can merge")
+        reason = "only a MergingState can merge: a state to which values are added"
+        raise UnsupportedOperationError(f"Merging {self.name} state", reason)
 
 
 #: A kind with any descriptor.

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from penstock._api.state.descriptors import ListStateDescriptor
-from penstock._api.state.kinds import ListState
+from penstock._api.state.kinds import ListState, ListStateDescriptor
 from penstock._engine.state.declared import bare
 from penstock._engine.state.key_rows import clear_key, ordered_rows_of_key
 from penstock._engine.state.kinds.kind import StateKind, StateScope

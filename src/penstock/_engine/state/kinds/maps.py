@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from penstock._api.state.descriptors import MapStateDescriptor
-from penstock._api.state.kinds import MapState
+from penstock._api.state.kinds import MapState, MapStateDescriptor
 from penstock._engine.protocol.key_values import gives_back, key_value
 from penstock._engine.protocol.keys import NormalKey, normal_key
 from penstock._engine.state.key_rows import clear_key, rows_of_key

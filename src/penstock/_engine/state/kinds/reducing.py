@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penstock._api.functions.wrong_results import refuse_none
-from penstock._api.state.descriptors import ReducingStateDescriptor
-from penstock._api.state.kinds import ReducingState
+from penstock._api.state.kinds import ReducingState, ReducingStateDescriptor
 from penstock._engine.state.kinds.folding import FoldedState, FoldingKind
 from penstock._engine.state.kinds.value import value_in
 from penstock._engine.state.table import ABSENT

@@ -43,8 +43,3 @@ def has_sub_keys(name: str) -> bool:
         name: The name of the kind in checkpoints, without a type; it need not be a registered kind.
     """
     return any(kind.name == name and kind.has_sub_keys for kind in KINDS)
-
-
-def kind_named(name: str) -> AnyKind:
-    """Return the kind with a name."""
-    return next(kind for kind in KINDS if kind.name == name)

@@ -12,7 +12,8 @@ from penstock.common.typeinfo import ListTypeInfo, MapTypeInfo
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from penstock._api.state.descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
+    from penstock._api.state.descriptors import StateDescriptor
+    from penstock._api.state.kinds import ListStateDescriptor, MapStateDescriptor
     from penstock.common.conversion import Conversion
 
 

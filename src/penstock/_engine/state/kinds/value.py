@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock._api.state.descriptors import ValueStateDescriptor
-from penstock._api.state.kinds import ValueState
+from penstock._api.state.kinds import ValueState, ValueStateDescriptor
 from penstock._engine.state.kinds.kind import StateKind, StateScope
 from penstock._engine.state.kinds.typed import typed_value
 from penstock._engine.state.row_lives import RowLives

@@ -1,1 +1,1 @@
-"""The local version of keyed state: LMDB, the layer of the running epoch, and how both are read as one."""
+"""The backend of keyed state on the local disk: LMDB, an overlay, and how both are read as one."""

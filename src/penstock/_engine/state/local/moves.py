@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
     import lmdb
 
+    from penstock._engine.state.rows import Namespace
+
+    #: The name of a pane: its table or domain, its namespace, and whether it holds timers.
+    PaneName: TypeAlias = tuple[str, Namespace, bool]
+
 #: Rows written in one call: bounds the memory of the call.
 _BATCH: Final = 1 << 12
 

@@ -23,7 +23,6 @@ from penstock._engine.state.local.entries import (
     owner_encoded,
     owner_of,
 )
-from penstock._engine.state.local.readings import first_key, pairs_under
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +75,7 @@ def timers_behind(reading: Reading, pane_id: int, place: bytes) -> Iterator[tupl
 def timers_by_group(reading: Reading, pane_id: int) -> Iterator[tuple[int, Composite, Any]]:
     """Iterate the timers of a pane by ascending key group, as (key group, row, original)."""
     prefix = PANE_ID.pack(pane_id)
-    for name, raw in pairs_under(reading, prefix):
+    for name, raw in reading.pairs(prefix):
         yield GROUP.unpack_from(name, 4)[0], _row(name[6:14], name[14:], raw), original_in(raw)
 
 
@@ -84,7 +83,7 @@ def _streams(reading: Reading, prefix: bytes, place: bytes) -> Iterator[Iterator
     """Iterate the streams of the key groups that have timers, each of (place, value) behind a place."""
     group = 0
     # Keys of deleted timers count here: to look for one that is not deleted could go past all that have fired.
-    while (head := first_key(reading, prefix + GROUP.pack(group))[:6]).startswith(prefix):
+    while (head := reading.first_key(prefix + GROUP.pack(group))[:6]).startswith(prefix):
         yield _stream(reading, head, place)
         group = GROUP.unpack_from(head, 4)[0] + 1
 
@@ -94,7 +93,7 @@ def _stream(reading: Reading, head: bytes, place: bytes) -> Iterator[tuple[bytes
     start = head + place[:8]
     if len(place) > _TIME.size and group <= place[8:10]:
         start += _BEHIND_KEYS if group < place[8:10] else place[10:] + b"\0"
-    for name, raw in pairs_under(reading, head, start):
+    for name, raw in reading.pairs(head, start):
         yield name[6:14] + group + name[14:], raw
 
 
