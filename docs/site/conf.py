@@ -26,6 +26,8 @@ myst_heading_anchors = 6
 add_module_names = False
 autodoc_default_options = {"members": True, "undoc-members": True, "member-order": "bysource"}
 autodoc_typehints = "signature"
+# Sphinx would look for the source of a class in the module that only shows it, which fails from Python 3.13 on.
+autodoc_use_type_comments = False
 napoleon_use_ivar = True
 napoleon_use_rtype = False
 python_maximum_signature_line_length = 100
