@@ -2,7 +2,7 @@
 PYTHON ?= python3
 ARGS ?=
 
-.PHONY: help demo check test tools servers bench campaign pyflink-tests behaviours values changelog lock audit package clean
+.PHONY: help demo check test tools servers bench campaign pyflink-tests docs docs-serve behaviours values changelog lock audit package clean
 
 help:
 	@$(PYTHON) dev.py help $(ARGS)
@@ -22,6 +22,10 @@ campaign:
 	@$(PYTHON) dev.py campaign $(ARGS)
 pyflink-tests:
 	@$(PYTHON) dev.py pyflink-tests $(ARGS)
+docs:
+	@$(PYTHON) dev.py docs $(ARGS)
+docs-serve:
+	@$(PYTHON) dev.py docs-serve $(ARGS)
 behaviours:
 	@$(PYTHON) dev.py behaviours $(ARGS)
 values:

@@ -114,7 +114,7 @@ class StreamOutputs(StreamSettings, Generic[T]):
         them.
 
         Args:
-            sink_identifier: The prefix of each line, followed by ``> ``. At a parallelism above 1 it includes the
+            sink_identifier: The prefix of each line, followed by ``>`` and a space. At a parallelism above 1 it has the
                 number of the subtask, from 1.
         """
         factory = CollectFactory(self._declared_type(), as_text=True, prefix=sink_identifier)
