@@ -103,9 +103,9 @@ class StreamNode:
 
     @property
     def hears_broadcast(self) -> bool:
-        """Whether each of its subtasks gets all records of an input."""
+        """Whether each of its subtasks gets all records of one input, beside its part of the other one."""
         kinds = (edge.partitioning.kind for edge in self.inputs if edge.partitioning is not None)
-        return PartitionerKind.BROADCAST in kinds
+        return PartitionerKind.BROADCAST in kinds and any(edge.input_index for edge in self.inputs)
 
     def __str__(self) -> str:
         return f"{self.name!r} at {self.created_at}"
@@ -136,8 +136,9 @@ class StreamGraph:
     def sets_parallelism(self, node: StreamNode) -> bool:
         """Return whether the program has said how many subtasks a node has.
 
-        A partitioning says so where what each receiver gets is a partition, and a broadcast, which gives each receiver
-        all records: fewer receivers would give other results.
+        A partitioning says so where what each receiver gets is a partition, and a broadcast to an operator with another
+        input: PyFlink gives that the program's parallelism in batch mode, and other receivers of a broadcast as many
+        subtasks as their data needs.
         """
         if node.non_parallel or node.parallelism is not None or (node.full_window and node.is_divided):
             return True
