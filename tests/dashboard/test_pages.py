@@ -260,6 +260,14 @@ def test_page_of_the_api_is_one_click_away(page: Page, address: str) -> None:
     page.goto(address)
     page.get_by_role("link", name="API").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("REST API")
+    expect(page.get_by_text("/jobs/overview", exact=True).first).to_be_visible()
+
+
+def test_page_of_the_api_says_that_its_document_cannot_be_read(page: Page, address: str) -> None:
+    page.route("**/openapi.json", lambda route: route.abort())
+    page.goto(address)
+    page.get_by_role("link", name="API").click()
+    expect(page.locator("#about")).to_contain_text("cannot be read")
 
 
 def test_pages_ask_nobody_but_their_own_server(page: Page, address: str) -> None:

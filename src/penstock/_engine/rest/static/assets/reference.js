@@ -34,4 +34,6 @@ fetch("openapi.json").then((answer) => answer.json()).then((api) => {
       }
     }
   }
+}).catch((error) => {
+  document.getElementById("about").textContent = `The document of the API cannot be read: ${error.message}.`;
 });
