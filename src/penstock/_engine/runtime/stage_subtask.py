@@ -34,7 +34,7 @@ class StageSubtask(SubtaskRuntime):
         try:
             for tag, batch in self._outputs(0, head.read_all, batches):
                 yield from self._forward(0, tag, batch)
-                yield from self._on_processing_time_behind()
+                yield from self._on_processing_time(first=1)  # the head is in the midst of its records
         except OperatorError:
             if batches.error is not None:  # it is not the function's
                 raise batches.error from None
@@ -47,10 +47,3 @@ class StageSubtask(SubtaskRuntime):
             self._bytes_in += size
             batch.watermarks = self.valve.combine(channel, batch.watermarks)
             yield batch
-
-    def _on_processing_time_behind(self) -> Iterator[None]:
-        """Fire due timers of the operators behind the head, which is in the midst of its records."""
-        now_ms = self._now_ms()
-        for position, node in enumerate(self._nodes[1:], 1):
-            for tag, batch in self._outputs(position, node.operator.on_processing_time, now_ms):
-                yield from self._forward(position, tag, batch)

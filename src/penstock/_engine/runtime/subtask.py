@@ -168,12 +168,14 @@ class SubtaskRuntime:
     def begin_epoch(self, dispatch: SubtaskDispatch, task: TaskDispatch, token: int) -> Iterator[Any]:
         """Restore the state of the last checkpoint, and fire overdue processing-time timers."""
         current = self.position is not None and self.position == (dispatch.history or (None,))[-1]
-        has_run, self.position = self.position is not None, None  # void until the epoch is accepted
+        has_run = self.position is not None
+        self.position = None  # void until the epoch is accepted
         self._dispatch, self._token = dispatch, token
         self._checkpoint_id, self.attempt = task.level.checkpoint_id, task.level.attempt
         self._processing_clock.take_up()
         self._started_ms, self._busy, self._records_in, self._bytes_in = self._now_ms(), 0.0, 0, 0
-        self._input_began_ms, self._finished, self._awaits_end = self._input_clock.now_ms(), False, False
+        self._input_began_ms = self._input_clock.now_ms()
+        self._finished = self._awaits_end = False
         inputs, level = self._plan.graph.inputs(self.place[0]), task.level
         channels = self._plan.channels_read(*self.place, level.bounds) if level.bounds else self._channels
         known = {edge.id: level.inputs[edge.id] for edge in inputs if edge.id in level.inputs}
@@ -201,9 +203,7 @@ class SubtaskRuntime:
         for edge in self.edges:
             edge.watermark = watermarks[edge.edge.source_operator]
         for channel in self.channels.ending:
-            risen = self.valve.close(channel, ENDED)
-            if risen is not None:
-                yield from self._push(0, watermark_only(risen), 0)
+            yield from self._rise(self.valve.close(channel, ENDED))
         yield from self._on_processing_time()
         self._busy += time.perf_counter() - start
 
@@ -271,15 +271,11 @@ class SubtaskRuntime:
 
     def close_channel(self, channel: int, news: ChannelNews, token: int, read_ms: float = 0.0) -> Iterator[None]:
         """Apply a channel's control row; `read_ms` is the time in which its sender could have read."""
-        risen = self.channels.input_watermark_status(channel, news, token, read_ms)
-        if risen is not None:
-            yield from self._push(0, watermark_only(risen), 0)
+        yield from self._rise(self.channels.input_watermark_status(channel, news, token, read_ms))
 
     def close_silent(self) -> Iterator[None]:
         """Note that all rows were read: channels without a control row are as expected."""
-        risen = self.channels.close_silent()
-        if risen is not None:
-            yield from self._push(0, watermark_only(risen), 0)
+        yield from self._rise(self.channels.close_silent())
 
     def end_epoch(self, *, drain: bool = False) -> Iterator[None]:
         """Fire due timers; where all input has ended, finish the operators in the order of FLIP-147.
@@ -294,14 +290,14 @@ class SubtaskRuntime:
             self._awaits_end, drains = head.ended and self._plan.announces_ends, drain and self.vertex.is_source
             self._finished = drains or self._dispatch.ends or (head.ended and not self._awaits_end)
             if self._finished:
-                yield from self._push(0, watermark_only(MAX_WATERMARK), 0)
+                yield from self._rise(MAX_WATERMARK)
         else:
             self._senders_time = self.channels.time_of_senders()
             if not self._learns_late:
                 self._advance_input_clock(self._senders_time)
             self._finished = self.valve.has_ended()
             for index in sorted(self.channels.ended_inputs() - self._told):
-                yield from self._end_input(0, index)
+                yield from self._run(0, head.end_input, index)
         if self._finished:
             yield from self._finish(fire_timers=drain and self._drain_fires_timers)
         else:
@@ -310,10 +306,6 @@ class SubtaskRuntime:
             edge.flush()
         self._busy += time.perf_counter() - start
 
-    def _end_input(self, position: int, input_index: int) -> Iterator[None]:
-        for tag, batch in self._outputs(position, self._nodes[position].operator.end_input, input_index):
-            yield from self._forward(position, tag, batch)
-
     def _finish(self, *, fire_timers: bool) -> Iterator[None]:
         """Finish each operator, head to tail; its last records reach the next operator before that one finishes.
 
@@ -321,12 +313,10 @@ class SubtaskRuntime:
         """
         for position, node in enumerate(self._nodes):
             if fire_timers:
-                for tag, batch in self._outputs(position, node.operator.fire_left_timers):
-                    yield from self._forward(position, tag, batch)
+                yield from self._run(position, node.operator.fire_left_timers)
             if position > 0:
-                yield from self._end_input(position, 0)
-            for tag, batch in self._outputs(position, node.operator.finish):
-                yield from self._forward(position, tag, batch)
+                yield from self._run(position, node.operator.end_input, 0)
+            yield from self._run(position, node.operator.finish)
             for edge in chain.from_iterable(node.edges.values()):
                 self._call(position, edge.finish)
 
@@ -357,8 +347,9 @@ class SubtaskRuntime:
             if edge.tells and edge.has_news(status)
         }
         return SubtaskAck(
-            *self.place,
-            self._checkpoint_id,
+            vertex=self.place[0],
+            subtask=self.place[1],
+            checkpoint_id=self._checkpoint_id,
             token=self._token,
             rows_read=self.channels.rows_read(subtask_target(*self.place)),
             rows_sent={edge.edge.id: edge.rows_sent(closed=edge.channel in self.closings) for edge in self.edges},
@@ -416,21 +407,30 @@ class SubtaskRuntime:
 
     # ---------------------------------------------------------------------------------------------------- the chain
 
-    def _on_processing_time(self) -> Iterator[None]:
+    def _on_processing_time(self, first: int = 0) -> Iterator[None]:
+        """Fire due timers of the operators from a position on."""
         now_ms = self._now_ms()
-        yield from self._of_all(lambda operator: operator.on_processing_time(now_ms))
+        yield from self._of_all(lambda operator: operator.on_processing_time(now_ms), first)
 
-    def _of_all(self, call: Callable[[Operator], Iterable[Output]]) -> Iterator[None]:
-        """Call something of each operator, head to tail, and forward what it emits."""
-        for position, node in enumerate(self._nodes):
-            for tag, batch in self._outputs(position, call, node.operator):
-                yield from self._forward(position, tag, batch)
+    def _of_all(self, call: Callable[[Operator], Iterable[Output]], first: int = 0) -> Iterator[None]:
+        """Call something of each operator from a position on, head to tail, and forward what it emits."""
+        for position in range(first, len(self._nodes)):
+            yield from self._run(position, call, self._nodes[position].operator)
+
+    def _rise(self, watermark: int | None) -> Iterator[None]:
+        """Process the watermark of the input where it has risen."""
+        if watermark is not None:
+            yield from self._push(0, watermark_only(watermark), 0)
 
     def _push(self, position: int, batch: Batch, input_index: int) -> Iterator[None]:
         operator = self._nodes[position].operator
         process: Any = operator.process_columns if isinstance(batch, ColumnBatch) else operator.process
-        for tag, out in self._outputs(position, process, batch, input_index):
-            yield from self._forward(position, tag, out)
+        return self._run(position, process, batch, input_index)
+
+    def _run(self, position: int, run: Callable[..., Iterable[Output]], *arguments: Any) -> Iterator[None]:
+        """Run something of an operator, and forward what it emits."""
+        for tag, batch in self._outputs(position, run, *arguments):
+            yield from self._forward(position, tag, batch)
 
     def _forward(self, position: int, tag: str | None, batch: Batch) -> Iterator[None]:
         """Pass a batch to all operators and edges that follow; yields so that the task can send finished rows."""
