@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import TYPE_CHECKING, Any
 
 from penstock._builders.environment import StreamExecutionEnvironment
@@ -39,5 +38,5 @@ def operator_of(
         msg = f"A harness runs one operator; this piece of a program has: {names}. Make a harness of each."
         raise ValueError(msg)
     (node,) = added
-    factory = node.factory(**pickle.loads(node.payload))
+    factory = node.factory.loads(node.payload)
     return factory.create_in_batch() if batch_mode or node.full_window else factory.create()

@@ -15,6 +15,7 @@ from penstock._engine.graph.pickling import dumps_members
 
 if TYPE_CHECKING:
     from penstock._engine.graph.job_graph import JobEdge, JobGraph, JobVertex
+    from penstock._engine.operators.operator_factory import OperatorFactory
 
 #: A partial result is a pair of its key and its value.
 _KEY: Final = itemgetter(0)
@@ -25,12 +26,13 @@ def with_combiners(graph: JobGraph) -> JobGraph:
     vertices, edges = list(graph.vertices), list(graph.edges)
     for vertex in graph.vertices:
         head = vertex.operators[0]
-        inputs = graph.inputs(vertex.id)
-        if not head.combinable or any(edge.partitioner is not PartitionerKind.HASH for edge in inputs):
+        inputs, combined = graph.inputs(vertex.id), head.factory.combined() if head.combinable else None
+        if combined is None or any(edge.partitioner is not PartitionerKind.HASH for edge in inputs):
             continue
-        vertices[vertex.id] = _with_head(vertices[vertex.id], replace(head, factory=head.factory.combined()[1]))
+        combining, receiving = combined
+        vertices[vertex.id] = _with_head(vertices[vertex.id], replace(head, factory=receiving))
         for edge in inputs:
-            vertices[edge.source], edges[edge.id] = _combined(vertices[edge.source], edge, head)
+            vertices[edge.source], edges[edge.id] = _combined(vertices[edge.source], edge, head, combining)
     return replace(graph, vertices=tuple(vertices), edges=tuple(edges))
 
 
@@ -38,12 +40,14 @@ def _with_head(vertex: JobVertex, head: OperatorNode) -> JobVertex:
     return replace(vertex, operators=(head, *vertex.operators[1:]))
 
 
-def _combined(sender: JobVertex, edge: JobEdge, head: OperatorNode) -> tuple[JobVertex, JobEdge]:
+def _combined(
+    sender: JobVertex, edge: JobEdge, head: OperatorNode, combining: type[OperatorFactory]
+) -> tuple[JobVertex, JobEdge]:
     """Return the sender with the combining operator, and the edge that begins at it."""
     combine = OperatorNode(
         uid=f"{head.uid}-combine-{edge.id}",
         name=f"{head.name} (combining)",
-        factory=head.factory.combined()[0],
+        factory=combining,
         payload=head.payload,
         parent=edge.source_operator,
         input_tag=edge.output_tag,

@@ -6,7 +6,6 @@ make the operator of it.
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -65,7 +64,7 @@ class OperatorNode:
 
     def make_factory(self) -> OperatorFactory:
         """Return the factory with what the program has given; unpickles it, which may raise anything."""
-        return self.factory(**pickle.loads(self.payload))
+        return self.factory.loads(self.payload)
 
     def __str__(self) -> str:
         return f"{self.name!r} at {self.created_at}" if self.created_at else repr(self.name)

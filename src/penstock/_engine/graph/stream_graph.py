@@ -140,9 +140,8 @@ class StreamGraph:
         input: PyFlink gives that the program's parallelism in batch mode, and other receivers of a broadcast as many
         subtasks as their data needs.
         """
-        if node.non_parallel or node.parallelism is not None or (node.full_window and node.is_divided):
-            return True
-        if node.hears_broadcast:
+        is_divided = node.full_window and node.is_divided
+        if node.non_parallel or node.parallelism is not None or is_divided or node.hears_broadcast:
             return True
         return node.sized_like is not None and self.sets_parallelism(node.sized_like)
 

@@ -7,10 +7,11 @@ stands in the class, and nowhere else.
 
 from __future__ import annotations
 
+import pickle
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 if TYPE_CHECKING:
     from penstock._engine.operators.base import Operator
@@ -38,6 +39,8 @@ class OperatorFactory(ABC):
     #: The name of the kind in checkpoints and generated uids; it must not change.
     kind: ClassVar[str]
     role: ClassVar[OperatorRole] = OperatorRole.TRANSFORMATION
+    #: Whether it has state that a checkpoint holds, whatever the program has given.
+    always_keeps_state: ClassVar[bool] = False
     #: Whether its functions have the key of a record, and so may have keyed state.
     has_key: ClassVar[bool] = False
     #: Whether its state is a list of items, which other subtasks may take over.
@@ -59,7 +62,7 @@ class OperatorFactory(ABC):
     @property
     def keeps_state(self) -> bool:
         """Whether it may have state that a checkpoint holds."""
-        return False
+        return self.always_keeps_state
 
     @property
     def is_combinable(self) -> bool:
@@ -67,12 +70,17 @@ class OperatorFactory(ABC):
         return False
 
     @classmethod
-    def combined(cls) -> tuple[type[OperatorFactory], type[OperatorFactory]]:
+    def combined(cls) -> tuple[type[OperatorFactory], type[OperatorFactory]] | None:
         """Return the factories of what combines before a shuffle, and of what takes the partial results.
 
-        Both have the fields of this one.
+        Both have the fields of this one. None where nothing combines.
         """
-        raise NotImplementedError
+        return None
+
+    @classmethod
+    def loads(cls, payload: bytes) -> Self:
+        """Return the factory of pickled members; unpickles what the program has given, which may raise anything."""
+        return cls(**pickle.loads(payload))
 
     def members(self) -> dict[str, Any]:
         """Return what the program has given, by name."""

@@ -43,7 +43,7 @@ def _digest(node: OperatorNode, graph: JobGraph) -> str:
 
 def _members(node: OperatorNode, graph: JobGraph) -> dict[str, object]:
     """Return the functions of an operator, and those that route its records."""
-    members: dict[str, object] = {"kind": node.factory.kind, **pickle.loads(node.payload)}
+    members: dict[str, object] = {"kind": node.factory.kind, **node.make_factory().members()}
     for edge in graph.edges:
         sender = graph.vertices[edge.source].operators[edge.source_operator]
         if sender.uid == node.uid and edge.payload:

@@ -33,7 +33,7 @@ class FunctionFactory(OperatorFactory):
 
     @property
     def keeps_state(self) -> bool:
-        return isinstance(self.function, CheckpointedFunction)
+        return super().keeps_state or isinstance(self.function, CheckpointedFunction)
 
 
 class MapFactory(FunctionFactory):
@@ -88,14 +88,11 @@ class CoProcessFactory(FunctionFactory):
 @dataclass(frozen=True, eq=False)
 class BroadcastProcessFactory(FunctionFactory):
     kind = "broadcast_process"
+    always_keeps_state: ClassVar[bool] = True
     descriptors: tuple[MapStateDescriptor, ...]
 
     def create(self) -> Operator:
         return BroadcastProcessOperator(self.function, self.descriptors)
-
-    @property
-    def keeps_state(self) -> bool:
-        return True
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +109,7 @@ class MapBatchesFactory(FunctionFactory):
 @dataclass(frozen=True, eq=False)
 class AsyncWaitFactory(FunctionFactory):
     kind = "async_wait"
+    always_keeps_state: ClassVar[bool] = True
     function: AsyncFunction[Any, Any]
     timeout_ms: int
     capacity: int
@@ -120,10 +118,6 @@ class AsyncWaitFactory(FunctionFactory):
 
     def create(self) -> Operator:
         return AsyncWaitOperator(**self.members())
-
-    @property
-    def keeps_state(self) -> bool:
-        return True
 
 
 @dataclass(frozen=True, eq=False)

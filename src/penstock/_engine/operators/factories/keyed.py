@@ -27,6 +27,7 @@ class KeyedFactory(OperatorFactory):
     """The factory of an operator with keyed state."""
 
     has_key: ClassVar[bool] = True
+    always_keeps_state: ClassVar[bool] = True
     #: The input that is not sorted in a batch job, but read whole before the others.
     broadcast_input: ClassVar[int | None] = None
 
@@ -35,10 +36,6 @@ class KeyedFactory(OperatorFactory):
 
     def create_in_batch(self) -> Operator:
         return SortedInputOperator(self.create(), self.broadcast_input)
-
-    @property
-    def keeps_state(self) -> bool:
-        return True
 
 
 @dataclass(frozen=True, eq=False)

@@ -150,15 +150,11 @@ class ColumnPartialsFactory(OperatorFactory):
         return ColumnPartialsOperator(self.aggregates, self.input_type)
 
 
-@dataclass(frozen=True, eq=False)
-class ColumnTotalsFactory(OperatorFactory):
+class ColumnTotalsFactory(ColumnPartialsFactory):
+    """Makes totals of partial results."""
+
     kind = "column_totals"
-    aggregates: ColumnAggregates
-    input_type: TypeInformation | None
+    always_keeps_state: ClassVar[bool] = True
 
     def create(self) -> Operator:
         return ColumnTotalsOperator(self.aggregates, self.input_type)
-
-    @property
-    def keeps_state(self) -> bool:
-        return True

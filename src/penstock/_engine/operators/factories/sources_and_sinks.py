@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 class SourceFactory(OperatorFactory):
     kind = "source"
     role: ClassVar[OperatorRole] = OperatorRole.SOURCE
+    always_keeps_state: ClassVar[bool] = True
     source: Source[Any, Any, Any]
     watermark_strategy: WatermarkStrategy
 
@@ -41,10 +42,6 @@ class SourceFactory(OperatorFactory):
 
     def create_in_batch(self) -> Operator:
         return BatchSourceOperator(self.source, self.watermark_strategy)
-
-    @property
-    def keeps_state(self) -> bool:
-        return True
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,42 +65,33 @@ class SinkWriterFactory(OperatorFactory):
 class CheckpointProcessFactory(OperatorFactory):
     kind = "checkpoint_process"
     has_items: ClassVar[bool] = True
+    always_keeps_state: ClassVar[bool] = True
     function: CheckpointFunction[Any, Any]
 
     def create(self) -> Operator:
         return CheckpointProcessOperator(self.function)
-
-    @property
-    def keeps_state(self) -> bool:
-        return True
 
 
 @dataclass(frozen=True, eq=False)
 class CommittablesFactory(OperatorFactory):
     kind = "committables"
     role: ClassVar[OperatorRole] = OperatorRole.COMMITTABLES
+    always_keeps_state: ClassVar[bool] = True
     sink: HasCommittables[Any]
 
     def create(self) -> Operator:
         return CommittablesOperator(self.sink)
-
-    @property
-    def keeps_state(self) -> bool:
-        return True
 
 
 @dataclass(frozen=True, eq=False)
 class CommittedFactory(OperatorFactory):
     kind = "committed"
     role: ClassVar[OperatorRole] = OperatorRole.COMMITTED
+    always_keeps_state: ClassVar[bool] = True
     sink: HasCommittables[Any]
 
     def create(self) -> Operator:
         return CommittedOperator(self.sink)
-
-    @property
-    def keeps_state(self) -> bool:
-        return True
 
 
 @dataclass(frozen=True, eq=False)

@@ -168,6 +168,7 @@ class WindowCombinedFactory(WindowFactory):
 @dataclass(frozen=True, eq=False)
 class ColumnWindowFactory(OperatorFactory):
     kind = "column_window"
+    always_keeps_state: ClassVar[bool] = True
     assigner: AlignedWindows
     aggregates: ColumnAggregates
     input_type: TypeInformation | None
@@ -177,7 +178,3 @@ class ColumnWindowFactory(OperatorFactory):
     def create(self) -> Operator:
         contents = _aligned_contents(self.assigner, ColumnPanes(self.aggregates), self.allowed_lateness_ms)
         return ColumnWindowOperator(contents, DeclaredColumns.of(self.input_type), late_tag=self.late_tag)
-
-    @property
-    def keeps_state(self) -> bool:
-        return True
