@@ -9,7 +9,7 @@ has all timers. Later ones are looked up when they are set or deleted, and come 
 
 from __future__ import annotations
 
-from itertools import islice, takewhile
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
 
 from penstock._engine.protocol.key_values import gives_back
@@ -193,14 +193,6 @@ class Timers:
         yield from self.in_memory.rows()
         for row, kept in self._stored_rows(FIRST_PLACE) if self._until < _ALWAYS else ():
             yield cast("tuple[NormalKey, Namespace, int]", row), MISSING if kept is None else kept[0]
-
-    def rows_at(self, timestamp: int) -> Iterator[Composite]:
-        """Iterate all timers of one time."""
-        for entry, _ in self.in_memory.at(timestamp):
-            yield (*split(entry), timestamp)
-        if timestamp >= self._until and self._base is not None:
-            stored = self._stored_rows(self._base.timer_place(timestamp))
-            yield from (row for row, _ in takewhile(lambda pair: pair[0][2] == timestamp, stored))
 
     @property
     def are_in_memory(self) -> bool:
