@@ -22,13 +22,11 @@ from penstock.common.watermark_strategy import TimestampAssigner
 from penstock.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
 from penstock.datastream.connectors.file_system import FileSink
 from penstock.datastream.functions import (
-    BroadcastProcessFunction,
-    KeyedBroadcastProcessFunction,
     KeyedProcessFunction,
     MapFunction,
     ReduceFunction,
 )
-from penstock.datastream.state import MapStateDescriptor, ValueStateDescriptor
+from penstock.datastream.state import ValueStateDescriptor
 from penstock.errors import ExecutorLostError, JobExecutionError, SavepointError, SortSpillError
 from penstock.testing.in_process import Chaos, InProcessEpochRunner
 from penstock.testing.sources import ListSource
@@ -136,43 +134,6 @@ def test_the_combining_operator_sends_one_record_for_each_key(cluster: Cluster) 
     assert sum(ack.io.records_out for ack in acks if ack.vertex == 0) == 2
 
 
-RULES = MapStateDescriptor("rules", Types.STRING(), Types.STRING())
-
-
-class Ruled(KeyedBroadcastProcessFunction):
-    def process_element(self, value: Any, ctx: Any) -> Iterable[Any]:
-        yield value, ctx.get_broadcast_state(RULES).get("rule")
-
-    def process_broadcast_element(self, value: Any, ctx: Any) -> Iterable[Any]:
-        ctx.get_broadcast_state(RULES).put("rule", value)
-        return ()
-
-
-@pytest.mark.behaviour(157)
-def test_the_broadcast_side_is_read_first(cluster: Cluster) -> None:
-    env = environment()
-    rules = env.from_collection(["first", "last"]).broadcast(RULES)
-    joined = env.from_collection([1, 2, 3]).key_by(lambda value: value).connect(rules).process(Ruled())
-    assert sorted(joined.execute_and_collect()) == [(1, "last"), (2, "last"), (3, "last")]
-
-
-class RuledWithoutKey(BroadcastProcessFunction):
-    def process_element(self, value: Any, ctx: Any) -> Iterable[Any]:
-        yield value, ctx.get_broadcast_state(RULES).get("rule")
-
-    def process_broadcast_element(self, value: Any, ctx: Any) -> Iterable[Any]:
-        ctx.get_broadcast_state(RULES).put("rule", value)
-        return ()
-
-
-@pytest.mark.behaviour(157)
-def test_the_broadcast_side_is_read_first_without_keys_too(cluster: Cluster) -> None:
-    env = environment(1)
-    rules = env.from_collection(["first", "last"]).broadcast(RULES)
-    joined = env.from_collection([1, 2, 3]).rebalance().connect(rules).process(RuledWithoutKey())
-    assert sorted(joined.execute_and_collect()) == [(1, "last"), (2, "last"), (3, "last")]
-
-
 def test_no_state_of_a_key_is_left_after_it(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     stores: list[Any] = []
     make = TransientState.keyed_state
@@ -258,36 +219,6 @@ def test_a_reduce_function_with_state_sees_all_records_of_its_key_and_no_combine
     stream = environment().from_collection([(number % 3, 1, 0) for number in range(30)]).rebalance().map(lambda r: r)
     found = stream.key_by(lambda record: record[0]).reduce(Called()).execute_and_collect()
     assert sorted(found) == [(key, 10, 9) for key in range(3)]
-
-
-class HearingAll(BroadcastProcessFunction):
-    def process_element(self, value: Any, ctx: Any) -> None: ...
-
-    def process_broadcast_element(self, value: Any, ctx: Any) -> Iterable[Any]:
-        yield value
-
-
-class Hearing(KeyedBroadcastProcessFunction):
-    def process_element(self, value: Any, ctx: Any) -> None: ...
-
-    def process_broadcast_element(self, value: Any, ctx: Any) -> Iterable[Any]:
-        yield value
-
-
-@pytest.mark.parametrize(("how", "subtasks"), [("broadcast", 1), ("connect", 3), ("connect keyed", 3)])
-def test_every_subtask_that_the_program_asks_for_hears_a_broadcast_beside_another_stream_though_there_is_little_of_it(
-    cluster: Cluster, how: str, subtasks: int
-) -> None:
-    env = environment(3, **{"execution.batch.adaptive.auto-parallelism.enabled": "true"})
-    told, others = env.from_collection([1, 2]), env.from_collection([3])
-    names = MapStateDescriptor("names", Types.INT(), Types.INT())
-    if how == "broadcast":
-        heard = told.broadcast().map(str)
-    elif how == "connect":
-        heard = others.connect(told.broadcast(names)).process(HearingAll())
-    else:
-        heard = others.key_by(str).connect(told.broadcast(names)).process(Hearing())
-    assert sorted(map(str, heard.execute_and_collect())) == ["1"] * subtasks + ["2"] * subtasks
 
 
 class Counting(KeyedProcessFunction):

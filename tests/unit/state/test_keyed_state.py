@@ -33,11 +33,6 @@ def ops(data: bytes | None) -> list[tuple[ChunkOperation, str, int]]:
 
 
 @pytest.fixture
-def checkpoints() -> Checkpoints:
-    return Checkpoints()
-
-
-@pytest.fixture
 def store(checkpoints: Checkpoints) -> KeyedState:
     store = checkpoints.memory_store()
     store.catch_up(())

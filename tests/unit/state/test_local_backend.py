@@ -28,16 +28,6 @@ if TYPE_CHECKING:
     from penstock._engine.state.table import Pane
 
 
-@pytest.fixture
-def checkpoints() -> Checkpoints:
-    return Checkpoints()
-
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Path:
-    return tmp_path / "state"
-
-
 def run(checkpoints: Checkpoints, store: Any, entries: dict[Any, Any], epochs: int = 1) -> None:
     for _ in range(epochs):
         store.catch_up(checkpoints.lineage)

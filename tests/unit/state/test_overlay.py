@@ -19,16 +19,6 @@ MANY = range(1_500)
 MEMORY = 40_000
 
 
-@pytest.fixture
-def checkpoints() -> Checkpoints:
-    return Checkpoints()
-
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Path:
-    return tmp_path / "state"
-
-
 def layers(directory: Path) -> list[Path]:
     return list(directory.glob("epoch-*"))
 
