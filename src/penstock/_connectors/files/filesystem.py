@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 #: The characters that make a path a glob.
 MAGIC: Final = "*?["
@@ -215,3 +215,13 @@ def is_passed_over(path: str, glob: str) -> bool:
 
 def _shown(time_ms: int) -> str:
     return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+def lines_in(data: bytes) -> list[str]:
+    """Return the lines of a file of lines; a crash may have left anything in it."""
+    return data.decode(errors="replace").split("\n")
+
+
+def bytes_of(lines: Iterable[str]) -> bytes:
+    """Return a file of lines."""
+    return "".join(f"{line}\n" for line in lines).encode()

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from penstock._connectors.files.filesystem import FileStatus, NotAFileError, pass_over
+from penstock._connectors.files.filesystem import FileStatus, NotAFileError, bytes_of, lines_in, pass_over
 from penstock._connectors.files.growing import is_copy
 from penstock._connectors.files.walking import check_kind, find_files, status_of
 from penstock._files.disk import alone_in, link, make_directories, sync_directory
@@ -171,9 +171,9 @@ class LocalFileSystem:
         local = _local(path)
         new = local.with_name(f"{local.stem}.new{local.suffix}")
         with alone_in(local.parent):
-            lines = change(_lines(local) if local.exists() else [])
+            lines = change(lines_in(local.read_bytes()) if local.exists() else [])
             with new.open("wb") as stream:
-                stream.write("".join(f"{line}\n" for line in lines).encode())
+                stream.write(bytes_of(lines))
                 stream.flush()
                 os.fsync(stream.fileno())
             new.replace(local)
@@ -182,7 +182,7 @@ class LocalFileSystem:
     def lines_of(self, path: str) -> list[str]:
         """Read the file."""
         try:
-            return _lines(_local(path))
+            return lines_in(_local(path).read_bytes())
         except OSError:
             return []
 
@@ -205,10 +205,6 @@ class LocalFileSystem:
                 continue
             if path.is_file():
                 yield FileStatus(str(path), stat.st_size, stat.st_mtime_ns // 1_000_000)
-
-
-def _lines(file: Path) -> list[str]:
-    return file.read_bytes().decode(errors="replace").split("\n")
 
 
 def _names_of(folder: Path, inode: int | None) -> list[str]:

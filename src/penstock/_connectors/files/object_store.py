@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import obstore
 from obstore.exceptions import BaseError, InvalidPathError, PermissionDeniedError
 
-from penstock._connectors.files.filesystem import MAGIC, FileStatus, is_hidden, is_passed_over, pass_over
+from penstock._connectors.files.filesystem import (
+    MAGIC,
+    FileStatus,
+    bytes_of,
+    is_hidden,
+    is_passed_over,
+    lines_in,
+    pass_over,
+)
 from penstock._connectors.files.stores import store_of
 from penstock._files.stores import bucket_and_key
 
@@ -201,7 +209,7 @@ class ObjectFileSystem:
         root, key = bucket_and_key(path)
         lines = change(self.lines_of(path))
         with _telling():
-            obstore.put(store_of(root), key, "".join(f"{line}\n" for line in lines).encode())
+            obstore.put(store_of(root), key, bytes_of(lines))
 
     def lines_of(self, path: str) -> list[str]:
         """Get the object."""
@@ -211,7 +219,7 @@ class ObjectFileSystem:
                 data = obstore.get(store_of(root), key).bytes()
             except (FileNotFoundError, PermissionDeniedError):  # S3 says so where there is none, and no right to list
                 return []
-        return bytes(data).decode(errors="replace").split("\n")
+        return lines_in(bytes(data))
 
     def folders_above(self, folder: str) -> list[str]:
         """Return the prefix and those above it, with the bucket."""
