@@ -11,6 +11,7 @@ import types
 from typing import TYPE_CHECKING, Final, cast
 
 from penstock._api.functions.basic import Function
+from penstock._api.functions.wrapping import unwrapped
 from penstock._api.state.refusals import KEYED_STATE_CALLS, needs_key
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def refuse_keyed_state_without_key(factory: OperatorFactory) -> None:
         UnsupportedOperationError: One of them does.
     """
     for member in () if factory.has_key else factory.members().values():
-        function = getattr(member, "wrapped_function", member)
+        function = unwrapped(member)
         if isinstance(function, Function):
             _check_calls(function)
 

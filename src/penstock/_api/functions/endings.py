@@ -22,6 +22,7 @@ from penstock._api.functions.basic import (
     TwoInputFunction,
 )
 from penstock._api.functions.co import CoMapFunction
+from penstock._api.functions.wrapping import unwrapped
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def ending(function: object, name: str) -> Callable[..., Iterable[Any] | None] |
         function: The function, which may be a plain callable.
         name: ``finish`` or ``end_input``.
     """
-    function = getattr(function, "wrapped_function", function)
+    function = unwrapped(function)
     if not _may_have(function, name):
         return None
     found = getattr(function, name, None)
@@ -141,6 +142,6 @@ def _warn_of_helper(function: Function, name: str) -> None:
 
 
 def _yields_in_vain(function: object, name: str) -> UnsupportedOperationError:
-    function = getattr(function, "wrapped_function", function)
+    function = unwrapped(function)
     reason = "a function of its kind yields nothing; use a FlatMapFunction or a process function"
     return UnsupportedOperationError(f"{name}() of {type(function).__qualname__} that yields", reason)

@@ -25,7 +25,7 @@ class WrappingFunction(Function, Generic[F]):
     @property
     def wrapped_function(self) -> Any:
         """The program's function, which may keep operator state."""
-        return getattr(self.function, "wrapped_function", self.function)
+        return unwrapped(self.function)
 
     def open(self, runtime_context: RuntimeContext) -> None:
         if isinstance(self.function, Function):
@@ -34,3 +34,8 @@ class WrappingFunction(Function, Generic[F]):
     def close(self) -> None:
         if isinstance(self.function, Function):
             cast("Function", self.function).close()
+
+
+def unwrapped(function: Any) -> Any:
+    """Return the program's function that one stands for; the function itself if it stands for none."""
+    return getattr(function, "wrapped_function", function)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from penstock._api.functions.basic import Function
+from penstock._api.functions.wrapping import unwrapped
 from penstock.common.user_values import short_repr
 from penstock.errors import FunctionResultError
 
@@ -50,7 +51,7 @@ def refuse_none(function: Any, before: Any, record: Any) -> None:
 
 def called(function: Any) -> str:
     """Return the name of a user's function, for errors."""
-    function = getattr(function, "wrapped_function", function)
+    function = unwrapped(function)
     if function is None:
         return "The function"
     if isinstance(function, Function):

@@ -17,6 +17,7 @@ from penstock._api.functions.checkpointed import (
     FunctionSnapshotContext,
 )
 from penstock._api.functions.endings import call_silent, ending
+from penstock._api.functions.wrapping import unwrapped
 from penstock._api.functions.wrong_results import called
 from penstock._api.state.operator import OperatorStateStore
 from penstock._api.state.refusals import refuse_time_to_live
@@ -89,7 +90,7 @@ class UserFunctionOperator(Operator):
         """
         if yields:
             self._yielding.append(function)
-        inner = getattr(function, "wrapped_function", function)
+        inner = unwrapped(function)
         if isinstance(inner, CheckpointListener):
             self._listeners.append(inner)
         if isinstance(inner, CheckpointedFunction):

@@ -8,6 +8,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock._api.functions.checkpointed import CheckpointedFunction
+from penstock._api.functions.wrapping import unwrapped
 from penstock._engine.operators.functions.broadcast import BROADCAST_INPUT, KeyedBroadcastProcessOperator
 from penstock._engine.operators.functions.co_process import KeyedCoProcessOperator
 from penstock._engine.operators.functions.combine import CombineOperator
@@ -135,5 +136,5 @@ def is_combinable(function: Any, *, by_itself: bool) -> bool:
         function: The function, which may be wrapped by one that holds a declared type.
         by_itself: Whether it may where it does not say so.
     """
-    function = getattr(function, "wrapped_function", function)
+    function = unwrapped(function)
     return not isinstance(function, CheckpointedFunction) and bool(getattr(function, "combinable", by_itself))

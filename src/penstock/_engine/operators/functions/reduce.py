@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock._api.functions.basic import Function
+from penstock._api.functions.wrapping import unwrapped
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.keyed import KeyedOperator
@@ -30,7 +31,7 @@ def may_have_state(function: Any) -> bool:
     Args:
         function: The function, which may be wrapped by one that holds a declared type.
     """
-    function = getattr(function, "wrapped_function", function)
+    function = unwrapped(function)
     return isinstance(function, Function) and type(function).open is not Function.open
 
 

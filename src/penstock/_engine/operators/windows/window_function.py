@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from penstock._api.functions.windows import ProcessAllWindowFunction, ProcessWindowFunction, WindowFunction
+from penstock._api.functions.wrapping import unwrapped
 from penstock._api.windows.window import TimeWindow
 from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.state.key_context import KeyContext
@@ -80,7 +81,7 @@ class FunctionResults(WindowResults):
         self._many = not strategy.folds
         self._function = window_function
         # Of the program's function: it may be wrapped.
-        own_clear = getattr(getattr(window_function, "wrapped_function", window_function).__class__, "clear", None)
+        own_clear = getattr(unwrapped(window_function).__class__, "clear", None)
         takes_windows = isinstance(window_function, WindowFunction)
         # Of a function without a context, a method of that name is the program's own.
         self.clears = not takes_windows and own_clear not in (None, _NO_CLEAR, _NO_CLEAR_OF_ALL)

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock._api.functions.wrapping import unwrapped
 from penstock._engine.operators.loops import Loops
 from penstock._engine.state.table import ABSENT, MISSING, Pane
 from penstock.common.copies import copy_if_mutable
@@ -104,7 +105,7 @@ class ReducePanes(PaneStrategy):
 
     @property
     def joins(self) -> bool:
-        return getattr(getattr(self.function, "wrapped_function", self.function), "combinable", True)
+        return getattr(unwrapped(self.function), "combinable", True)
 
     def folded(self, records: list[Any]) -> Any:
         return reduce(self.merged, records)
@@ -140,7 +141,7 @@ class AggregatePanes(PaneStrategy):
 
     @property
     def joins(self) -> bool:
-        return getattr(getattr(self.function, "wrapped_function", self.function), "combinable", False)
+        return getattr(unwrapped(self.function), "combinable", False)
 
     def folded(self, records: list[Any]) -> Any:
         function = self.function
