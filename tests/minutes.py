@@ -61,9 +61,22 @@ def yardstick_s() -> float:
 
 
 def processor_s() -> float:
-    """Return the processor time of this process, of those that it has waited for, and of those that still run."""
+    """Return the processor time of this process, of those that it has waited for, and of those that still run.
+
+    One that a thread waits for while the others are looked at would be in neither sum: then both are looked at again.
+    """
+    waited, again = -1.0, waited_s()
+    running = 0.0
+    while waited != again:
+        waited, running = again, sum(running_s(os.getpid()))
+        again = waited_s()
+    return time.process_time() + waited + running
+
+
+def waited_s() -> float:
+    """Return the processor time of the processes that this one has waited for."""
     waited = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + waited.ru_utime + waited.ru_stime + sum(running_s(os.getpid()))
+    return waited.ru_utime + waited.ru_stime
 
 
 def running_s(process: int) -> Generator[float]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 from _pytest.assertion import rewrite
-from tests import lanes
+from tests import lanes, minutes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,3 +72,10 @@ def test_asserts_are_rewritten_once_for_all_lanes_and_anew_for_a_changed_file(
         lanes.compile_once(pytestconfig)
     assert rewritten == [file, file]
     assert [path.suffix for path in (tmp_path / "__pycache__").iterdir()] == [".pyc"]
+
+
+def test_a_process_that_is_waited_for_while_others_are_looked_at_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited, running = iter([0.0, 9_000.0, 9_000.0]), iter([0.0, 20.0])
+    monkeypatch.setattr(minutes, "waited_s", lambda: next(waited))
+    monkeypatch.setattr(minutes, "running_s", lambda process: [next(running)])
+    assert minutes.processor_s() - time.process_time() == pytest.approx(9_020, abs=5)
