@@ -12,6 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from penstock._engine.operators.columns import ColumnBatch
+from penstock._engine.operators.key_selection import KeySelection
 from penstock._engine.protocol.key_groups import (
     default_max_parallelism,
     int_key_groups,
@@ -148,7 +149,7 @@ def test_ints_close_together_have_the_receivers_of_their_key_groups(
         if found is None:  # then it had no table for these, and a new one would have been larger than the keys are many
             assert max(keys) - min(keys) > len(keys)
         else:
-            assert found.tolist() == [routes.learn(key) for key in keys]
+            assert found.tolist() == [routes.learn(key, key) for key in keys]
 
 
 @given(
@@ -165,6 +166,6 @@ def test_columns_and_rows_send_a_key_to_one_receiver(keys: list[int], kind: str,
     routes, values = KeyRoutes(parallelism, 128), column.to_pylist()
     by_columns = KeyColumn("key").receivers(batch, routes).tolist()
     assert by_columns == [subtask_of_key_group(key_group(normal_key(key), 128), parallelism, 128) for key in values]
-    assert by_columns == routes.of(values, lambda key: key)
+    assert by_columns == routes.of(values, KeySelection(lambda key: key))
     numbers = numpy.array(keys)
     assert int_key_groups(numbers, 128).tolist() == [key_group(key, 128) for key in keys]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, ForwardRef, get_args, get_origin
 
 from penstock._api.connectors.source import Source
-from penstock._builders.typed_functions import HeldKey
+from penstock._api.functions.held import HeldKey
 from penstock.common.typeinfo import Types
 
 if TYPE_CHECKING:

@@ -9,14 +9,26 @@ other conversions are compiled once, and work on blocks of records.
 from __future__ import annotations
 
 import operator
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from penstock.common._conversion.checked import TypeMismatchError, shown
-from penstock.common._conversion.exact import quick_check, row_names
+from penstock.common._conversion.exact import (
+    RANGE_FUNCTIONS,
+    quick_arguments,
+    quick_check,
+    quick_one,
+    quick_result,
+    ranges_check,
+    row_names,
+    shape_and_ranges,
+)
 from penstock.common._conversion.values import Converter, converter
 from penstock.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo
 from penstock.common.user_values import short_repr
 from penstock.errors import DeclaredTypeError
+
+__all__ = ["RANGE_FUNCTIONS", "Conversion", "conversion", "taking"]
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator
@@ -37,31 +49,58 @@ class Conversion:
         self._type_info = type_info
         self._convert = convert
         self._declared_by = declared_by
+        #: Returns a value converted to the type, or raises DeclaredTypeError.
+        self.value: Callable[[Any], Any] = quick_one(type_info, self._converted)
         self._quick = quick_check(type_info)
+        #: The shape of records of the type, see `shape_and_ranges`, and the further conditions on their parts.
+        self.shape, self.ranges = shape_and_ranges(type_info)
+        self._in_ranges = ranges_check(self.ranges) if isinstance(self.shape, tuple) and any(self.ranges) else None
         self._slow = row_names(type_info, convert) if isinstance(type_info, RowTypeInfo) else self._one_by_one
 
-    def value(self, value: Any) -> Any:
-        """Return a value converted to the type.
-
-        Raises:
-            DeclaredTypeError: It does not fit the type.
-        """
+    def _converted(self, value: Any) -> Any:
         try:
             return self._convert(value)
         except TypeMismatchError as error:
             self._refuse(value, error)
 
-    def block(self, records: list[Any], iterate: Callable[[list[Any]], Iterator[Any]] = iter) -> list[Any]:
+    def result_of(self, call: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        """Return a function of two arguments that returns the result of another one as `value` does."""
+        return self._result_of(call)
+
+    @cached_property
+    def _result_of(self) -> Callable[[Any], Any]:
+        return quick_result(self._type_info, self._converted)
+
+    @property
+    def quick_part(self) -> tuple[TypeInformation, Converter]:
+        """What `taking` is made of."""
+        return self._type_info, self._converted
+
+    def quick(self, records: list[Any], shape: Any = None) -> list[Any] | None:
+        """Return records converted to the type, None where one by one has to be looked at.
+
+        Args:
+            records: The records.
+            shape: The shape of all of them, where it is known: the common type, or the types of the fields of tuples.
+        """
+        if shape is None or shape != self.shape or (self._in_ranges is None and any(self.ranges)):
+            return self._quick(records)  # in C for single values
+        return records if self._in_ranges is None or self._in_ranges(records) else None
+
+    def block(
+        self, records: list[Any], iterate: Callable[[list[Any]], Iterator[Any]] = iter, shape: Any = None
+    ) -> list[Any]:
         """Return records converted to the type; the same list if they have it already.
 
         Args:
             records: The records.
             iterate: Returns an iterator over them whose position can be read later.
+            shape: As for `quick`.
 
         Raises:
             DeclaredTypeError: One of them does not fit the type.
         """
-        converted = self._quick(records)
+        converted = self.quick(records, shape)
         if converted is not None:
             return converted
         cursor: Any = iterate(records)
@@ -102,6 +141,21 @@ class Conversion:
     def _refuse(self, value: Any, error: TypeMismatchError) -> NoReturn:
         shown = short_repr(value)
         raise DeclaredTypeError(self._declared_by, repr(self._type_info), shown, error.path, error.reason) from None
+
+
+def taking(call: Callable[..., Any], *held: Conversion | None) -> Callable[..., Any]:
+    """Return a function that converts its arguments, and passes them on.
+
+    Args:
+        call: The function that gets them.
+        held: The conversion of each argument; None for one that is passed on as it is.
+    """
+    return _taking(held)(call) if any(held) else call
+
+
+@lru_cache(1000)
+def _taking(held: tuple[Conversion | None, ...]) -> Callable[[Any], Any]:
+    return quick_arguments([None if one is None else one.quick_part for one in held])
 
 
 def conversion(type_info: TypeInformation | None, declared_by: str) -> Conversion | None:

@@ -110,7 +110,7 @@ class OperatorHarness(OneInputMakers):
         if batch_mode and isinstance(operator, OperatorFactory):
             self._operator = operator.create_in_batch()
         #: By input; none where the key is a column.
-        self._selects = plain.selects if isinstance(plain, KeyedOperator) and not plain.takes_columns else []
+        self._selections = plain.selections if isinstance(plain, KeyedOperator) and not plain.takes_columns else []
         self._state_memory_bytes, self._state_directory = state_memory_bytes, state_directory
         self._configuration = dict(configuration or {})
         self._subtask = subtask_index
@@ -457,9 +457,9 @@ class OperatorHarness(OneInputMakers):
     def _process_batch(self, batch: Batch, input_index: int) -> None:
         self.open()
         self._check_input()
-        if input_index < len(self._selects):
+        if input_index < len(self._selections):
             for record in batch.rows().records:
-                self._check_key(self._selects[input_index](record))
+                self._check_key(self._selections[input_index].one(record))
         if isinstance(self._operator, ReadingOperator):
             self._unread.append(batch.rows())
         elif isinstance(batch, ColumnBatch):

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.kit.cells import cells
-from tests.unit.common.typed_values import ODD, same, types, values
+from tests.unit.common.typed_values import ODD, SINGLE, same, types, values
 
 from penstock.common.conversion import Conversion, conversion
 from penstock.common.time import Instant
@@ -33,6 +33,7 @@ NUMBERS = [
     *(Types.BYTE(), Types.SHORT(), Types.INT(), Types.LONG(), Types.BIG_INT(), Types.FLOAT(), Types.DOUBLE()),
     *(Types.BOOLEAN(), Types.BIG_DEC()),
 ]
+SINGLES = list(SINGLE)
 ZONE = datetime.timezone(datetime.timedelta(hours=2))
 NOON = datetime.datetime(2024, 2, 29, 12, 30, 15, 123456)  # noqa: DTZ001 - timestamps have no zone
 DAY = datetime.date(2024, 2, 29)
@@ -405,3 +406,25 @@ def test_whatever_a_type_takes_comes_back_equal_alone_and_in_a_block(
             continue
         assert as_typed(alone, kind) == as_typed(given_value, kind)
         assert same(held(kind).block([None, given_value])[1], alone)
+
+
+@given(st.lists(st.sampled_from(SINGLES), min_size=1, max_size=3), st.data())
+def test_a_block_whose_shape_is_known_is_converted_as_any_other(
+    kinds: list[TypeInformation], data: st.DataObject
+) -> None:
+    """Tuples of values of the types, or of other values of the same classes."""
+    fields = [SINGLE[kind] | st.sampled_from(ODD) for kind in kinds]
+    record = data.draw(st.tuples(*fields))
+    for kind, value, shape in (
+        (Types.TUPLE(kinds), record, tuple(map(type, record))),
+        (kinds[0], record[0], type(record[0])),
+    ):
+        conversion_of = held(kind)
+        try:
+            (expected,) = conversion_of.block([value])
+        except DeclaredTypeError:
+            with pytest.raises(DeclaredTypeError):
+                conversion_of.block([value], shape=shape)
+            continue
+        (found,) = conversion_of.block([value], shape=shape)
+        assert same(found, expected)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.kit.without_spark import Cluster
 
-from penstock._engine.operators.keyed import refuse_unstable_key
+from penstock._engine.operators.key_selection import KeySelection
 from penstock.common import Configuration, Encoder, Row, Types, WatermarkStrategy
 from penstock.common.watermark_strategy import TimestampAssigner
 from penstock.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
@@ -100,10 +100,10 @@ def test_one_object_that_changes_is_another_key_and_equal_objects_are_one() -> N
             return self.key
 
     with pytest.raises(UnstableKeyError, match="reduce"):
-        refuse_unstable_key(One(), 7, "reduce")
+        KeySelection(One()).refuse_unstable(7, "reduce")
     turns = itertools.cycle([1, True])
     for select in (lambda _: float("nan"), lambda _: Row(1), lambda _: next(turns), lambda _: frozenset({"a", 1})):
-        refuse_unstable_key(select, 7, "reduce")
+        KeySelection(select).refuse_unstable(7, "reduce")
 
 
 @pytest.mark.parametrize("env", MODES, indirect=True)

@@ -5,18 +5,27 @@ from __future__ import annotations
 import pickle
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import cloudpickle
+import numpy
 import pytest
 
+from penstock._api.functions.held import HeldKey
 from penstock._engine.graph.job_graph import JobEdge, PartitionerKind
+from penstock._engine.operators.key_selection import KeySelection
 from penstock._engine.protocol.key_groups import key_group, subtask_of_key_group
 from penstock._engine.protocol.keys import normal_key
 from penstock._engine.runtime.key_routes import KeyRoutes
-from penstock._engine.runtime.routing import OutputBuffer, make_router
+from penstock._engine.runtime.routing import HashRouter, OutputBuffer, make_router
+from penstock.common import Types
 from penstock.common.types import Row
 from penstock.errors import KeyEncodingError, PartitionError
+
+if TYPE_CHECKING:
+    from penstock.common.typeinfo import TypeInformation
+    from penstock.datastream.functions import RuntimeContext
 
 RECORDS = list(range(1000))
 
@@ -217,12 +226,40 @@ def test_keys_go_where_their_encoding_belongs_whatever_their_class_takes_for_equ
     routes = KeyRoutes(4, 128)
     keys = [make(text) for number in range(100) for text in (f"key{number}", f"KEY{number}")]
     own = [subtask_of_key_group(key_group(normal_key(key), 128), 4, 128) for key in keys]
-    assert routes.of(keys, itself) == own
-    assert [routes.of([key], itself)[0] for key in keys] == own
+    assert routes.of(keys, KeySelection(itself)) == own
+    assert [routes.of([key], KeySelection(itself))[0] for key in keys] == own
 
 
 def test_a_key_object_that_changes_goes_where_it_belongs_each_time() -> None:
     routes, key = KeyRoutes(4, 128), Named("")
     for number in range(50):
         key.name = str(number)
-        assert routes.of([key], itself) == [subtask_of_key_group(key_group(normal_key(key), 128), 4, 128)]
+        assert routes.of([key], KeySelection(itself)) == [subtask_of_key_group(key_group(normal_key(key), 128), 4, 128)]
+
+
+class Word(str):
+    __slots__ = ()
+
+
+@pytest.mark.parametrize(
+    ("key_type", "keys"),
+    [
+        (Types.LONG(), [1, numpy.int64(1), 2, numpy.int64(2), 3]),
+        (Types.DOUBLE(), [1, 1.0, Decimal("1.0"), 2.5, numpy.float32(2.5)]),
+        (Types.FLOAT(), [0.1, 0.1, 0.25, 0.1]),
+        (Types.STRING(), ["a", "b", Word("a"), None]),
+        (Types.TUPLE([Types.LONG(), Types.STRING()]), [(1, "a"), [1, "a"], Row(1, "a"), (2, "b")]),
+        (Types.ROW_NAMED(["a"], [Types.LONG()]), [Row(a=1), {"a": 1}, (1,), Row(2)]),
+    ],
+)
+def test_a_key_goes_to_the_receiver_of_what_its_type_makes_of_it(key_type: TypeInformation, keys: list[Any]) -> None:
+    selector = HeldKey(itself, key_type)
+    selector.open(cast("RuntimeContext", SimpleNamespace(get_task_name=lambda: "sum")))
+    expected = [subtask_of_key_group(key_group(normal_key(selector.get_key(key)), 128), 4, 128) for key in keys]
+    outlets = [OutputBuffer() for _ in range(4)]
+    router = HashRouter(outlets, KeyRoutes(4, 128), KeySelection(selector))
+    for records in (keys, keys[::-1], *([key] for key in keys)):  # known before, or not
+        router.route(records, None)
+    found = {id(record): place for place, outlet in enumerate(outlets) for record in outlet.records}
+    assert [found[id(key)] for key in keys] == expected
+    assert KeySelection(selector).of(keys) == list(map(selector.get_key, keys))

@@ -6,18 +6,17 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.operators.context import EngineRuntimeContext
+from penstock._engine.operators.key_selection import KeySelection
 from penstock._engine.operators.user_functions import UserFunctionOperator
 from penstock._engine.protocol.control import OperatorAck
-from penstock._engine.protocol.keys import NormalKey, encode_key, normal_key
+from penstock._engine.protocol.keys import NormalKey, normal_key
 from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock._engine.state.key_kinds import KeyKinds
-from penstock.common.copies import any_may_change, copy_if_mutable
+from penstock.common.copies import any_may_change
 from penstock.common.user_values import short_repr
-from penstock.errors import MissingTimestampError, UnstableKeyError
+from penstock.errors import MissingTimestampError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock._engine.operators.base import EpochContext, OperatorContext
     from penstock._engine.state.keyed_state import KeyedState
 
@@ -27,27 +26,7 @@ _OTHER_KEYS: Final = (
     "The restored state has keys like %s, and this run begins with keys of another kind, like %s: they find none. "
     "Where the key selector has changed by mistake, start again from the checkpoint with the former one."
 )
-_QUICK: Final = frozenset({str, int})
 _PLAIN_KEYS: Final = ({str}, {int}, {str, int})
-
-
-def refuse_unstable_key(select: Callable[[Any], Any], record: Any, operator: str) -> None:
-    """Ask for the key of a record twice.
-
-    Args:
-        select: Returns the key of a record.
-        record: The record, the first one of a batch: to ask twice for each would take too long.
-        operator: The name of the operator that gets the records.
-
-    Raises:
-        UnstableKeyError: The keys are not equal.
-    """
-    first = copy_if_mutable(select(record))
-    again = select(record)
-    if type(first) is type(again) in _QUICK and first == again:
-        return
-    if encode_key(first) != encode_key(again):
-        raise UnstableKeyError(operator, short_repr(record), (short_repr(first), short_repr(again)))
 
 
 class KeyedOperator(UserFunctionOperator):
@@ -57,7 +36,7 @@ class KeyedOperator(UserFunctionOperator):
         super().__init__()
         self.key_selectors = key_selectors
         #: By input.
-        self.selects: list[Callable[[Any], Any]] = [getattr(select, "get_key", select) for select in key_selectors]
+        self.selections = [KeySelection(selector) for selector in key_selectors]
         self.store: KeyedState
         self._key_kinds: KeyKinds | None = None
 
@@ -91,11 +70,11 @@ class KeyedOperator(UserFunctionOperator):
 
     def keys_of(self, records: list[Any], input_index: int = 0) -> tuple[list[Any], list[NormalKey]]:
         """Return the keys of records and their normal keys; one list twice where each key is its own normal key."""
-        select = self.selects[input_index]
-        keys = [select(record) for record in self.iterate(records)]  # not map(): it takes a StopIteration for the end
+        selection = self.selections[input_index]
+        keys = selection.of(records, self.iterate)
         if set(map(type, keys)) in _PLAIN_KEYS:
             return keys, keys
-        if any_may_change(keys):  # a key may be a part of its record, or one object for all of them
-            keys = [copy_if_mutable(select(record)) for record in self.iterate(records)]
+        if any_may_change(keys):
+            keys = selection.owned(records, self.iterate)
         normals = [normal_key(key) for key, _ in zip(keys, self.iterate(records), strict=True)]
         return keys, normals

@@ -5,6 +5,9 @@ types of a tuple's fields; a call per record would take as long as a typical use
 loop, generated for tuples of that size, and compares with the types of the record before. `own` checks a record of
 another shape.
 
+Where the results have a declared type, the loop expects the shape of that, and checks ranges beside the types of the
+fields; it converts any other result.
+
 If all records of a batch had one shape, the batch says so: later operators need not check again, and edges have a quick
 encoding for it.
 
@@ -20,12 +23,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import zip_longest
 from textwrap import indent
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._api.functions.wrong_results import refuse_no_records, refuse_none
 from penstock._engine.state.table import ABSENT
+from penstock.common.conversion import RANGE_FUNCTIONS
 from penstock.common.copies import IMMUTABLE, all_immutable, copy_if_mutable, may_change
 
 if TYPE_CHECKING:
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
 
     from penstock._engine.operators.batch import Shape
     from penstock._engine.operators.side_outputs import SideOutputs
+    from penstock.common.conversion import Conversion
 
 #: Larger tuples are left to `own`.
 _MOST_FIELDS: Final = 8
@@ -52,6 +58,8 @@ class _Template:
     other: str
     begin: str = "results = []"
     end: str = "results"
+    #: Where results have a declared type: the further conditions of each part, on `{v}`.
+    ranges: tuple[str, ...] | None = None
 
 
 _MAP: Final = _Template(
@@ -152,6 +160,19 @@ _PROCESS: Final = _Template(
 _PROCESS_STAMPED: Final = replace(_PROCESS, known="results.append(result); stamps.append(context.at)")
 
 
+@cache
+def _typed(template: _Template, ranges: tuple[str, ...]) -> _Template:
+    """Return a template of a loop that converts results."""
+    return replace(
+        template,
+        arguments=f"convert, {template.arguments}",
+        # An accumulator that was changed in place may have got something that does not fit.
+        each=template.each.replace("if result is before:", "if result is before and convert(result) is before:"),
+        other=f"result = convert(result)\n{template.other}",
+        ranges=ranges,
+    )
+
+
 def _keyed(template: _Template) -> _Template:
     each = template.each.replace("context.at, record", "context.at, record, key.key, key.normal")
     return replace(template, arguments=f"key, {template.arguments}", each=each)
@@ -204,7 +225,10 @@ def _code(template: _Template, size: int | None) -> CodeType:
     """
     fields = range(1 if size is None else size)
     parts = ["result"] if size is None else [f"part_{place}" for place in fields]
-    tests = " and ".join(f"kind({part}) is kind_{place}" for place, part in enumerate(parts))
+    tests = " and ".join(
+        f"kind({part}) is kind_{place}{more and f' and ({more.format(v=part)})'}"
+        for place, (part, more) in enumerate(zip_longest(parts, template.ranges or (), fillvalue=""))
+    )
     check = (_CHECK_VALUE if size is None else _CHECK_TUPLE).strip()
     check = check.format(parts=", ".join(parts), tests=tests, known=template.known)
     body = f"{check}\nothers += 1\n{template.other}"
@@ -229,7 +253,12 @@ _GLOBALS: Final = {
     "may_change": may_change,
     "refuse_none": refuse_none,
     "refuse_no_records": refuse_no_records,
+    **RANGE_FUNCTIONS,
 }
+
+
+class _NoShape:
+    """The kind of no result."""
 
 
 class Loops:
@@ -263,6 +292,8 @@ class Loops:
         keys: list[Any],
         state: tuple[dict[Any, Any], Callable[[Any], Any]],
         keep_apart: Callable[[Any, Any], Any],
+        *,
+        held: Conversion | None = None,
     ) -> tuple[list[Any], Shape | None]:
         """Fold each record into the value of its key; return the value after each record, and the common shape.
 
@@ -272,8 +303,9 @@ class Loops:
             keys: Their keys.
             state: The values by key, and a function that loads a missing one.
             keep_apart: Stores a mutable value of a key, and returns the copy to emit.
+            held: Converts the values, where they have a declared type.
         """
-        return self._run(_REDUCE, call, records, keys, *state, keep_apart)
+        return self._run(_REDUCE, call, records, keys, *state, keep_apart, held=held)
 
     def fold(
         self,
@@ -281,6 +313,8 @@ class Loops:
         records: Iterable[Any],
         keys: list[Any],
         state: tuple[dict[Any, Any], Callable[[Any], Any]],
+        *,
+        held: Conversion | None = None,
     ) -> None:
         """Fold each record into the value of its key, which is copied where it may change.
 
@@ -289,8 +323,9 @@ class Loops:
             records: The records; one is taken for each key.
             keys: Their keys.
             state: The values by key, and a function that loads a missing one.
+            held: Converts the values, where they have a declared type.
         """
-        self._run(_FOLD, call, records, keys, *state)
+        self._run(_FOLD, call, records, keys, *state, held=held)
 
     def aggregate(
         self,
@@ -299,6 +334,8 @@ class Loops:
         keys: list[Any],
         state: tuple[dict[Any, Any], Callable[[Any], Any]],
         create: Callable[[], Any],
+        *,
+        held: Conversion | None = None,
     ) -> None:
         """Add each record to the accumulator of its key, which is copied unless the function has changed it in place.
 
@@ -308,8 +345,9 @@ class Loops:
             keys: Their keys.
             state: The accumulators by key, and a function that loads a missing one.
             create: Makes an accumulator; it may return one object several times.
+            held: Converts the accumulators, where they have a declared type.
         """
-        self._run(_AGGREGATE, add, records, keys, *state, create)
+        self._run(_AGGREGATE, add, records, keys, *state, create, held=held)
 
     def process(
         self, call: Callable[[Any, Any], Any], turns: Iterable[Any], context: Any, out: SideOutputs, key: Any = None
@@ -353,8 +391,14 @@ class Loops:
         main.note_shape(start, self._learned(main.records, others))
         return given
 
-    def _run(self, template: _Template, *arguments: Any) -> tuple[list[Any], Shape | None]:
+    def _run(
+        self, template: _Template, *arguments: Any, held: Conversion | None = None
+    ) -> tuple[list[Any], Shape | None]:
         """Run a loop; return its results, and their common shape if they have one."""
+        if held is not None:
+            self._shape = _NoShape if held.shape is None else held.shape
+            results, others = self._loop(_typed(template, held.ranges), held.value, *arguments)
+            return results, None if others else self._shape
         results, others = self._loop(template, *arguments)
         return results, self._learned(results, others)
 

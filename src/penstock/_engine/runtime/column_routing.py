@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock._api.functions.field_key import FieldKey
+from penstock._engine.operators.key_selection import KeySelection
 from penstock.common.columns import int64_column_of, named_values
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class KeyColumn:
         if _has_plain_ints(keys):
             receivers = routes.of_ints(keys.cast(pa.int64()).to_numpy())
         else:
-            receivers = np.array(routes.of(named_values(self._name, keys), _itself), routes.smallest_type)
+            receivers = np.array(routes.of(named_values(self._name, keys), _ITSELF), routes.smallest_type)
         return receivers[encoded.indices.to_numpy()]
 
 
@@ -107,3 +108,7 @@ def _has_plain_ints(column: Any) -> bool:
 
 def _itself(key: Any) -> Any:
     return key
+
+
+#: Of keys that are there already.
+_ITSELF: Final = KeySelection(_itself)

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.protocol.key_groups import int_key_groups, key_group, key_groups, subtask_of_key_group
 from penstock._engine.protocol.keys import equal_as_encoded, normal_key
-from penstock.common.copies import any_may_change, copy_if_mutable
+from penstock.common.copies import any_may_change
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from penstock._engine.operators.key_selection import KeySelection
 
 #: The number of keys whose receiver is cached.
 _ROUTES: Final = 1 << 16
@@ -38,38 +40,39 @@ class KeyRoutes:
         self._dense: Any = ()
         self._dense_from = 0
 
-    def learn(self, key: Any) -> int:
-        """Return the receiver of a key that is not cached, and cache it."""
+    def learn(self, key: Any, selected: Any) -> int:
+        """Return the receiver of a key that is not cached, and cache it.
+
+        Args:
+            key: The key.
+            selected: What is looked up: the key before it was converted to its declared type.
+        """
         receiver = self._receivers[key_group(normal_key(key), self._max_parallelism)]
         if len(self.known) < _ROUTES:
-            self.known[key] = receiver
+            self.known[selected] = receiver
         else:
             self.overflowed = True
         return receiver
 
-    def of(
-        self, records: list[Any], select: Callable[[Any], Any], iterate: Callable[[list[Any]], Any] = iter
-    ) -> list[int]:
+    def of(self, records: list[Any], selection: KeySelection, iterate: Callable[[list[Any]], Any] = iter) -> list[int]:
         """Return the receivers of records.
 
         Args:
             records: The records.
-            select: Returns the key of a record; it may return the same mutable object for all records.
+            selection: Selects the keys.
             iterate: Returns the iterator over the records, see `CurrentRecord`.
 
         Raises:
             KeyEncodingError: A key has no encoding.
         """
-        keys = [select(record) for record in iterate(records)]
+        keys = selection.of(records, iterate)
         if not equal_as_encoded(keys):
-            return self._compute(
-                [copy_if_mutable(select(record)) for record in iterate(records)] if any_may_change(keys) else keys
-            )
+            return self._compute(selection.owned(records, iterate) if any_may_change(keys) else keys)
         if self.overflowed:
             self.known.clear()
             return self._compute(keys)
         find, learn = self.known.get, self.learn
-        return [learn(key) if (receiver := find(key)) is None else receiver for key in keys]
+        return [learn(key, key) if (receiver := find(key)) is None else receiver for key in keys]
 
     def of_ints(self, numbers: Any) -> Any:
         """Return the receivers of keys that are an array of NumPy's, with the type int64."""

@@ -11,7 +11,7 @@ from penstock._engine.graph.job_graph import JobEdge, PartitionerKind
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.columns import ColumnBatch, joined
 from penstock._engine.operators.current_record import CurrentRecord
-from penstock._engine.operators.keyed import refuse_unstable_key
+from penstock._engine.operators.key_selection import KeySelection
 from penstock._engine.protocol.keys import encode_key, equal_as_encoded
 from penstock._engine.runtime.column_routing import KeyColumn, by_receiver, in_turn
 from penstock._engine.runtime.key_routes import KeyRoutes
@@ -217,23 +217,23 @@ class HashRouter(TargetRouter):
         self,
         outlets: list[OutputBuffer],
         routes: KeyRoutes,
-        select: Callable[[Any], Any],
+        selection: KeySelection,
         functions: tuple[Any, ...] = (),
     ) -> None:
         super().__init__(outlets, functions)
         self._routes = routes
-        self._select = select
+        self._selection = selection
 
     def check(self, record: Any, operator: str) -> None:
         next(self.iterate([record]))
-        refuse_unstable_key(self._select, record, operator)
+        self._selection.refuse_unstable(record, operator)
 
     def targets(self, records: list[Any]) -> list[int]:
         try:
-            return self._routes.of(records, self._select, self.iterate)
+            return self._routes.of(records, self._selection, self.iterate)
         except KeyEncodingError:
             for record in self.iterate(records):  # the error comes again, at its record
-                encode_key(self._select(record))
+                encode_key(self._selection.one(record))
             raise
 
     def route(self, records: list[Any], timestamps: list[int] | None) -> None:
@@ -244,15 +244,16 @@ class HashRouter(TargetRouter):
     def _route_alike(self, records: list[Any], timestamps: list[int] | None) -> int:
         """Route records while their keys are of one type, such as str or int; return the number of routed records.
 
-        It is one loop, because lists between its steps took a third longer.
+        It is one loop, because lists between its steps took a third longer. A key is looked up as it was selected: of
+        equal ones of a type, which become equal keys, only the first is converted.
         """
-        select, routes = self._select, self._routes
+        select, routes = self._selection.select, self._routes
         cursor: Any = self.iterate(records)
         first = select(records[0])
         kind = cast("type[Any]", type(first))
         if kind is tuple or routes.overflowed or not equal_as_encoded([first]):
             return 0
-        known, learn, put = routes.known, routes.learn, [outlet.records.append for outlet in self.outlets]
+        known, learn, put = routes.known, self._learn, [outlet.records.append for outlet in self.outlets]
         if timestamps is None:
             for record in cursor:
                 key = select(record)
@@ -276,6 +277,11 @@ class HashRouter(TargetRouter):
             stamp[receiver](timestamp)
         return len(records)
 
+    def _learn(self, key: Any) -> int:
+        """Return the receiver of a selected key that is not cached, and cache it."""
+        convert = self._selection.convert
+        return self._routes.learn(key if convert is None else convert(key), key)
+
 
 class FieldRouter(HashRouter, ColumnRouter):
     """Sends each record to the receiver of its key, which is a field and thus a column."""
@@ -284,11 +290,11 @@ class FieldRouter(HashRouter, ColumnRouter):
         self,
         outlets: list[OutputBuffer],
         routes: KeyRoutes,
-        select: Callable[[Any], Any],
+        selection: KeySelection,
         functions: tuple[Any, ...],
         column: KeyColumn,
     ) -> None:
-        super().__init__(outlets, routes, select, functions)
+        super().__init__(outlets, routes, selection, functions)
         self._column = column
 
     def takes(self, batch: ColumnBatch) -> bool:
@@ -316,9 +322,8 @@ def make_router(
     match edge.partitioner:
         case PartitionerKind.HASH:
             selector = members["key_selector"]
-            select, column = getattr(selector, "get_key", selector), KeyColumn.of(selector)
-            routes = KeyRoutes(parallelism, max_parallelism)
-            among = outlets, routes, select, functions
+            column = KeyColumn.of(selector)
+            among = outlets, KeyRoutes(parallelism, max_parallelism), KeySelection(selector), functions
             return HashRouter(*among) if column is None else FieldRouter(*among, column)
         case PartitionerKind.CUSTOM:
             return CustomRouter(outlets, members["partitioner"], members["key_selector"], parallelism)

@@ -2,7 +2,8 @@
 
 Most records need no conversion, so this check is the whole cost of a declared type. For rows, tuples, lists and
 dicts the source of a function is written, with the checks of all parts in one expression, and compiled: a call for each
-part of each record would cost several times as much. Single values are checked in C.
+part of each record would cost several times as much. Single values are checked in C. Of records whose shape is known
+only their ranges are checked. What is written to state is checked value by value, by a function made of the same text.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ from penstock.common.typeinfo import (
 from penstock.common.types import Row, RowKind, bare_row, make_row
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from penstock.common._conversion.values import Converter
 
 Quick: TypeAlias = Callable[[list[Any]], "list[Any] | None"]
@@ -92,8 +95,49 @@ def quick_check(type_info: TypeInformation) -> Quick:
     return lambda records: records if holds(records) else None
 
 
+def quick_one(type_info: TypeInformation, convert: Converter) -> Converter:
+    """Return a function that returns a value in its type, and leaves what does not match it to a converter."""
+    return _Source().call((("value", type_info, convert),), ("value",), "value")(None)
+
+
+def quick_result(type_info: TypeInformation, convert: Converter) -> Callable[[Any], Any]:
+    """Return a function that makes of one of two arguments one that returns its results in their type."""
+    return _Source().call((("value", type_info, convert),), ("first", "second"), "value", "value = call(first, second)")
+
+
+def quick_arguments(types: Sequence[tuple[TypeInformation, Converter] | None]) -> Callable[[Any], Any]:
+    """Return a function that makes of a function one that gets its arguments in their types; None for any."""
+    names = [f"argument_{place}" for place in range(len(types))]
+    typed = [(name, *one) for name, one in zip(names, types, strict=True) if one is not None]
+    return _Source().call(typed, names, f"call({', '.join(names)})")
+
+
+def shape_and_ranges(type_info: TypeInformation) -> tuple[Any, tuple[str, ...]]:
+    """Return the shape of records that match a type without a None, and the further condition on each part.
+
+    Returns:
+        The class, or the classes of the fields of tuples; None for types whose values have no shape. A condition is an
+        expression over ``{v}`` and `RANGE_FUNCTIONS`, empty where the class is all.
+
+    Example:
+        >>> shape_and_ranges(BasicTypeInfo.SHORT_TYPE_INFO())
+        (<class 'int'>, ('-32768 <= {v} <= 32767',))
+    """
+    if isinstance(type_info, TupleTypeInfo):
+        parts = [_CLASSES.get(field_type, (None, "")) for field_type in type_info.get_field_types()]
+        kinds = tuple(kind for kind, _ in parts)
+        return (kinds if kinds and None not in kinds else None), tuple(more for _, more in parts)
+    kind, more = _CLASSES.get(type_info, (None, ""))
+    return kind, (more,)
+
+
+def ranges_check(ranges: tuple[str, ...]) -> Callable[[list[Any]], bool]:
+    """Return a check of tuples that have the shape of their type: of ranges, and of what else a class does not tell."""
+    return _Source().ranges(ranges)
+
+
 def row_names(type_info: RowTypeInfo, convert: Converter) -> Callable[[Iterable[Any]], list[Any]]:
-    """Return a function that gives rows the names of their type, and leaves other conversions to a converter."""
+    """Return a function that gives rows and tuples the names of their type, and leaves the rest to a converter."""
     return _Source().rows(type_info, convert)
 
 
@@ -134,11 +178,17 @@ def _is_single(value: float) -> bool:
         return False
 
 
+#: What the further conditions on values call.
+RANGE_FUNCTIONS: Final[dict[str, Any]] = {"is_single": _is_single}
+
+
 class _Source:
     """The source of the functions that check one type."""
 
     def __init__(self) -> None:
-        self._names: dict[str, Any] = {"Row": Row, "bare_row": bare_row, "is_single": _is_single} | _BUILTINS
+        self._names: dict[str, Any] = (
+            {"Row": Row, "bare_row": bare_row, "INSERT": RowKind.INSERT} | RANGE_FUNCTIONS | _BUILTINS
+        )
         self._count = 0
 
     def block(self, type_info: TypeInformation) -> Callable[[list[Any]], bool]:
@@ -157,8 +207,48 @@ class _Source:
 
         return check
 
+    def call(
+        self,
+        typed: Iterable[tuple[str, TypeInformation, Converter]],
+        arguments: Sequence[str],
+        result: str,
+        first: str = "pass",
+    ) -> Callable[[Any], Any]:
+        """Return the function that takes a `call`, and returns a function that brings variables into their types.
+
+        Args:
+            typed: The variables, their types and converters.
+            arguments: The names of the function's arguments.
+            result: What it returns.
+            first: What it does first.
+        """
+        lines = "".join(self._converted(*one) for one in typed)
+        return self._compile(
+            "make",
+            f"def make(call, LOCALS):\n    def made({', '.join(arguments)}):\n        {first}\n{lines}"
+            f"        return {result}\n    return made\n",
+        )
+
+    def _converted(self, name: str, type_info: TypeInformation, convert: Converter) -> str:
+        """Return lines that leave a variable as it is, or convert it if it does not match its type."""
+        converted, indent = f"{name} = {self._constant(convert)}({name})", " " * 8
+        if type_info in _CLASSES:
+            return f"{indent}if not {self._condition(type_info, name)}: {converted}\n"
+        body = self._check(type_info, name, f"{indent}    ").replace("return False", "raise ValueError")
+        return f"{indent}try:\n{body}{indent}except ValueError: {converted}\n"  # see `block`
+
+    def ranges(self, ranges: tuple[str, ...]) -> Callable[[list[Any]], bool]:
+        """Return the function that checks tuples of the shape of their type."""
+        fields = [(self._new("field") if more else "_", more) for more in ranges]
+        conditions = [f"({more.format(v=name)})" for name, more in fields if more]
+        return self._compile(
+            "within",
+            f"def within(records, LOCALS):\n    for {_unpacked([name for name, _ in fields])} in records:\n"
+            f"        if not ({_all(conditions)}): return False\n    return True\n",
+        )
+
     def rows(self, type_info: RowTypeInfo, convert: Converter) -> Callable[[Iterable[Any]], list[Any]]:
-        """Return the function that gives rows their names."""
+        """Return the function that gives rows their names, and makes rows of tuples."""
         make_row(type_info.get_field_names(), (), RowKind.INSERT)  # so that rows have these names, see `bare_row`
         names, fields = self._constant(type_info.get_field_names()), self._fields(type_info.get_field_types())
         convert_name = self._constant(convert)
@@ -168,8 +258,12 @@ class _Source:
             "    rows = []\n"
             "    put = rows.append\n"
             "    for record in records:\n"
+            "        values = None\n"
             "        if type(record) is Row and record._fields is None:\n"
-            "            values = record._values\n"
+            "            values, row_kind = record._values, record._row_kind\n"
+            "        elif type(record) is tuple:\n"
+            "            values, row_kind = list(record), INSERT\n"
+            "        if values is not None:\n"
             f"            if len(values) == {len(fields)}:\n"
             f"                {_unpacked([name for name, _ in fields])} = values\n"
             "                try:\n"
@@ -180,7 +274,7 @@ class _Source:
             "                    row = bare_row(Row)\n"
             f"                    row._fields = {names}\n"
             "                    row._values = values\n"
-            "                    row._row_kind = record._row_kind\n"
+            "                    row._row_kind = row_kind\n"
             "                    put(row)\n"
             "                    continue\n"
             f"        put({convert_name}(record))\n"

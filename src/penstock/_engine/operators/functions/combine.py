@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock._api.functions.held import method_and_type
 from penstock._engine.operators.base import NOTHING
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.context import EngineRuntimeContext
-from penstock._engine.operators.keyed import KeyedOperator, refuse_unstable_key
+from penstock._engine.operators.keyed import KeyedOperator
 from penstock._engine.operators.loops import Loops
 from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock._engine.state.files import pickles
@@ -53,7 +54,7 @@ class CombineOperator(KeyedOperator):
     def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         if not batch.records:
             return ((None, batch),)
-        refuse_unstable_key(self.selects[0], next(self.iterate(batch.records)), self.context.operator_name)
+        self.selections[0].refuse_unstable(next(self.iterate(batch.records)), self.context.operator_name)
         keys, normals = self.keys_of(batch.records)
         if not self.combines(batch):
             return self._passed_on(keys, batch)
@@ -69,9 +70,9 @@ class CombineOperator(KeyedOperator):
 
     def fold(self, batch: RowBatch, normals: list[Any]) -> None:
         """Fold records into the partial results of their keys."""
-        call = getattr(self.function, "reduce", self.function)
+        call, held = method_and_type(self.function, "reduce")
         partials = self.partials.setdefault(NO_TIMESTAMP, {})
-        self.loops.fold(call, self.iterate(batch.records), normals, (partials, absent))
+        self.loops.fold(call, self.iterate(batch.records), normals, (partials, absent), held=held)
 
     def alone(self, record: Any) -> Any:
         """Return the partial result of one record."""

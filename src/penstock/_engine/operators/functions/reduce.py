@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock._api.functions.basic import Function
+from penstock._api.functions.held import method_and_type
 from penstock._api.functions.wrapping import unwrapped
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.context import EngineRuntimeContext
@@ -15,10 +16,11 @@ from penstock.common.copies import copy_if_mutable
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from penstock._engine.operators.base import EpochContext, OperatorContext, Output
     from penstock._engine.state.table import Pane, Table
+    from penstock.common.conversion import Conversion
 
 
 #: The state that holds the value of each key.
@@ -41,7 +43,8 @@ class ReduceOperator(KeyedOperator):
     def __init__(self, function: Any, key_selector: Any) -> None:
         super().__init__(key_selector)
         self.function = function
-        self.call = getattr(function, "reduce", function)
+        self._call: Callable[[Any, Any], Any]
+        self._held: Conversion | None = None
         self.key = KeyContext()
         self.sets_key = may_have_state(function)
         self._loops = Loops()
@@ -53,6 +56,7 @@ class ReduceOperator(KeyedOperator):
 
     def open_functions(self, epoch: EpochContext) -> None:
         self.open_function(self.function, _ReduceContext(self.context, store=self.store, key=self.key), epoch)
+        self._call, self._held = method_and_type(self.function, "reduce")
 
     def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         keys, normals = self.keys_of(batch.records)
@@ -60,7 +64,7 @@ class ReduceOperator(KeyedOperator):
         records: Iterable[Any] = self.iterate(batch.records)
         if self.sets_key:
             records = self._each_with_key(records, keys, normals)
-        reduced, shape = self._loops.reduce(self.call, records, normals, state, self._keep_apart)
+        reduced, shape = self._loops.reduce(self._call, records, normals, state, self._keep_apart, held=self._held)
         if self.sets_key:
             self.key.leave()
         self.pane.dirty.update(normals)

@@ -155,8 +155,11 @@ class CastOperator(Operator):
     def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         if self._conversion is None:
             return ((None, batch),)
-        records = self._conversion.block(batch.records, self.iterate)
-        return ((None, RowBatch(records, batch.timestamps, batch.watermarks)),)
+        held, shape = self._conversion, batch.shape
+        records = held.block(batch.records, self.iterate, shape)
+        if shape != held.shape and records is not batch.records:
+            shape = None
+        return ((None, RowBatch(records, batch.timestamps, batch.watermarks, shape)),)
 
 
 def keeps_nothing(function: Any) -> bool:

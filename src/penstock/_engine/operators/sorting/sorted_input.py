@@ -159,7 +159,7 @@ class SortedReduceOperator(SortedInputOperator):
 
     def of_key(self, parts: Iterator[Part]) -> Iterator[Iterable[Output]]:
         operator, result = self.operator, None
-        call, is_first = operator.call, True
+        call, is_first = getattr(operator.function, "reduce", operator.function), True
         for part in parts:
             operator.key.key = operator.key.normal = part.key
             for record in operator.iterate(part.records):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penstock._api.functions.basic import AggregateFunction
+from penstock._api.functions.held import method_and_type
 from penstock._api.functions.wrapping import WrappingFunction
 from penstock._api.windows.time_windows import AlignedWindows
 from penstock._engine.operators.functions.combine import CombineOperator, absent
@@ -48,13 +49,13 @@ class CombineWindowOperator(CombineOperator):
         if not self._aggregates:
             super().fold(batch, normals)
             return
-        add, create = self.function.add, self.function.create_accumulator
+        (add, held), create = method_and_type(self.function, "add"), self.function.create_accumulator
         for stamp, places in self._by_slice(batch).items():
             partials = self.partials.setdefault(stamp, {})
             whole = len(places) == len(normals)
             records = batch.records if whole else [batch.records[place] for place in places]
             keys = normals if whole else [normals[place] for place in places]
-            self.loops.aggregate(add, self.iterate(records), keys, (partials, absent), create)
+            self.loops.aggregate(add, self.iterate(records), keys, (partials, absent), create, held=held)
 
     def _by_slice(self, batch: RowBatch) -> dict[int, range | list[int]]:
         """Return the places of the records of each window or slice, by the timestamp that stands for it."""

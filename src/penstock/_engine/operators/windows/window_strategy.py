@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock._api.functions.held import method_and_type
 from penstock._api.functions.wrapping import unwrapped
 from penstock._engine.operators.loops import Loops
 from penstock._engine.state.table import ABSENT, MISSING, Pane
@@ -90,8 +91,8 @@ class ReducePanes(PaneStrategy):
         self._loops = Loops()
 
     def fold_all(self, pane: Pane, keys: list[Any], records: Iterator[Any]) -> None:
-        call = getattr(self.function, "reduce", self.function)
-        self._loops.fold(call, records, keys, (pane.hot, pane.load))
+        call, held = method_and_type(self.function, "reduce")
+        self._loops.fold(call, records, keys, (pane.hot, pane.load), held=held)
 
     def add(self, pane: Pane, key: Any, value: Any) -> None:
         before = _held(pane, key)
@@ -125,8 +126,8 @@ class AggregatePanes(PaneStrategy):
         return self.function.get_result
 
     def fold_all(self, pane: Pane, keys: list[Any], records: Iterator[Any]) -> None:
-        function, state = self.function, (pane.hot, pane.load)
-        self._loops.aggregate(function.add, records, keys, state, function.create_accumulator)
+        add, held = method_and_type(self.function, "add")
+        self._loops.aggregate(add, records, keys, (pane.hot, pane.load), self.function.create_accumulator, held=held)
 
     def add(self, pane: Pane, key: Any, value: Any) -> None:
         function, before = self.function, _held(pane, key)

@@ -54,12 +54,15 @@ class StoredListState(ListState[Any]):
         scope: The table, the current key and the namespace.
     """
 
-    __slots__ = ("_dirty", "_head", "_key", "_namespace", "_table")
+    __slots__ = ("_dirty", "_head", "_hot", "_key", "_namespace", "_table")
 
     def __init__(self, scope: StateScope) -> None:
         #: Stores a list, or a tuple with the number of its segments.
         self._head = lasting_value_in(scope)
-        self._dirty = scope.table.pane(scope.namespace).dirty
+        pane = scope.table.pane(scope.namespace)
+        # These stay the same objects for the life of the pane.
+        self._dirty = pane.dirty
+        self._hot = pane.hot
         self._key = scope.key
         self._table = scope.table
         self._namespace = segments_of(scope.namespace)
@@ -82,6 +85,14 @@ class StoredListState(ListState[Any]):
     # --------------------------------------------------------------------------------------------------------- writing
 
     def add(self, value: Any) -> None:
+        normal = self._key.normal
+        head = self._hot.get(normal)
+        # Most often the row is a short list, and was written in this epoch: the item is all that there is to add.
+        if type(head) is list and normal in self._dirty and value is not None:
+            items = cast("list[Any]", head)
+            if len(items) < _LONG:
+                items.append(value)
+                return
         self.add_all([value])
 
     def add_all(self, values: list[Any]) -> None:
@@ -174,6 +185,9 @@ class ExpiringListState(StoredListState):
     def clear(self) -> None:
         super().clear()
         self._head_lives.cleared(self._key.normal)
+
+    def add(self, value: Any) -> None:
+        self.add_all([value])
 
     def add_all(self, values: list[Any]) -> None:
         _check(values)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock._api.state.kinds import BroadcastState, ListState, MapState, ValueState
 from penstock._engine.protocol.keys import normal_key
-from penstock.common.conversion import conversion
+from penstock.common.conversion import conversion, taking
 from penstock.common.typeinfo import ListTypeInfo, MapTypeInfo
 
 if TYPE_CHECKING:
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from penstock._api.state.descriptors import StateDescriptor
     from penstock._api.state.kinds import ListStateDescriptor, MapStateDescriptor
     from penstock.common.conversion import Conversion
+
+#: The methods of maps that are attributes.
+_METHODS: Final = ("clear", "contains", "get", "is_empty", "items", "keys", "put", "remove", "values")
 
 
 def typed_value(state: ValueState[Any], descriptor: StateDescriptor, operator: str) -> ValueState[Any]:
@@ -56,48 +59,38 @@ def _named(state: str, operator: str, letter: str = "S") -> str:
     return f"{letter}tate {state!r} of {operator!r}"
 
 
+# The methods are attributes: what reads is the state's own method, what writes a compiled function before it. They run
+# for each record, so there is no further call between them and the program.
+
+
 class TypedValueState(ValueState[Any]):
     """One value per key."""
 
-    __slots__ = ("_convert", "_state")
+    __slots__ = ("clear", "update", "value")
 
     def __init__(self, state: ValueState[Any], held: Conversion) -> None:
-        self._state = state
-        self._convert = held.value
-
-    def value(self) -> Any:
-        return self._state.value()
-
-    def update(self, value: Any) -> None:
-        self._state.update(self._convert(value))
-
-    def clear(self) -> None:
-        self._state.clear()
+        self.value = state.value
+        self.update = taking(state.update, held)
+        self.clear = state.clear
 
 
 class TypedListState(ListState[Any]):
     """The list of a key or of a subtask."""
 
-    __slots__ = ("_held", "_state")
+    __slots__ = ("_held", "_state", "add", "clear", "get")
 
     def __init__(self, state: ListState[Any], held: Conversion) -> None:
         self._state = state
         self._held = held
-
-    def get(self) -> Iterable[Any]:
-        return self._state.get()
-
-    def add(self, value: Any) -> None:
-        self._state.add(self._held.value(value))
+        self.get = state.get
+        self.add = taking(state.add, held)
+        self.clear = state.clear
 
     def add_all(self, values: list[Any]) -> None:
         self._state.add_all(self._held.block(list(values)))
 
     def update(self, values: list[Any]) -> None:
         self._state.update(self._held.block(list(values)))
-
-    def clear(self) -> None:
-        self._state.clear()
 
 
 class _TypedMap:
@@ -109,27 +102,15 @@ class _TypedMap:
         self._state = state
         self._key = key
         self._value = value
-
-    def get(self, key: Any) -> Any:
-        return self._state.get(self._typed(key))
-
-    def contains(self, key: Any) -> bool:
-        return self._state.contains(self._typed(key))
-
-    def items(self) -> Iterable[tuple[Any, Any]]:
-        return self._state.items()
-
-    def keys(self) -> Iterable[Any]:
-        return self._state.keys()
-
-    def values(self) -> Iterable[Any]:
-        return self._state.values()
-
-    def is_empty(self) -> bool:
-        return self._state.is_empty()
-
-    def put(self, key: Any, value: Any) -> None:
-        self._state.put(self._typed(key), value if self._value is None else self._value.value(value))
+        self.get = taking(state.get, key)
+        self.contains = taking(state.contains, key)
+        self.put = taking(state.put, key, value)
+        self.remove = taking(state.remove, key)
+        self.items = state.items
+        self.keys = state.keys
+        self.values = state.values
+        self.is_empty = state.is_empty
+        self.clear = state.clear
 
     def put_all(self, dict_value: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
         entries = dict(dict_value)
@@ -138,19 +119,14 @@ class _TypedMap:
             keys = self._key.distinct(keys, normal_key)
         self._state.put_all(zip(keys, values if self._value is None else self._value.block(values), strict=True))
 
-    def remove(self, key: Any) -> None:
-        self._state.remove(self._typed(key))
-
-    def clear(self) -> None:
-        self._state.clear()
-
-    def _typed(self, key: Any) -> Any:
-        return key if self._key is None else self._key.value(key)
-
 
 class TypedMapState(_TypedMap, MapState[Any, Any]):
     """The map of a key."""
 
+    __slots__ = _METHODS
+
 
 class TypedBroadcastState(_TypedMap, BroadcastState[Any, Any]):
     """A map that is the same on all subtasks."""
+
+    __slots__ = _METHODS
