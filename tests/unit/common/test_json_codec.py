@@ -243,6 +243,9 @@ def test_values_without_a_type_become_json_as_the_documents_say(value: Any, text
             JsonCodec().encode(value)
     else:
         assert JsonCodec().encode(value).decode() == text
+        assert JsonCodec().encode_block([value, [value], {"a": value}, 1]) == [
+            *(text.encode(), b"[%b]" % text.encode(), b'{"a":%b}' % text.encode(), b"1")
+        ]
         assert (
             JsonCodec(Types.ROW_NAMED(["a"], [Types.PICKLED_BYTE_ARRAY()])).encode((value,)).decode()
             == f'{{"a":{text}}}'

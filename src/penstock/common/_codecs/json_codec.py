@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from penstock.common._codecs import json_reading, json_writing
+from penstock.common._codecs.json_quick_writing import quick_values, quick_writer
 from penstock.common._codecs.json_reading import UNREADABLE, converter, parsed, plain, quick_reader
 from penstock.common._codecs.json_writing import UNWRITABLE, anything, encoded, writer
 from penstock.common._conversion.checked import reason_of
@@ -53,16 +55,20 @@ class JsonCodec:
         self._settings = fail_on_missing_field, ignore_parse_errors, exact
         self._lenient = ignore_parse_errors
         self._make: Callable[[Any], Any] | None = None
+        self._write_block: Callable[[list[Any]], list[bytes] | None]
         if type_info is not None:
             strict = fail_on_missing_field
             self._parse, self._make = quick_reader(type_info, strict=strict)
             convert = converter(type_info, strict=strict, lenient=ignore_parse_errors)
             self._slowly, self._write = _after(parsed, convert), writer(type_info)
+            self._write_block = quick_writer(type_info, self.encode)
         elif exact:
             self._parse = self._slowly = json_reading.exactly
             self._write = json_writing.exactly
+            self._write_block = _not_at_once
         else:
             self._parse, self._slowly, self._write = _ANY.decode, _after(parsed, plain), anything
+            self._write_block = partial(quick_values, write=self.encode)
 
     def decode(self, message: bytes) -> Any:
         """Return the value of a text in UTF-8.
@@ -114,7 +120,7 @@ class JsonCodec:
         """
         values = list(values)
         try:
-            return list(map(encoded, map(self._write, values)))
+            return self._write_block(values) or list(map(encoded, map(self._write, values)))
         except UNWRITABLE:
             return list(map(self.encode, values))
 
@@ -127,6 +133,10 @@ class JsonCodec:
 
 def _codec(type_info: TypeInformation | None, strict: bool, lenient: bool, exact: bool) -> JsonCodec:
     return JsonCodec(type_info, fail_on_missing_field=strict, ignore_parse_errors=lenient, exact=exact)
+
+
+def _not_at_once(values: list[Any]) -> None:
+    del values
 
 
 def _after(parse: Callable[[bytes], Any], convert: Callable[[Any], Any]) -> Callable[[bytes], Any]:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from penstock._formats.json_lines import BadLine, JsonLinesFormat
+from penstock._formats.json_lines import BadLine, JsonLinesEncoder, JsonLinesFormat
 from penstock.common._codecs.json_rows import JsonRowDeserializationSchema, JsonRowSerializationSchema
 
-__all__ = ["BadLine", "JsonLinesFormat", "JsonRowDeserializationSchema", "JsonRowSerializationSchema"]
+__all__ = [
+    "BadLine",
+    "JsonLinesEncoder",
+    "JsonLinesFormat",
+    "JsonRowDeserializationSchema",
+    "JsonRowSerializationSchema",
+]

@@ -1,0 +1,113 @@
+"""Writes blocks of records that msgspec writes as `json_writing` does.
+
+Rows are checked by the compiled function of their type, and other values level by level, in C; they are written in C.
+Anything else is left to `json_writing`, which a block function says by None, or by raising what that raises.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from operator import methodcaller
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from penstock.common._conversion.exact import quick_check
+from penstock.common.typeinfo import (
+    BasicArrayTypeInfo,
+    ListTypeInfo,
+    ObjectArrayTypeInfo,
+    PrimitiveArrayTypeInfo,
+    RowTypeInfo,
+    Types,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.common.typeinfo import TypeInformation
+
+#: Single values that msgspec writes as they are. BIG_INT may be beyond what it writes, which it refuses.
+_PLAIN: Final = (
+    *(Types.BOOLEAN(), Types.BYTE(), Types.SHORT(), Types.INT(), Types.LONG(), Types.BIG_INT()),
+    *(Types.STRING(), Types.CHAR()),
+)
+_LISTS: Final = (ListTypeInfo, ObjectArrayTypeInfo, BasicArrayTypeInfo, PrimitiveArrayTypeInfo)
+_CONTAINERS: Final = frozenset({dict, list})
+_TEXTS: Final = frozenset({str})
+_OF_JSON: Final = _CONTAINERS | {str, int, bool, float, type(None)}
+#: Values within values: deeper ones are left to `json_writing`, and so is what contains itself.
+_MOST_LEVELS: Final = 8
+_values_of: Final = methodcaller("values")
+_encode: Final = msgspec.json.Encoder().encode
+#: What msgspec also writes in place of a number that is not finite.
+_NULL: Final = b"null"
+
+
+def quick_writer(
+    type_info: TypeInformation, write: Callable[[Any], bytes]
+) -> Callable[[list[Any]], list[bytes] | None]:
+    """Return a function that writes a block of rows of a type.
+
+    Args:
+        type_info: The type.
+        write: Writes one row, whatever its form.
+    """
+    types = type_info.get_field_types() if isinstance(type_info, RowTypeInfo) else []
+    if not isinstance(type_info, RowTypeInfo) or not types or not all(map(_is_plain, types)):
+        return lambda rows: None
+    own = [f"f{at}" for at in range(len(types))]
+    try:
+        rename = dict(zip(own, type_info.get_field_names(), strict=True))
+        make: Any = msgspec.defstruct("Row", own, rename=rename, gc=False)
+    except ValueError:  # msgspec has no fields with quotes, backslashes or control characters in their names
+        return lambda rows: None
+    holds, has_doubles = quick_check(type_info), Types.DOUBLE() in types
+
+    def written(rows: list[Any]) -> list[bytes] | None:
+        if holds(rows) is None:
+            return None
+        messages = [_encode(make(*row._values)) for row in rows]  # pyright: ignore[reportPrivateUsage]
+        return _finite(rows, messages, write) if has_doubles else messages
+
+    return written
+
+
+def quick_values(values: list[Any], write: Callable[[Any], bytes]) -> list[bytes] | None:
+    """Write a block of values without a type: those that consist of dicts, lists and what JSON has.
+
+    Args:
+        values: The values.
+        write: Writes one value, whatever its form.
+    """
+    level, has_floats = values, False
+    for _ in range(_MOST_LEVELS):
+        kinds = set(map(type, level))
+        has_floats = has_floats or float in kinds
+        if not kinds <= _OF_JSON:
+            return None
+        if not kinds & _CONTAINERS:
+            messages = list(map(_encode, values))
+            return _finite(values, messages, write) if has_floats else messages
+        dicts: list[dict[Any, Any]] = [value for value in level if type(value) is dict]
+        if set(map(type, chain.from_iterable(dicts))) - _TEXTS:
+            return None
+        lists: list[list[Any]] = [value for value in level if type(value) is list]
+        level = list(chain(chain.from_iterable(map(_values_of, dicts)), chain.from_iterable(lists)))
+    return None
+
+
+def _finite(values: list[Any], messages: list[bytes], write: Callable[[Any], bytes]) -> list[bytes]:
+    """Return messages; those that may have a number that is not finite are written again."""
+    if _NULL not in b"".join(messages):
+        return messages
+    return [write(value) if _NULL in one else one for value, one in zip(values, messages, strict=True)]
+
+
+def _is_plain(type_info: TypeInformation) -> bool:
+    if type_info in _PLAIN or type_info == Types.DOUBLE():
+        return True
+    return isinstance(type_info, _LISTS) and type_info.elem_type in _PLAIN and type_info != _BYTES
+
+
+_BYTES: Final = Types.PRIMITIVE_ARRAY(Types.BYTE())
