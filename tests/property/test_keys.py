@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from penstock._engine.operators.columns import ColumnBatch
 from penstock._engine.operators.key_selection import KeySelection
+from penstock._engine.protocol.key_blocks import normal_keys
 from penstock._engine.protocol.key_groups import (
     default_max_parallelism,
     int_key_groups,
@@ -169,3 +170,16 @@ def test_columns_and_rows_send_a_key_to_one_receiver(keys: list[int], kind: str,
     assert by_columns == routes.of(values, KeySelection(lambda key: key))
     numbers = numpy.array(keys)
     assert int_key_groups(numbers, 128).tolist() == [key_group(key, 128) for key in keys]
+
+
+@given(
+    st.integers(0, 3).flatmap(
+        lambda fields: st.lists(
+            st.tuples(*([small | st.integers() | st.text() | st.text("é", min_size=124) | st.booleans()] * fields))
+        )
+    ),
+    st.lists(st.tuples(small) | st.tuples(small, st.text()) | atoms),
+)
+def test_many_keys_have_the_normal_keys_of_each(tuples: list[Any], mixed: list[Any]) -> None:
+    for keys in (tuples, [(number, "a") for number in range(3)], mixed):
+        assert normal_keys(keys) == list(map(normal_key, keys))

@@ -9,6 +9,7 @@ from penstock._engine.operators.context import EngineRuntimeContext
 from penstock._engine.operators.key_selection import KeySelection
 from penstock._engine.operators.user_functions import UserFunctionOperator
 from penstock._engine.protocol.control import OperatorAck
+from penstock._engine.protocol.key_blocks import flat_tuples
 from penstock._engine.protocol.keys import NormalKey, normal_key
 from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock._engine.state.key_kinds import KeyKinds
@@ -76,5 +77,7 @@ class KeyedOperator(UserFunctionOperator):
             return keys, keys
         if any_may_change(keys):
             keys = selection.owned(records, self.iterate)
-        normals = [normal_key(key) for key, _ in zip(keys, self.iterate(records), strict=True)]
+        normals = flat_tuples(keys)
+        if normals is None:
+            normals = [normal_key(key) for key, _ in zip(keys, self.iterate(records), strict=True)]
         return keys, normals

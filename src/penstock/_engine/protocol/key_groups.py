@@ -12,7 +12,8 @@ from struct import Struct
 from typing import Any, Final, cast
 from zlib import crc32
 
-from penstock._engine.protocol.keys import NormalKey, encode_normal, normal_key
+from penstock._engine.protocol.key_blocks import normal_keys
+from penstock._engine.protocol.keys import NormalKey, encode_normal
 
 #: The bytes of an int for its key group: in this byte order CRC-32 spreads evenly spaced ints best.
 _pack_for_group: Final = Struct("<q").pack
@@ -54,7 +55,7 @@ def key_groups(keys: list[Any], max_parallelism: int) -> list[int]:
         [67, 121, 119, 20]
     """
     plain = set(map(type, keys)) in _NORMAL_KINDS
-    return normal_key_groups(keys if plain else list(map(normal_key, keys)), max_parallelism)
+    return normal_key_groups(keys if plain else normal_keys(keys), max_parallelism)
 
 
 def normal_key_groups(normals: list[NormalKey], max_parallelism: int) -> list[int]:
@@ -67,6 +68,8 @@ def normal_key_groups(normals: list[NormalKey], max_parallelism: int) -> list[in
             return [crc32(_pack_for_group(normal)) % max_parallelism for normal in normals]
         if kinds == {str}:
             return [crc32(normal.encode()) % max_parallelism for normal in cast("list[str]", normals)]
+        if kinds == {bytes}:
+            return [crc32(normal) % max_parallelism for normal in cast("list[bytes]", normals)]
     except (struct.error, OverflowError, UnicodeEncodeError):  # a number beyond 64 bits, a lone surrogate
         pass
     return [key_group(normal, max_parallelism) for normal in normals]

@@ -35,6 +35,7 @@ _WITH_CLASS: Final = frozenset({b"e", b"d"})
 _WITH_PARTS: Final = frozenset({b"q", b"c", b"t", NAMED, b"z", b"l"}) | _WITH_CLASS
 #: Types whose values are decoded as they were.
 _GIVEN_BACK: Final = frozenset({str, int, bytes, type(None), date, timedelta, UUID})
+_are_given_back: Final = _GIVEN_BACK.issuperset
 _FIRST_MOMENT: Final = datetime(1, 1, 1)  # noqa: DTZ001 - naive on purpose
 
 
@@ -65,7 +66,7 @@ def gives_back(key: Any) -> bool:
     if kind in _GIVEN_BACK:
         return True
     if kind is tuple:
-        return all(type(part) in _GIVEN_BACK or gives_back(part) for part in key)
+        return _are_given_back(map(type, key)) or all(map(gives_back, key))
     if kind is float:
         return not key.is_integer()
     if kind is datetime or kind is time:

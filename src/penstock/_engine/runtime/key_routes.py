@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._engine.protocol.key_groups import int_key_groups, key_group, key_groups, subtask_of_key_group
 from penstock._engine.protocol.keys import equal_as_encoded, normal_key
@@ -71,8 +71,19 @@ class KeyRoutes:
         if self.overflowed:
             self.known.clear()
             return self._compute(keys)
-        find, learn = self.known.get, self.learn
-        return [learn(key, key) if (receiver := find(key)) is None else receiver for key in keys]
+        found = list(map(self.known.get, keys))
+        return self._learned(keys, found) if None in found else cast("list[int]", found)
+
+    def _learned(self, keys: list[Any], found: list[int | None]) -> list[int]:
+        """Return the receivers of keys of which some are not cached, and cache these."""
+        new = [key for key, receiver in zip(keys, found, strict=True) if receiver is None]
+        receivers = self._compute(new)
+        if len(self.known) + len(new) <= _ROUTES:
+            self.known.update(zip(new, receivers, strict=True))
+        else:
+            self.overflowed = True
+        following = iter(receivers)
+        return [next(following) if receiver is None else receiver for receiver in found]
 
     def of_ints(self, numbers: Any) -> Any:
         """Return the receivers of keys that are an array of NumPy's, with the type int64."""
