@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +12,7 @@ from penstock._engine.driver.assembly import RuntimeEnvironment, assemble
 from penstock._engine.graph.chaining import build_job_graph
 from penstock._engine.graph.pickling import main_classes
 from penstock.common import Configuration
+from penstock.testing.in_process import InProcessEpochRunner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,3 +70,24 @@ def start(
         loop.add_listener(_Listener(on_epoch))
     driver.start(loop)
     return driver
+
+
+def seconds_in_process(env: StreamExecutionEnvironment, name: str, slots: int, place: Path) -> float:
+    """Run the job of an environment in this process without Spark, and return its processor time.
+
+    Args:
+        env: The environment; its job is bounded and has a sink.
+        name: The job's name.
+        slots: Its parallelism.
+        place: For keyed state on the local disk.
+    """
+    runner = InProcessEpochRunner(seed=1)
+    graph, environment = build_job_graph(env._stream_graph(name)), RuntimeEnvironment(runner, slots, place)
+    driver, loop = assemble(graph, Configuration(env._configuration), None, environment)
+    env._pipeline.clear()
+    gc.collect()
+    start = time.process_time()
+    driver.run(loop)
+    driver.result.result(0)
+    runner.close()
+    return time.process_time() - start

@@ -11,21 +11,19 @@ their records from numbers, and *only records* is the same job with that sink in
 
 from __future__ import annotations
 
-import gc
 import json
+import shutil
 import sys
 import tempfile
-import time
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 sys.path[:0] = [str(Path(__file__).resolve().parent / "programs"), str(Path(__file__).resolve().parents[1])]
 
+from jobs import seconds_in_process  # noqa: E402
 from penstock_programs import Tally  # noqa: E402 - behind the path
 
-from penstock._engine.driver.assembly import RuntimeEnvironment, assemble  # noqa: E402
-from penstock._engine.graph.chaining import build_job_graph  # noqa: E402
 from penstock.common import Configuration, Encoder, SimpleStringSchema, Types, WatermarkStrategy  # noqa: E402
 from penstock.datastream import DataStream, StreamExecutionEnvironment  # noqa: E402
 from penstock.datastream.connectors.file_system import FileSink, FileSource, StreamFormat  # noqa: E402
@@ -35,7 +33,6 @@ from penstock.datastream.formats.json import (  # noqa: E402
     JsonLinesFormat,
     JsonRowDeserializationSchema,
 )
-from penstock.testing.in_process import InProcessEpochRunner  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -139,17 +136,19 @@ class Broker:
     def __init__(self) -> None:
         from tests.services.kafka import KafkaServer
 
-        self._place = tempfile.TemporaryDirectory()
-        self._server = KafkaServer(Path(self._place.name))
-        self.bootstrap = self._server.start()
+        self._server = KafkaServer()
+        self._server.start()
+        self.bootstrap = self._server.bootstrap
         self._filled: set[int] = set()
 
     def topic(self, records: int) -> str:
         """Return the topic with so many messages."""
         from confluent_kafka import Producer
+        from confluent_kafka.admin import AdminClient, NewTopic
 
         name = f"json-{records}"
         if records not in self._filled:
+            AdminClient({"bootstrap.servers": self.bootstrap}).create_topics([NewTopic(name, 1, 1)])[name].result()
             producer = Producer({"bootstrap.servers": self.bootstrap, "queue.buffering.max.messages": 10_000_000})
             for number in range(records):
                 producer.produce(name, json.dumps(dict_of(number)).encode())
@@ -184,8 +183,8 @@ class Broker:
 
     def stop(self) -> None:
         """End the broker."""
-        self._server.stop()
-        self._place.cleanup()
+        self._server.kill()
+        shutil.rmtree(self._server.place, ignore_errors=True)
 
 
 # ------------------------------------------------------------------------------------------------------------- figures
@@ -198,15 +197,7 @@ def seconds(job: Job, records: int) -> float:
         out = Path(place, "out")
         out.mkdir()
         job(env, records, out)
-        runner = InProcessEpochRunner(seed=1)
-        graph, environment = build_job_graph(env._stream_graph("json")), RuntimeEnvironment(runner, 1, Path(place))
-        driver, loop = assemble(graph, Configuration(env._configuration), None, environment)
-        gc.collect()
-        start = time.process_time()
-        driver.run(loop)
-        driver.result.result(0)
-        runner.close()
-        return time.process_time() - start
+        return seconds_in_process(env, "json", 1, Path(place))
 
 
 def slope_ns(job: Job) -> float:

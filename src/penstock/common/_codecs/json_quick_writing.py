@@ -89,12 +89,18 @@ def quick_values(values: list[Any], write: Callable[[Any], bytes]) -> list[bytes
         if not kinds & _CONTAINERS:
             messages = list(map(_encode, values))
             return _finite(values, messages, write) if has_floats else messages
-        dicts: list[dict[Any, Any]] = [value for value in level if type(value) is dict]
+        dicts, lists = _of_kind(dict, level, kinds), _of_kind(list, level, kinds)
         if set(map(type, chain.from_iterable(dicts))) - _TEXTS:
             return None
-        lists: list[list[Any]] = [value for value in level if type(value) is list]
         level = list(chain(chain.from_iterable(map(_values_of, dicts)), chain.from_iterable(lists)))
     return None
+
+
+def _of_kind(kind: type[Any], values: list[Any], kinds: set[type]) -> list[Any]:
+    """Return the values of a class, where the values are of some classes."""
+    if kind not in kinds:
+        return []
+    return values if len(kinds) == 1 else [value for value in values if type(value) is kind]
 
 
 def _finite(values: list[Any], messages: list[bytes], write: Callable[[Any], bytes]) -> list[bytes]:
