@@ -127,6 +127,17 @@ def write_dicts(env: StreamExecutionEnvironment, records: int, place: Path) -> N
     _written(_numbers(env, records).map(dict_of), JsonLinesEncoder(), place)
 
 
+def texts_to_texts(env: StreamExecutionEnvironment, records: int, place: Path) -> None:
+    """Read and write by hand."""
+    texts = _lines(env, records, StreamFormat.text_line_format()).map(json.loads).map(json.dumps)
+    _written(texts, Encoder.simple_string_encoder(), place)
+
+
+def rows_to_rows(env: StreamExecutionEnvironment, records: int, place: Path) -> None:
+    """Read and write rows of a type."""
+    _written(_lines(env, records, JsonLinesFormat(type_info=ROW)), JsonLinesEncoder(ROW), place)
+
+
 # --------------------------------------------------------------------------------------------------------------- Kafka
 
 
@@ -222,6 +233,7 @@ def main(pairs: int, *, kafka: bool) -> None:
     compare("Lines read as dicts", read_texts, read_dicts, pairs)
     compare("Rows written as lines", write_texts, write_rows, pairs, (only_dicts, only_rows))
     compare("Dicts written as lines", write_texts, write_dicts, pairs, (only_dicts, only_dicts))
+    compare("Lines read and written again as rows", texts_to_texts, rows_to_rows, pairs)
     if kafka:
         broker = Broker()
         try:

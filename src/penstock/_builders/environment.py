@@ -165,8 +165,11 @@ class StreamExecutionEnvironment(EnvironmentSettings, Dependencies):
         ways = "from_collection() reads a list, and a FunctionSource what a function yields"
         instance("source", source, Source, ways)
         check_watermark_strategy(watermark_strategy)
-        conform = type_info is not None or not source.holds_produced_type
-        type_info = source.get_produced_type() if type_info is None else type_info
+        holds = source.holds_produced_type
+        produced = source.get_produced_type() if holds or type_info is None else None
+        type_info = produced if type_info is None else type_info
+        # Equal types of rows may have different names, which their text shows.
+        conform = not holds or repr(type_info) != repr(produced)
         return self._source(source, watermark_strategy, source_name, type_info, conform=conform)
 
     def from_dataframe(self, df: DataFrame) -> DataStream[Row]:

@@ -24,7 +24,8 @@ from penstock.common._conversion.exact import (
     shape_and_ranges,
 )
 from penstock.common._conversion.values import Converter, converter
-from penstock.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo
+from penstock.common.copies import all_immutable
+from penstock.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo, TupleTypeInfo
 from penstock.common.user_values import short_repr
 from penstock.errors import DeclaredTypeError
 
@@ -54,7 +55,11 @@ class Conversion:
         self._quick = quick_check(type_info)
         #: The shape of records of the type, see `shape_and_ranges`, and the further conditions on their parts.
         self.shape, self.ranges = shape_and_ranges(type_info)
-        self._in_ranges = ranges_check(self.ranges) if isinstance(self.shape, tuple) and any(self.ranges) else None
+        self._in_ranges = (
+            ranges_check(self.ranges)
+            if isinstance(type_info, TupleTypeInfo) and self.shape and any(self.ranges)
+            else None
+        )
         self._slow = row_names(type_info, convert) if isinstance(type_info, RowTypeInfo) else self._one_by_one
 
     def _converted(self, value: Any) -> Any:
@@ -70,6 +75,12 @@ class Conversion:
     @cached_property
     def _result_of(self) -> Callable[[Any], Any]:
         return quick_result(self._type_info, self._converted)
+
+    @cached_property
+    def is_fixed(self) -> bool:
+        """Whether no value of the type can change: all are immutable, or tuples of such."""
+        kinds: Any = self.shape if isinstance(self._type_info, TupleTypeInfo) else (self.shape,)
+        return self.shape is not None and all_immutable(kinds)
 
     @property
     def quick_part(self) -> tuple[TypeInformation, Converter]:

@@ -44,6 +44,33 @@ def test_values_of_any_type_come_back_as_they_were(data: st.DataObject) -> None:
     assert same(slow, rows), "both ways of reading give one value"
 
 
+#: What is written in blocks where the rows match it.
+PLAIN = (
+    *(Types.STRING(), Types.BOOLEAN(), Types.SHORT(), Types.LONG(), Types.BIG_INT(), Types.DOUBLE()),
+    *(Types.LIST(Types.STRING()), Types.OBJECT_ARRAY(Types.BOOLEAN()), Types.PRIMITIVE_ARRAY(Types.INT())),
+)
+
+
+@given(st.lists(st.sampled_from(PLAIN), min_size=1, max_size=4), st.booleans(), st.data())
+def test_a_block_of_plain_rows_is_written_as_each_of_them(
+    kinds: list[TypeInformation], is_spoilt: bool, data: st.DataObject
+) -> None:
+    type_info = Types.ROW_NAMED([f"field {place}" for place in range(len(kinds))], kinds)
+    rows = data.draw(st.lists(typed_values.values(type_info), min_size=1, max_size=4))
+    if is_spoilt:
+        odd = st.sampled_from([None, "null", "\ud800", float("nan"), 1 << 80, "text", 1, [None], (1,), object()])
+        rows.append(Row(**{name: data.draw(odd) for name in type_info.get_field_names()}))
+        rows.append(data.draw(st.sampled_from([rows[0], None, tuple(rows[0]), dict(zip(kinds, kinds, strict=True))])))
+    codec = JsonCodec(type_info)
+    try:
+        expected = [codec.encode(row) for row in rows]
+    except MessageFormatError:
+        with pytest.raises(MessageFormatError):
+            codec.encode_block(rows)
+    else:
+        assert codec.encode_block(rows) == expected
+
+
 def a_field(kind: TypeInformation) -> JsonCodec:
     return JsonCodec(Types.ROW_NAMED(["a"], [kind]))
 

@@ -11,12 +11,15 @@ from tests.unit.graph.graphs import chains, environment, job_graph, operator
 from penstock._engine.graph.job_graph import PartitionerKind
 from penstock._engine.operators.factories.functions import DeclaredTypeFactory, FilterFactory, MapFactory
 from penstock._engine.operators.factories.sources_and_sinks import SourceFactory
-from penstock.common import Configuration, Types
+from penstock.common import Configuration, Types, WatermarkStrategy
 from penstock.datastream import DataStream, OutputTag, ProcessFunction, StreamExecutionEnvironment
+from penstock.datastream.connectors.number_seq import NumberSequenceSource
 from penstock.errors import ConfigurationError, ForwardParallelismError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from penstock.common.typeinfo import TypeInformation
 
 
 class Split(ProcessFunction):
@@ -128,6 +131,22 @@ def test_disable_operator_chaining_cuts_everywhere_but_keeps_declared_types_with
     env = environment(1).disable_operator_chaining()
     env.from_collection([1]).map(lambda n: (n,), output_type=Types.TUPLE([Types.INT()])).print()
     assert chains(job_graph(env)) == [["Source: Collection"], ["Map", "Map (declared type)"], ["Print to Std. Out"]]
+
+
+@pytest.mark.parametrize(
+    ("type_info", "names"),
+    [
+        (None, ["Source: numbers"]),
+        (Types.LONG(), ["Source: numbers"]),
+        (Types.INT(), ["Source: numbers", "Source: numbers (declared type)"]),
+    ],
+)
+def test_a_source_that_gives_a_type_is_not_held_to_it_again(
+    type_info: TypeInformation | None, names: list[str]
+) -> None:
+    env = environment(1)
+    env.from_source(NumberSequenceSource(1, 3), WatermarkStrategy.no_watermarks(), "numbers", type_info).print()
+    assert chains(job_graph(env)) == [[*names, "Print to Std. Out"]]
 
 
 def test_declared_type_follows_a_later_change_of_parallelism() -> None:

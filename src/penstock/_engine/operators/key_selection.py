@@ -48,9 +48,8 @@ class KeySelection:
         keys = [select(record) for record in iterate(records)]  # not map(): it takes a StopIteration for the end
         if self._typed is None:
             return keys
-        kinds = set(map(type, keys))
-        converted = self._typed.held.quick(keys, kinds.pop() if len(kinds) == 1 else None)
-        if converted is not None and not any_may_change(converted):
+        converted = self._typed.held.quick(keys)
+        if converted is not None and (self._typed.held.is_fixed or not any_may_change(converted)):
             return converted
         one = self.one
         return [one(record) for record in iterate(records)]

@@ -7,8 +7,7 @@ Anything else is left to `json_writing`, which a block function says by None, or
 from __future__ import annotations
 
 from itertools import chain
-from operator import methodcaller
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
@@ -23,7 +22,7 @@ from penstock.common.typeinfo import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from penstock.common.typeinfo import TypeInformation
 
@@ -38,7 +37,7 @@ _TEXTS: Final = frozenset({str})
 _OF_JSON: Final = _CONTAINERS | {str, int, bool, float, type(None)}
 #: Values within values: deeper ones are left to `json_writing`, and so is what contains itself.
 _MOST_LEVELS: Final = 8
-_values_of: Final = methodcaller("values")
+_values_of: Final = cast("Any", dict).values
 _encode: Final = msgspec.json.Encoder().encode
 #: What msgspec also writes in place of a number that is not finite.
 _NULL: Final = b"null"
@@ -80,23 +79,35 @@ def quick_values(values: list[Any], write: Callable[[Any], bytes]) -> list[bytes
         values: The values.
         write: Writes one value, whatever its form.
     """
-    level, has_floats = values, False
-    for _ in range(_MOST_LEVELS):
-        kinds = set(map(type, level))
-        has_floats = has_floats or float in kinds
-        if not kinds <= _OF_JSON:
-            return None
-        if not kinds & _CONTAINERS:
-            messages = list(map(_encode, values))
-            return _finite(values, messages, write) if has_floats else messages
-        dicts, lists = _of_kind(dict, level, kinds), _of_kind(list, level, kinds)
+    found = _kinds_in(values, _MOST_LEVELS)
+    if not found <= _OF_JSON:
+        return None
+    messages = list(map(_encode, values))
+    return _finite(values, messages, write) if float in found else messages
+
+
+def _kinds_in(values: Sequence[Any], levels: int) -> set[type]:
+    """Return the classes of values and of what is in them; anything that is not of JSON stops the search."""
+    kinds = set(map(type, values))
+    if not kinds & _CONTAINERS or not kinds <= _OF_JSON:
+        return kinds
+    if not levels:
+        return {object}
+    inner: list[Sequence[Any]] = []
+    if list in kinds:
+        inner.append(list(chain.from_iterable(_of_kind(list, values, kinds))))
+    if dict in kinds:
+        dicts = _of_kind(dict, values, kinds)
         if set(map(type, chain.from_iterable(dicts))) - _TEXTS:
-            return None
-        level = list(chain(chain.from_iterable(map(_values_of, dicts)), chain.from_iterable(lists)))
-    return None
+            return {object}
+        try:  # mostly they have the same fields, of which few contain others
+            inner += zip(*map(_values_of, dicts), strict=True)
+        except ValueError:
+            inner.append(list(chain.from_iterable(map(_values_of, dicts))))
+    return kinds.union(*(_kinds_in(part, levels - 1) for part in inner))
 
 
-def _of_kind(kind: type[Any], values: list[Any], kinds: set[type]) -> list[Any]:
+def _of_kind(kind: type[Any], values: Sequence[Any], kinds: set[type]) -> Sequence[Any]:
     """Return the values of a class, where the values are of some classes."""
     if kind not in kinds:
         return []
