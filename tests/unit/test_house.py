@@ -38,11 +38,6 @@ TWICE = {
     ("_builders/stream.py",): "a keyed stream has the signatures of a stream",
     ("_builders/pipeline.py",): "the arguments of an operator, declared and handed on",
     ("_engine/coordinator/checkpoints/snapshots.py",): "a record's fields, while a job runs and when it ends",
-    ("_engine/coordinator/epochs/epoch_scheduler.py",): "its checkpoints are given the same parts of the job",
-    (
-        "_engine/coordinator/scheduler.py",
-        "_engine/coordinator/stages/stage_scheduler.py",
-    ): "a scheduler and its base class are given the same parts of the job",
     ("_engine/driver/client/job_client.py", "common/job_client.py"): "an interface and its implementation",
     ("_engine/rest/handlers/checkpoints.py",): "Flink's answers have the same fields in several places",
     ("common/_typeinfo/composite.py",): "rows and tuples, which are read in one way and written in another",

@@ -25,12 +25,10 @@ if TYPE_CHECKING:
     from penstock._engine.coordinator import events as ev
     from penstock._engine.coordinator.alarms import EpochLookDue
     from penstock._engine.coordinator.checkpoints.subtask_state import Subtask
-    from penstock._engine.coordinator.commits.commits import CommitScheduler, OutputDelivery
-    from penstock._engine.coordinator.context import CoordinatorContext
-    from penstock._engine.coordinator.epochs.job_state import JobState, PendingCheckpoint
+    from penstock._engine.coordinator.epochs.job_state import PendingCheckpoint
     from penstock._engine.coordinator.life.requests import PendingRequests, SavepointCopies
     from penstock._engine.coordinator.life.stop import StopWithSavepoint
-    from penstock._engine.coordinator.scheduler import JobLife
+    from penstock._engine.coordinator.scheduler import SchedulerParts
     from penstock._engine.protocol.control import EdgeStatus, SubtaskDispatch
     from penstock._engine.protocol.metadata import ChainEntry
 
@@ -42,34 +40,23 @@ class CheckpointCoordinator:
     entry, which is the commit point.
 
     Args:
-        context: The coordinator's context.
-        state: The job's state.
+        parts: The parts of the job. Once a checkpoint has completed, commits start and output is delivered.
         requests: The requests for checkpoints, savepoints and a stop.
         savepoints: The savepoints that are copies of checkpoints.
         stop: The stop of the job.
-        commits: Start once a checkpoint has completed.
-        output: Is delivered then.
     """
 
     def __init__(
-        self,
-        context: CoordinatorContext,
-        state: JobState,
-        *,
-        requests: PendingRequests,
-        savepoints: SavepointCopies,
-        stop: StopWithSavepoint,
-        commits: CommitScheduler,
-        output: OutputDelivery,
+        self, parts: SchedulerParts, requests: PendingRequests, savepoints: SavepointCopies, stop: StopWithSavepoint
     ) -> None:
-        self._context = context
-        self._state = state
+        self._context = parts.context
+        self._state = parts.state
+        self._commits = parts.commits
+        self._output = parts.output
         self._requests = requests
         self._savepoints = savepoints
         self._stop = stop
-        self._commits = commits
-        self._output = output
-        self._collectors = state.plan.graph.collectors
+        self._collectors = parts.state.plan.graph.collectors
         #: The epoch between its end and its commit point.
         self.pending: PendingCheckpoint | None = None
         #: The pending checkpoint whose chain entry has no known outcome; the entry may turn out to be stored.
@@ -189,36 +176,21 @@ class EpochScheduler(Scheduler):
     """Runs the epochs of one job.
 
     Args:
-        context: The coordinator's context.
-        state: The job's state.
-        life: The life of the job.
+        parts: The parts of the job.
         requests: The requests for checkpoints, savepoints and a stop.
         savepoints: The savepoints that are copies of checkpoints.
         stop: The stop of the job.
-        commits: The commits.
-        output: Delivers printed and collected records to the program.
     """
 
     def __init__(
-        self,
-        context: CoordinatorContext,
-        state: JobState,
-        life: JobLife,
-        *,
-        requests: PendingRequests,
-        savepoints: SavepointCopies,
-        stop: StopWithSavepoint,
-        commits: CommitScheduler,
-        output: OutputDelivery,
+        self, parts: SchedulerParts, requests: PendingRequests, savepoints: SavepointCopies, stop: StopWithSavepoint
     ) -> None:
-        super().__init__(context, state, life, commits, output)
+        super().__init__(parts)
         self._requests = requests
         self._savepoints = savepoints
         self._stop = stop
-        self._checkpoints = CheckpointCoordinator(
-            context, state, requests=requests, savepoints=savepoints, stop=stop, commits=commits, output=output
-        )
-        self._watch = EpochMonitor(state.settings)
+        self._checkpoints = CheckpointCoordinator(parts, requests, savepoints, stop)
+        self._watch = EpochMonitor(parts.state.settings)
         self._rotation = 0
         #: Whether the job stops with the running epoch.
         self._stops = StopMode.NO

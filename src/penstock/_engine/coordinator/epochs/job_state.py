@@ -84,6 +84,7 @@ class JobState:
         graph = plan.graph
         self._sources_by_uid = graph.sources
         self._ends = graph.ends
+        self.sink_uids = graph.sink_uids
         self._source_vertices = frozenset(self._sources_by_uid.values())
         self.settings = settings
         #: The operators that keep their state after they have finished.
@@ -256,7 +257,7 @@ class JobState:
             The pending checkpoint with its state, and the files to write because the metadata has no room for them.
         """
         state, files = spill(self.advanced(pending, enumerators), job_id, checkpoint_id)
-        commits = commits_of(checkpoint_id, pending.acks, self.plan.graph.sink_uids)
+        commits = commits_of(checkpoint_id, pending.acks, self.sink_uids)
         return replace(pending, snapshot=state, commits=commits), files
 
     def advanced(self, pending: PendingCheckpoint, enumerators: Mapping[str, EnumeratorSnapshot]) -> JobSnapshot:

@@ -25,13 +25,12 @@ from penstock.errors import FencedError, InternalError
 
 if TYPE_CHECKING:
     from penstock._engine.coordinator.commits.commits import CommitScheduler, OutputDelivery
-    from penstock._engine.coordinator.context import CoordinatorContext
     from penstock._engine.coordinator.epochs.job_state import JobState
     from penstock._engine.coordinator.life.requests import PendingRequests, SavepointCopies
     from penstock._engine.coordinator.life.start import JobStart
     from penstock._engine.coordinator.life.stop import StopWithSavepoint
     from penstock._engine.coordinator.life.termination import ExecutionFailureHandler, JobTermination
-    from penstock._engine.coordinator.scheduler import Scheduler
+    from penstock._engine.coordinator.scheduler import CoordinatorContext, Scheduler
     from penstock._engine.coordinator.settings import JobSettings
     from penstock._engine.protocol.metadata import ChainEntry
 

@@ -23,12 +23,11 @@ from penstock.errors import FencedError
 
 if TYPE_CHECKING:
     from penstock._engine.coordinator.commits.commits import CommitScheduler
-    from penstock._engine.coordinator.context import CoordinatorContext
     from penstock._engine.coordinator.epochs.job_state import JobState
     from penstock._engine.coordinator.life.requests import PendingRequests
     from penstock._engine.coordinator.life.start import JobStart
     from penstock._engine.coordinator.life.stop import StopWithSavepoint
-    from penstock._engine.coordinator.scheduler import Cause, Scheduler
+    from penstock._engine.coordinator.scheduler import Cause, CoordinatorContext, Scheduler
     from penstock._engine.coordinator.settings import RestartStrategySettings, RetentionSettings
 
 

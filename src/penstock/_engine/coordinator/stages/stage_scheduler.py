@@ -38,10 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock._engine.coordinator.checkpoints.subtask_state import Subtask
-    from penstock._engine.coordinator.commits.commits import CommitScheduler, OutputDelivery
-    from penstock._engine.coordinator.context import CoordinatorContext
-    from penstock._engine.coordinator.epochs.job_state import JobState
-    from penstock._engine.coordinator.scheduler import JobLife
+    from penstock._engine.coordinator.scheduler import SchedulerParts
     from penstock._engine.graph.job_graph import JobVertex
     from penstock._engine.plan.bounds import Bounds
     from penstock._engine.protocol.control import SubtaskAck
@@ -55,22 +52,12 @@ class StageScheduler(Scheduler):
     """Runs the stages of one job.
 
     Args:
-        context: The coordinator's context.
-        state: The job's state. Between two stages it is ahead of the last checkpoint.
-        life: The life of the job.
-        commits: The commits.
-        output: Delivers printed and collected records to the program.
+        parts: The parts of the job. Between two stages its state is ahead of the last checkpoint.
     """
 
-    def __init__(
-        self,
-        context: CoordinatorContext,
-        state: JobState,
-        life: JobLife,
-        commits: CommitScheduler,
-        output: OutputDelivery,
-    ) -> None:
-        super().__init__(context, state, life, commits, output)
+    def __init__(self, parts: SchedulerParts) -> None:
+        super().__init__(parts)
+        state = parts.state
         graph = state.plan.graph
         #: None for a job that begins anew after a failure.
         recovery = state.settings.recovery
@@ -398,7 +385,7 @@ class StageScheduler(Scheduler):
         """Put the chain entry of the whole job, or of all that runs before a committer: the commit point."""
         context, acks = self._context, tuple(self._results.acks[self._recorded :])
         context.go(Phase.RECORDING)
-        commits = commits_of(self._state.chain.next_id, acks, self._state.plan.graph.sink_uids)
+        commits = commits_of(self._state.chain.next_id, acks, self._state.sink_uids)
         self._pending = PendingCheckpoint(
             acks, 0, snapshot=self._state.snapshot, commits=commits, passed_on=self._passed_on
         )
