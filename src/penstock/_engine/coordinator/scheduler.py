@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from penstock._engine.coordinator import instructions as do
 from penstock._engine.coordinator.alarms import PauseOver
@@ -24,7 +24,7 @@ from penstock.errors import InternalError
 if TYPE_CHECKING:
     from penstock._engine.coordinator import events as ev
     from penstock._engine.coordinator.commits.commits import CommitScheduler, OutputDelivery
-    from penstock._engine.coordinator.epochs.job_state import JobState
+    from penstock._engine.coordinator.epochs.job_state import JobState, PendingCheckpoint
     from penstock._engine.protocol.metadata import ChainEntry
     from penstock.common.job_status import JobStatus
 
@@ -148,7 +148,53 @@ class SchedulerParts:
     output: OutputDelivery
 
 
-class Scheduler(ABC):
+class CheckpointCoordinator(ABC):
+    """The checkpoint of a job between its last input and its commit point, and what follows from it.
+
+    Args:
+        parts: The parts of the job. Once a checkpoint has completed, commits start and output is delivered.
+    """
+
+    def __init__(self, parts: SchedulerParts) -> None:
+        self._context = parts.context
+        self._state = parts.state
+        self._commits = parts.commits
+        self._output = parts.output
+        #: What is to be in the next chain entry, up to the commit point.
+        self.pending: PendingCheckpoint | None = None
+        #: The pending checkpoint whose chain entry has no known outcome; the entry may turn out to be stored.
+        self._lost_pending: PendingCheckpoint | None = None
+
+    def reset(self) -> None:
+        """Forget what was under way."""
+        self.pending = None
+
+    def completed(self, entry: ChainEntry) -> None:
+        """Complete the pending checkpoint, whose chain entry is stored."""
+        pending, self.pending = self.pending, None
+        assert pending is not None
+        self._complete(entry, pending)
+
+    def lost(self) -> None:
+        """Abandon the pending checkpoint, whose chain entry may or may not be stored."""
+        self._lost_pending, self.pending = self.pending, None
+
+    def found(self, entry: ChainEntry) -> None:
+        """Complete the abandoned checkpoint if this entry, which was found on the chain, is its own."""
+        lost, pending = self._state.chain.lost, self._lost_pending
+        self.pending = None
+        if lost is not None and pending is not None and lost.same_write(entry):
+            self._complete(lost, pending)
+
+    @abstractmethod
+    def _complete(self, entry: ChainEntry, pending: PendingCheckpoint) -> None:
+        """Take up the state of a completed checkpoint, start its commits and deliver its output."""
+
+
+CheckpointsT_co = TypeVar("CheckpointsT_co", bound=CheckpointCoordinator, covariant=True)
+
+
+class Scheduler(ABC, Generic[CheckpointsT_co]):
     """Makes the progress of one job: runs Spark jobs, between which the enumerators of the sources are called.
 
     Each implementation has a table of the events that it handles (`epochs.reactions`, `stages.reactions`). Its other
@@ -156,14 +202,16 @@ class Scheduler(ABC):
 
     Args:
         parts: What it is given of the job.
+        checkpoints: Makes its checkpoints.
     """
 
-    def __init__(self, parts: SchedulerParts) -> None:
+    def __init__(self, parts: SchedulerParts, checkpoints: CheckpointsT_co) -> None:
         self._context = parts.context
         self._state = parts.state
         self._life = parts.life
         self._commits = parts.commits
         self._output = parts.output
+        self._checkpoints = checkpoints
         #: The number of the present attempt at an epoch or stage.
         self._attempt = 1
 
@@ -186,14 +234,15 @@ class Scheduler(ABC):
         if self._state.chain.entry is None:
             self.reset()
 
-    @abstractmethod
     def reset(self) -> None:
         """Forget what was under way; no answer of it is due any more."""
+        self._checkpoints.reset()
+        self._attempt = 1
 
     @property
-    @abstractmethod
     def has_pending_checkpoint(self) -> bool:
         """Whether a checkpoint is between its last input and its commit point."""
+        return self._checkpoints.pending is not None
 
     # ---------------------------------------------------------------------------------------------------- enumerators
 
@@ -277,13 +326,15 @@ class Scheduler(ABC):
     def entry_stored(self, entry: ChainEntry) -> None:
         """Continue after the commit point of a checkpoint."""
 
-    @abstractmethod
     def entry_lost(self) -> None:
         """Abandon a checkpoint whose chain entry has no known outcome; it may turn out to be stored."""
+        self._checkpoints.lost()
+        self._attempt = 1
 
-    @abstractmethod
     def entry_found(self, entry: ChainEntry) -> None:
         """Complete the abandoned checkpoint if this entry of this driver, which was found on the chain, is its own."""
+        self._checkpoints.found(entry)
+        self._attempt = 1
 
     def commits_moved(self) -> None:
         """Continue with what waited for a commit."""

@@ -14,7 +14,7 @@ from penstock._engine.coordinator.checkpoints.snapshots import room
 from penstock._engine.coordinator.epochs.acks import contributions, outputs
 from penstock._engine.coordinator.epochs.budget import EpochMonitor
 from penstock._engine.coordinator.phases import Phase
-from penstock._engine.coordinator.scheduler import Scheduler, StopStep
+from penstock._engine.coordinator.scheduler import CheckpointCoordinator, Scheduler, StopStep
 from penstock._engine.protocol.control import StopMode
 from penstock._engine.protocol.metadata import ChainEntryKind
 from penstock.errors import InternalError
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from penstock._engine.protocol.metadata import ChainEntry
 
 
-class CheckpointCoordinator:
+class EpochCheckpoints(CheckpointCoordinator):
     """Makes the checkpoint of an accepted epoch, and does what follows from it.
 
     Pending checkpoint → state in files, if the metadata has no room → savepoint of a stop → room for commits → chain
@@ -49,22 +49,11 @@ class CheckpointCoordinator:
     def __init__(
         self, parts: SchedulerParts, requests: PendingRequests, savepoints: SavepointCopies, stop: StopWithSavepoint
     ) -> None:
-        self._context = parts.context
-        self._state = parts.state
-        self._commits = parts.commits
-        self._output = parts.output
+        super().__init__(parts)
         self._requests = requests
         self._savepoints = savepoints
         self._stop = stop
         self._collectors = parts.state.plan.graph.collectors
-        #: The epoch between its end and its commit point.
-        self.pending: PendingCheckpoint | None = None
-        #: The pending checkpoint whose chain entry has no known outcome; the entry may turn out to be stored.
-        self._lost_pending: PendingCheckpoint | None = None
-
-    def reset(self) -> None:
-        """Forget the running epoch."""
-        self.pending = None
 
     # ---------------------------------------------------------------------------------------- up to the commit point
 
@@ -133,23 +122,9 @@ class CheckpointCoordinator:
     # --------------------------------------------------------------------------------------------------- behind it
 
     def completed(self, entry: ChainEntry) -> None:
-        """Complete the pending checkpoint, whose chain entry is stored."""
-        pending = self.pending
-        assert pending is not None
-        self.pending = None
-        self._complete(entry, pending)
+        """Complete the pending checkpoint, whose chain entry is stored, and answer who asked for it."""
+        super().completed(entry)
         self._context.emit(*self._requests.answer_checkpoints(entry.checkpoint_id))
-
-    def lost(self) -> None:
-        """Abandon the pending checkpoint, whose chain entry may or may not be stored."""
-        self._lost_pending, self.pending = self.pending, None
-
-    def found(self, entry: ChainEntry) -> None:
-        """Complete the abandoned checkpoint if this entry, which was found on the chain, is its own."""
-        lost, pending = self._state.chain.lost, self._lost_pending
-        self.pending = None
-        if lost is not None and pending is not None and lost.same_write(entry):
-            self._complete(lost, pending)
 
     def _complete(self, entry: ChainEntry, pending: PendingCheckpoint) -> None:
         """Start commits, deliver output and delete old checkpoints."""
@@ -172,7 +147,7 @@ class CheckpointCoordinator:
             context.emit(chain.sweep(retention))
 
 
-class EpochScheduler(Scheduler):
+class EpochScheduler(Scheduler[EpochCheckpoints]):
     """Runs the epochs of one job.
 
     Args:
@@ -185,25 +160,14 @@ class EpochScheduler(Scheduler):
     def __init__(
         self, parts: SchedulerParts, requests: PendingRequests, savepoints: SavepointCopies, stop: StopWithSavepoint
     ) -> None:
-        super().__init__(parts)
+        super().__init__(parts, EpochCheckpoints(parts, requests, savepoints, stop))
         self._requests = requests
         self._savepoints = savepoints
         self._stop = stop
-        self._checkpoints = CheckpointCoordinator(parts, requests, savepoints, stop)
         self._watch = EpochMonitor(parts.state.settings)
         self._rotation = 0
         #: Whether the job stops with the running epoch.
         self._stops = StopMode.NO
-
-    @property
-    def has_pending_checkpoint(self) -> bool:
-        """Whether an epoch is between its end and its commit point."""
-        return self._checkpoints.pending is not None
-
-    def reset(self) -> None:
-        """Forget the running epoch."""
-        self._checkpoints.reset()
-        self._attempt = 1
 
     # --------------------------------------------------------------------------------------------------- the beginning
 
@@ -336,16 +300,6 @@ class EpochScheduler(Scheduler):
             self._stop.save()
         else:
             self._settle(entry.checkpoint_id)
-
-    def entry_lost(self) -> None:
-        """Abandon the epoch, whose chain entry may or may not be stored."""
-        self._checkpoints.lost()
-        self._attempt = 1
-
-    def entry_found(self, entry: ChainEntry) -> None:
-        """Complete the abandoned checkpoint if this entry, which was found on the chain, is its own."""
-        self._checkpoints.found(entry)
-        self._attempt = 1
 
     def commits_moved(self) -> None:
         """Continue with what waited for a commit, such as the next chain entry."""
