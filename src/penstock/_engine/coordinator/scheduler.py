@@ -249,17 +249,13 @@ class Scheduler(ABC, Generic[CheckpointsT_co]):
     def _open(self) -> None:
         """Start the enumerators."""
         self._context.go(Phase.OPENING)
-        openings = {uid: source.opening for uid, source in self._state.sources.items()}
-        self._context.call(
-            do.StartEnumerators({uid: opening for uid, opening in openings.items() if opening is not None})
-        )
+        self._context.call(do.StartEnumerators(self._state.sources.openings()))
 
     def assigned(self, assigned: ev.Assigned) -> None:
         """Note what enumerators assigned; this ends a pause."""
         if self._context.phase not in RUNNING:
             return
-        for uid, by_subtask in assigned.items():
-            self._state.sources[uid].assigned(by_subtask)
+        self._state.sources.assigned(assigned)
         if self._context.phase is Phase.PAUSED and assigned:
             self._run()
 
@@ -270,10 +266,9 @@ class Scheduler(ABC, Generic[CheckpointsT_co]):
     def _settle(self, completed: int) -> None:
         """Notify the enumerators of a completed checkpoint, 0 for none, and deliver their readers' events."""
         self._context.go(Phase.NOTIFYING_SOURCES)
-        deliveries = {uid: source.deliver() for uid, source in self._state.sources.items()}
-        heard = {uid: delivery for uid, delivery in deliveries.items() if delivery is not None}
-        if completed or heard:
-            self._context.call(do.CallEnumerators(completed, heard))
+        deliveries = self._state.sources.deliver()
+        if completed or deliveries:
+            self._context.call(do.CallEnumerators(completed, deliveries))
         else:
             self._next()
 

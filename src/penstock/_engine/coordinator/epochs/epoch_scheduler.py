@@ -187,7 +187,8 @@ class EpochScheduler(Scheduler[EpochCheckpoints]):
 
     def enumerators_called(self, event: ev.EnumeratorsCalled) -> None:
         """Continue once the enumerators have started or were notified."""
-        self._state.pace(backlog=event.backlog)
+        settings = self._state.settings
+        self._state.budgets.interval_ms = settings.backlog_epoch_ms if event.backlog else settings.epoch_ms
         self.assigned(event.assigned)
         match self._context.phase:
             case Phase.OPENING:
@@ -239,7 +240,7 @@ class EpochScheduler(Scheduler[EpochCheckpoints]):
         context = self._context
         is_running = context.phase in {Phase.EPOCH, Phase.RELEASING}
         if is_running and self._watch.observed(event, self._state.chain.next_id, context.now.passed_ms):
-            self._state.expired()
+            self._state.budgets.expired()
             context.emit(do.CancelEpoch())
         if self._stop.give_up_late(event.running):
             self._life.cancel()

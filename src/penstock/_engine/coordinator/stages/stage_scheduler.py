@@ -156,7 +156,7 @@ class StageScheduler(Scheduler[StageCheckpoints]):
         """Run the next stage, with the state of its enumerators at hand."""
         assert self._recovery is not None
         self.assigned(event.assigned)
-        self._recovery.enumerators.take(event.snapshots, self._state.sources, self._context.now.passed_ms)
+        self._recovery.enumerators.take(event.snapshots, self._state.sources.by_uid, self._context.now.passed_ms)
         self._run_after(self._state.wait_for_splits_ms())
 
     # --------------------------------------------------------------------------------------------------------- a stage
