@@ -145,7 +145,6 @@ def test_no_function_of_the_engine_takes_more_than_8_parameters_without_a_reason
 #: Classes of the engine with more methods than others, with the reason.
 MANY_METHODS = {
     "_engine/coordinator/life/start.py:JobStart": "a start has a step for each answer that it waits for",
-    "_engine/driver/checkpoints/checkpoint_store.py:CheckpointStore": "performs each instruction about checkpoints",
     "_engine/runtime/subtask.py:SubtaskRuntime": "a subtask from its first epoch to its last, call by call",
 }
 MOST_METHODS = 25
