@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator.checkpoints.snapshots import state_files
-from penstock._engine.driver.checkpoints.claimants import Claimant, check_claim, claim, claimant_of, has_ended
+from penstock._engine.driver.checkpoints.claimants import check_claim, claim, claimant_of, has_ended
 from penstock._engine.driver.checkpoints.start_order import record_start, started_jobs
 from penstock._engine.driver.failures import metadata_damage
 from penstock._engine.protocol.metadata import (
@@ -29,13 +29,14 @@ from penstock._engine.protocol.paths import (
 from penstock._engine.savepoints.chains import (
     commits_at_the_end,
     last_checkpoint,
+    newest_entry,
     read_chain,
     read_entry,
     readable_entry,
     same_place,
 )
+from penstock._engine.savepoints.holders import HoldingJob, waiting_job
 from penstock._engine.savepoints.located import rebased
-from penstock._engine.savepoints.waiting import waiting_job
 from penstock._engine.storage.opening import above, open_storage, without_links
 from penstock._engine.storage.ownership import first_not_trusted, foreign_link, why_exchangeable
 from penstock.errors import (
@@ -74,10 +75,10 @@ class StartLookups:
     def list_jobs(self, instruction: do.ListJobs) -> ev.Event:
         """Look up the last started job of a name; without a start order, list all jobs by their newest entries."""
         for job_id in started_jobs(self._storage, instruction.job_name):
-            newest = self._newest(job_id)
+            newest = newest_entry(self._storage, job_id)
             if newest.job_name == instruction.job_name if newest is not None else self._has_entries(job_id):
                 return ev.JobsListed((), job_id)
-        found = {name: self._newest(name) for name in self._storage.names("") if is_job_directory(name)}
+        found = {name: newest_entry(self._storage, name) for name in self._storage.names("") if is_job_directory(name)}
         jobs = (ev.ListedJob(entry.job_id, entry.job_name, entry.created_ms) for entry in found.values() if entry)
         nameless = (name for name, entry in found.items() if entry is None and self._has_entries(name))
         return ev.JobsListed(tuple(jobs), nameless=tuple(map(self._storage.full_path, nameless)))
@@ -91,7 +92,7 @@ class StartLookups:
         here = self._storage.full_path("")
         for path in instruction.claimed:
             storage, inner = locate(self._storage, path)
-            job = Claimant(instruction.job_id, instruction.job_name, here, storage.full_path(inner))
+            job = HoldingJob(instruction.job_id, instruction.job_name, here, storage.full_path(inner))
             claim(storage, inner, job, self._storage.options)
         record_start(self._storage, instruction.job_name, instruction.job_id)
         return ev.StartRecorded()
@@ -113,13 +114,6 @@ class StartLookups:
         if not (text.endswith("\n") and is_mark(text[:-1])):
             raise CorruptCheckpointError(self._storage.full_path(MARK), _DAMAGED_MARK)
         return ev.MarkRead(text[:-1])
-
-    def _newest(self, job_id: str) -> ChainEntry | None:
-        entries = (
-            readable_entry(self._storage, checkpoint_path(job_id, number)) for number in reversed(self._ids(job_id))
-        )
-        # A damaged entry is left out: an older entry names its job, and a restore from the damaged one raises.
-        return next(filter(None, entries), None)
 
     def _ids(self, job_id: str) -> tuple[int, ...]:
         return checkpoint_ids(self._storage.names(job_id))
@@ -187,7 +181,7 @@ class StartLookups:
         own = start.job_id
         # Other jobs may start from a savepoint; the job that made it continues with its own checkpoints.
         first = [start.entry.job_id] if start.entry.kind is not ChainEntryKind.SAVEPOINT else []
-        jobs = [job for job in first if job != own and self._goes_on(storage, job)]
+        jobs = [job for job in first if job != own and _goes_on(newest_entry(storage, job))]
         holder, inner = locate(self._storage, start.path)
         claimant = claimant_of(holder, inner, holder.names(inner))
         if (
@@ -199,7 +193,7 @@ class StartLookups:
         if start.claims and (waiting := self._waits_for(start)) not in {None, own, *jobs}:
             jobs.append(str(waiting))
         for job in started_jobs(self._storage, start.job_name):
-            newest = None if job in {own, *first, *jobs} else self._newest(job)
+            newest = None if job in {own, *first, *jobs} else newest_entry(self._storage, job)
             if newest is None or newest.is_terminal:
                 continue
             begun = readable_entry(self._storage, checkpoint_path(job, newest.begins))
@@ -218,12 +212,9 @@ class StartLookups:
                 return job.job_id if any(same_place(savepoint, place) for place in needed) else None
         return None
 
-    def _goes_on(self, storage: FileStorage, job_id: str) -> bool:
-        for number in reversed(checkpoint_ids(storage.names(job_id))):
-            entry = readable_entry(storage, checkpoint_path(job_id, number))
-            if entry is not None:
-                return not entry.is_terminal
-        return False
+
+def _goes_on(newest: ChainEntry | None) -> bool:
+    return newest is not None and not newest.is_terminal
 
 
 def locate(own: FileStorage, path: str) -> tuple[FileStorage, str]:
