@@ -16,7 +16,7 @@ from penstock._engine.protocol.events import AddSplitsEvent, EndOfInputEvent, de
 from penstock._engine.protocol.metadata import ReaderMessages, ReturnedSplits, SourceCoordinatorState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from penstock._engine.coordinator.checkpoints.subtask_state import Subtask
     from penstock._engine.graph.job_graph import JobGraph
@@ -247,20 +247,16 @@ class JobSources:
             if source.ends(index)
         }
 
-    def accepted(self, acks: Iterable[SubtaskAck]) -> None:
+    def accepted(self, acks: Sequence[SubtaskAck]) -> None:
         """Note an accepted epoch."""
-        of_vertex: dict[int, list[SubtaskAck]] = {vertex: [] for vertex in self.vertices}
-        ends_input = False
-        for ack in acks:
-            if ack.vertex in of_vertex:
-                of_vertex[ack.vertex].append(ack)
-            ends_input = ends_input or any(part.ends_input for part in ack.operators.values())
         for uid, source in self.by_uid.items():
-            own = of_vertex[self.vertex_of[uid]]
+            vertex = self.vertex_of[uid]
+            own = [ack for ack in acks if ack.vertex == vertex]
             finished = [ack.subtask for ack in own if ack.finished or ack.awaits_end]
             hosts = {ack.subtask: ack.host for ack in own}
             source.accepted({ack.subtask: ack.operators[uid] for ack in own}, finished, hosts)
-            if ends_input:
+        if any(part.ends_input for ack in acks for part in ack.operators.values()):
+            for source in self.by_uid.values():
                 source.end_input()
 
     def states(self, enumerators: Mapping[str, EnumeratorSnapshot]) -> dict[str, SourceCoordinatorState]:
