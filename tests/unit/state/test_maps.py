@@ -201,7 +201,7 @@ def test_large_map_is_read_and_gone_through_bit_by_bit(tmp_path: Path) -> None:
         store.catch_up(checkpoints.lineage)
     pane = table.pane()
     assert pane.hot == {}
-    store._room.limit_bytes = 400_000
+    store._budget.limit_bytes = 400_000
     assert sum(1 for _ in state.items()) == 20_000
     assert pane.hot == {}
     for number in range(20_000):  # in one call of the function, so nothing but the state itself can evict rows
