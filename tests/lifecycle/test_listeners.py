@@ -113,7 +113,7 @@ def last_checkpoint(run: Run) -> int:
 
 @ENDS
 @pytest.mark.behaviour(38, 42)
-def test_function_hears_of_each_checkpoint_once_and_of_the_last_one_before_it_is_closed(
+def test_function_is_notified_of_each_checkpoint_once_and_of_the_last_one_before_it_is_closed(
     jobs: Jobs, ending: Ending
 ) -> None:
     run = jobs.make(listening)
@@ -127,7 +127,7 @@ def test_function_hears_of_each_checkpoint_once_and_of_the_last_one_before_it_is
 
 @ENDS
 @pytest.mark.behaviour(42)
-def test_ids_rise_for_each_object_and_someone_hears_of_each_checkpoint_in_whatever_process(
+def test_ids_rise_for_each_object_and_someone_is_notified_of_each_checkpoint_in_whatever_process(
     jobs: Jobs, ending: Ending
 ) -> None:
     run = Run(lambda env: listening(Place(env, jobs.out)), jobs.place, jobs.monkeypatch, workers=3)
@@ -164,7 +164,7 @@ def test_what_waits_in_files_is_acknowledged_to_the_last_record(jobs: Jobs) -> N
 
 
 @pytest.mark.behaviour(42)
-def test_subtask_that_finishes_hears_of_that_with_the_next_epoch_of_the_others(jobs: Jobs) -> None:
+def test_subtask_that_finishes_is_notified_of_that_with_the_next_epoch_of_the_others(jobs: Jobs) -> None:
     def build(place: Place) -> None:
         place.write(place.numbers(SHORT, NUMBERS).map(Listens()).set_parallelism(2))
 
@@ -190,7 +190,7 @@ def test_job_in_which_nobody_listens_runs_no_epoch_for_that(jobs: Jobs, ending: 
 
 
 @pytest.mark.behaviour(16, 42)
-def test_function_that_had_finished_before_a_restore_hears_nothing(jobs: Jobs) -> None:
+def test_function_that_had_finished_before_a_restore_is_notified_of_nothing(jobs: Jobs) -> None:
     def build(place: Place) -> None:
         place.write(place.numbers(SHORT, name="short").map(Listens()), "short")
         place.write(place.numbers(NUMBERS))
@@ -251,7 +251,7 @@ def test_error_on_hearing_of_a_stops_checkpoint_fails_the_call_and_the_stop_come
 
 
 @pytest.mark.behaviour(42)
-def test_object_that_runs_a_void_epoch_again_hears_that_it_came_to_nothing(jobs: Jobs) -> None:
+def test_object_that_runs_a_void_epoch_again_is_notified_that_it_came_to_nothing(jobs: Jobs) -> None:
     run = jobs.make(listening)
     run_epoch, lost = run.runner.run, iter([4])
 
@@ -351,7 +351,7 @@ class ListeningSource(GatedSource):
 
 @ENDS
 @pytest.mark.behaviour(42)
-def test_reader_that_listens_hears_of_the_last_checkpoint(jobs: Jobs, ending: Ending) -> None:
+def test_reader_that_listens_is_notified_of_the_last_checkpoint(jobs: Jobs, ending: Ending) -> None:
     def build(place: Place) -> None:
         source = ListeningSource(list(NUMBERS), happened_in=str(place.folder), gate=None)
         place.write(place.env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers"))
@@ -363,7 +363,7 @@ def test_reader_that_listens_hears_of_the_last_checkpoint(jobs: Jobs, ending: En
 
 @ENDS
 @pytest.mark.behaviour(42)
-def test_enumerator_hears_of_every_checkpoint_and_of_the_last_one_before_it_is_closed(
+def test_enumerator_is_notified_of_every_checkpoint_and_of_the_last_one_before_it_is_closed(
     jobs: Jobs, ending: Ending
 ) -> None:
     told: list[int] = []

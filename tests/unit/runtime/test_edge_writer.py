@@ -181,7 +181,7 @@ def test_an_end_that_receivers_expect_is_no_news_and_one_that_does_not_come_is()
     assert edge.has_update(ChannelStatus(9))
 
 
-def test_receivers_of_a_wide_edge_hear_with_the_next_dispatch_that_a_sender_is_idle(
+def test_receivers_of_a_wide_edge_learn_with_the_next_dispatch_that_a_sender_is_idle(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(levels, "MAX_CLOSING_ROWS", 1)
@@ -191,7 +191,7 @@ def test_receivers_of_a_wide_edge_hear_with_the_next_dispatch_that_a_sender_is_i
     assert edge.has_update(ChannelStatus(9))  # else receivers would not wait for it
 
 
-def test_receivers_of_a_wide_edge_hear_of_a_watermark_without_records_with_the_next_dispatch(
+def test_receivers_of_a_wide_edge_learn_of_a_watermark_without_records_with_the_next_dispatch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(levels, "MAX_CLOSING_ROWS", 1)

@@ -66,7 +66,7 @@ class HybridReader(SourceReader[Any, HybridSplit]):
         self._inner: SourceReader[Any, Any] | None = None
         #: Whether `start` was called; whether this source has no more splits; whether its end was told.
         self._started = self._no_more = self._told = False
-        #: Whether the last source has no more splits, which may be heard first; whether its end was reached.
+        #: Whether the last source has no more splits, which may be said first; whether its end was reached.
         self._no_more_at_all = self._ended = False
 
     @property
