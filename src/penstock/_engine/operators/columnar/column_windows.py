@@ -7,13 +7,12 @@ fires once for a batch and key, not once for each late record.
 
 from __future__ import annotations
 
-from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.columnar.column_aggregates import GROUP, STAMP
-from penstock._engine.operators.columnar.record_columns import DeclaredColumns, column_batches
+from penstock._engine.operators.columnar.columnar_operator import ColumnarOperator
 from penstock._engine.operators.columnar.waiting_columns import WaitingColumns
 from penstock._engine.operators.columns import ColumnBatch
 from penstock._engine.operators.windows.aligned_windows import AlignedWindowOperator
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from penstock._api.windows.window import Window
     from penstock._engine.operators.base import EpochContext, Output
     from penstock._engine.operators.columnar.column_aggregates import ColumnAggregates
+    from penstock._engine.operators.columnar.record_columns import DeclaredColumns
     from penstock._engine.operators.side_outputs import SideOutputs
     from penstock._engine.operators.windows.pane_contents import AlignedContents
     from penstock._engine.operators.windows.window_function import Entry
@@ -82,7 +82,7 @@ class ColumnPanes(AggregatePanes):
         pane.dirty.update(keys)
 
 
-class ColumnWindowOperator(AlignedWindowOperator):
+class ColumnWindowOperator(ColumnarOperator, AlignedWindowOperator):
     """Aligned windows of columns.
 
     A record waits as columns if the watermark has reached none of its windows: until it is about to reach the first of
@@ -94,13 +94,11 @@ class ColumnWindowOperator(AlignedWindowOperator):
         late_tag: The id of the side output for late records; None drops them.
     """
 
-    takes_columns = True
-
     def __init__(self, contents: AlignedContents, declared: DeclaredColumns | None, *, late_tag: str | None) -> None:
         super().__init__(itemgetter(0), contents, late_tag=late_tag, results=ColumnResults(contents.strategy))
         self.windows = contents.windows
         self.aggregates: ColumnAggregates = contents.strategy.function
-        self._given = declared
+        self.given = declared
         self._layout = RecordLayout.DICTS if declared is None else declared.layout
         #: That of the last partial results.
         self._schema: Any = None
@@ -110,12 +108,6 @@ class ColumnWindowOperator(AlignedWindowOperator):
         self._new = WaitingColumns()
         #: The watermark that reaches the first window of a record that waits.
         self._due = MAX_WATERMARK
-
-    def process(self, batch: RowBatch, input_index: int) -> Iterator[Output]:
-        if not batch.records:
-            return self._as_columns(super().process(batch, input_index))
-        batches = column_batches(batch, self._given)
-        return chain.from_iterable(self.process_columns(columns, input_index) for columns in batches)
 
     def process_columns(self, batch: ColumnBatch, input_index: int) -> Iterator[Output]:
         def take(start: int, stop: int, out: SideOutputs) -> None:

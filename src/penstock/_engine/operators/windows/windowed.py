@@ -50,7 +50,7 @@ class WindowedOperator(KeyedOperator):
     def leave_keys(self) -> None:
         self.results.leave_keys()
 
-    def process(self, batch: RowBatch, input_index: int) -> Iterator[Output]:
+    def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
         def take(start: int, stop: int, out: SideOutputs) -> None:
             self.add(batch.records[start:stop], batch.stamps(start, stop), out)
 
