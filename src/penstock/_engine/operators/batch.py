@@ -47,6 +47,18 @@ class Batch(ABC):
         """Return a run of records with its watermarks; watermarks after the last record belong to the last run."""
 
     @abstractmethod
+    def take(self, places: Any) -> Batch:
+        """Return the records at some places, without watermarks.
+
+        Args:
+            places: A list of whole numbers; or, of columns, a column of them.
+        """
+
+    @abstractmethod
+    def stamps(self) -> list[int]:
+        """Return one timestamp for each record, Flink's Long.MIN_VALUE for a record without."""
+
+    @abstractmethod
     def copy_if_shared(self, *, object_reuse: bool) -> Batch:
         """Return the batch for one of several consumers, each of which may change its records.
 
@@ -104,8 +116,12 @@ class RowBatch(Batch):
         records = self.records if as_they_are else copy_all_if_mutable(self.records)
         return RowBatch(records, self.timestamps, self.watermarks, self.shape)
 
+    def take(self, places: list[int]) -> RowBatch:
+        stamps = None if self.timestamps is None else [self.timestamps[place] for place in places]
+        return RowBatch([self.records[place] for place in places], stamps, (), self.shape)
+
     def stamps(self, start: int = 0, stop: int | None = None) -> list[int]:
-        """Return one timestamp for each record of a run, Flink's Long.MIN_VALUE for a record without."""
+        """Return the timestamps of all records, or of those of a run."""
         if self.timestamps is not None:
             return self.timestamps[start:stop]
         return [NO_TIMESTAMP] * len(range(len(self.records))[start:stop])

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from penstock._engine.operators.batch import Batch, RowBatch
+from penstock._engine.protocol.rows import NO_TIMESTAMP
 from penstock._engine.protocol.times import checked_timestamps
 from penstock.common.columns import RecordLayout, int64_column, records_of
 from penstock.common.copies import copy_all_if_mutable
@@ -96,13 +97,12 @@ class ColumnBatch(Batch):
         return batch
 
     def take(self, places: Any) -> ColumnBatch:
-        """Return the records at some places, without watermarks.
-
-        Args:
-            places: A column of whole numbers.
-        """
+        places = int64_column(cast("list[int]", places)) if isinstance(places, list) else places
         stamps = None if self.timestamps is None else self.timestamps.take(places)
         return ColumnBatch(self.columns.take(places), self.layout, stamps)
+
+    def stamps(self) -> list[int]:
+        return [NO_TIMESTAMP] * len(self) if self.timestamps is None else self.timestamps.to_pylist()
 
     def has(self, name: str) -> bool:
         """Return whether its records have a field that is a column of that name."""

@@ -178,35 +178,38 @@ class ColumnWindowOperator(ColumnarOperator, AlignedWindowOperator):
 
     def _add_table(self, table: Any, out: SideOutputs) -> None:
         """Add records that are not late, a table of `ColumnAggregates.columns_of`."""
-        groups, firsts = self._slices_of(table.column(STAMP))
-        self._add_groups(table.drop_columns([STAMP]), groups, firsts, out)
+        self._add_groups(table.drop_columns([STAMP]), *self._units_of(table.column(STAMP)), out)
 
     def _add_at_once(self, batch: ColumnBatch, out: SideOutputs) -> None:
         """Add the records of a batch, among which there may be late ones."""
         import pyarrow.compute as pc
 
         functions: Any = pc
-        groups, firsts = self._slices_of(batch.timestamps)
-        of, takes = self.contents.units_of, self.contents.takes
-        closed = [group for group, stamp in enumerate(firsts) if not takes(of([stamp], stamp)[0])]
+        groups, units = self._units_of(batch.timestamps)
+        closed = [group for group, unit in enumerate(units) if not self.contents.takes(unit)]
         if closed:
             is_late = functions.is_in(groups, value_set=int64_column(closed))
-            self._set_columns_aside(batch, is_late, out)
+            self.set_late_aside(batch.take(functions.indices_nonzero(is_late)), out)
             kept = functions.indices_nonzero(functions.invert(is_late))
             batch, groups = batch.take(kept), groups.take(kept)
             if not len(batch):
                 return
-        self._add_groups(self.aggregates.columns_of(batch.columns), groups, firsts, out)
+        self._add_groups(self.aggregates.columns_of(batch.columns), groups, units, out)
 
-    def _add_groups(self, table: Any, groups: Any, firsts: list[int], out: SideOutputs) -> None:
-        if len(firsts) > 1:
+    def _add_groups(self, table: Any, groups: Any, units: list[Any], out: SideOutputs) -> None:
+        if len(units) > 1:
             table = self.aggregates.partials(table.append_column(GROUP, groups)).sort_by(GROUP)
-            stamps: list[int] = [firsts[group] for group in table.column(GROUP).to_pylist()]
+            units = [units[group] for group in table.column(GROUP).to_pylist()]
         else:
             table = self.aggregates.partials(table)
-            stamps = firsts * table.num_rows
+            units = units * table.num_rows
         self._schema = table.schema
-        self.add(self.aggregates.rows(table), stamps, out)
+        self.add_to(units, set(units), self.aggregates.rows(table), out)
+
+    def _units_of(self, timestamps: Any) -> tuple[Any, list[Any]]:
+        """Return a column with the number of each record's unit, and the units."""
+        groups, firsts = self._slices_of(timestamps)
+        return groups, [self.contents.units_of([stamp], stamp)[0] for stamp in firsts]
 
     def _slices_of(self, timestamps: Any) -> tuple[Any, list[int]]:
         """Return a column with the number of each record's slice, and a time in each slice, in order of time."""
@@ -232,22 +235,3 @@ class ColumnWindowOperator(ColumnarOperator, AlignedWindowOperator):
             starts = [offset + number * slide for number in range(first, first + count)]
         starts[0] = oldest  # the slice may begin before the first possible time
         return int64_column_of(numbers - first), starts
-
-    def _set_columns_aside(self, batch: ColumnBatch, is_late: Any, out: SideOutputs) -> None:
-        """Drop late records, or emit them to the side output."""
-        import pyarrow.compute as pc
-
-        functions: Any = pc
-        places = functions.indices_nonzero(is_late)
-        if self.contents.has_gaps:
-            stamps = batch.timestamps.to_pylist()
-            places = int64_column([place for place in places.to_pylist() if self.contents.is_late(stamps[place])])
-        late = batch.take(places)
-        if not len(late):
-            return
-        if self.late_tag is None:
-            first = late.slice(0, 1).rows()
-            self.late.drop(len(late), first.records[0], first.stamps()[0], self.firing.watermark)
-            return
-        rows = late.rows()
-        self.set_aside(rows.records, rows.stamps(), self.firing.watermark, out)
