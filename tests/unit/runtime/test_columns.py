@@ -19,7 +19,7 @@ from penstock._engine.plan.levels import build_plan
 from penstock._engine.protocol.rows import MAX_PAYLOAD_BYTES, subtask_target
 from penstock._engine.runtime.blocks import cut, decode_batch, encode_batch
 from penstock._engine.runtime.edge_writer import EdgeWriter
-from penstock._engine.runtime.routing import ColumnRouter, OutputBuffer, make_router
+from penstock._engine.runtime.routing import OutputBuffer, make_router
 from penstock._engine.runtime.row_buffer import RowBuffer, rows_of
 from penstock.common.columns import RecordLayout, int64_column
 from penstock.common.types import Row
@@ -169,13 +169,9 @@ def routed(kind: PartitionerKind, batches: list[Any], receivers: int, **members:
     outlets = [OutputBuffer() for _ in range(receivers)]
     edge = JobEdge(0, 0, 0, None, 1, 0, kind, cloudpickle.dumps(members) if members else b"")
     router = make_router(edge, outlets, 1, receivers, 128)
-    assert isinstance(router, ColumnRouter)
     for batch in batches:
-        if isinstance(batch, ColumnBatch):
-            assert router.takes(batch)
-            router.route_columns(batch)
-        else:
-            router.route(batch.records, None)
+        assert isinstance(batch, RowBatch) or router.takes(batch)
+        router.route(batch)
     return [outlet.take().rows().records for outlet in outlets]
 
 
@@ -204,7 +200,7 @@ def test_columns_that_chance_sends_all_arrive(receivers: int) -> None:
 def test_columns_go_as_rows_where_the_key_is_no_column(select: Any) -> None:
     edge = JobEdge(0, 0, 0, None, 1, 0, PartitionerKind.HASH, cloudpickle.dumps({"key_selector": select}))
     router = make_router(edge, [OutputBuffer()], 0, 1, 128)
-    assert not isinstance(router, ColumnRouter) or not router.takes(columns(RECORDS))
+    assert not router.takes(columns(RECORDS))
 
 
 def sent(*batches: Any) -> tuple[EdgeWriter, list[Any]]:
