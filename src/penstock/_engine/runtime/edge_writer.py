@@ -157,8 +157,7 @@ class EdgeWriter:
         with self._blaming():
             for start, stop, watermark in batch.segments():
                 if start < stop:
-                    whole = start == 0 and stop == len(batch)
-                    self._router.route(batch if whole else batch.run(start, stop))
+                    self._router.route(batch if stop - start == len(batch) else batch.run(start, stop))
                 if watermark is not None:
                     self._add_watermark(watermark)
 

@@ -110,10 +110,7 @@ class ColumnWindowOperator(ColumnarOperator, AlignedWindowOperator):
         self._due = MAX_WATERMARK
 
     def process_columns(self, batch: ColumnBatch, input_index: int) -> Iterator[Output]:
-        def take(start: int, stop: int, out: SideOutputs) -> None:
-            self._take(batch if (start, stop) == (0, len(batch)) else batch.slice(start, stop), out)
-
-        return self._as_columns(self.walk(batch, take))
+        return self._as_columns(self.walk(batch))
 
     def _as_columns(self, outputs: Iterable[Output]) -> Iterator[Output]:
         """Yield outputs with the results of windows as columns; as rows while no record has told the types."""
@@ -145,7 +142,7 @@ class ColumnWindowOperator(ColumnarOperator, AlignedWindowOperator):
             self._add_waiting(out)
         return super().advance(watermark, out)
 
-    def _take(self, batch: ColumnBatch, out: SideOutputs) -> None:
+    def take(self, batch: ColumnBatch, out: SideOutputs) -> None:
         """Let records wait, or add them at once if the watermark has reached one of their windows."""
         import pyarrow.compute as pc
 
