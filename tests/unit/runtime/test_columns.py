@@ -129,6 +129,28 @@ def test_records_are_made_once_and_copied_for_those_that_may_change_them() -> No
     assert batch.copy_if_shared(object_reuse=True) is batch
 
 
+PARTS: dict[str, Callable[[Any], Any]] = {
+    "all": lambda batch: batch,
+    "a run": lambda batch: batch.run(2, 5),
+    "a slice": lambda batch: batch.slice(2, 5),
+    "a run of nothing": lambda batch: batch.run(3, 3),
+    "each third": lambda batch: batch.every(1, 3),
+    "each of more than there are": lambda batch: batch.every(6, 9),
+    "some": lambda batch: batch.take([6, 0, 0]),
+    "none": lambda batch: batch.take([]),
+}
+
+
+@pytest.mark.parametrize("stamped", [False, True])
+@pytest.mark.parametrize("part", PARTS)
+def test_parts_of_columns_have_the_records_of_the_same_parts_of_rows(part: str, stamped: bool) -> None:
+    stamps, marks = list(range(7)) if stamped else None, [(0, -7), (3, 2), (7, 9)]
+    of_rows = PARTS[part](RowBatch(RECORDS[:7], stamps, marks))
+    of_columns = PARTS[part](columns(RECORDS[:7], stamps, watermarks=marks))
+    assert of_columns.rows() == of_rows
+    assert of_columns.stamps() == of_rows.stamps()
+
+
 @pytest.mark.parametrize("stamps", [[1, 2, 3], pa.array([1, 2, 3]), pa.array([1, 2, 3], pa.timestamp("ms"))])
 def test_times_of_a_batch_are_milliseconds(stamps: Any) -> None:
     assert time_column(stamps, 3).equals(int64_column([1, 2, 3]))
