@@ -186,7 +186,7 @@ class ColumnWindowOperator(ColumnarOperator, AlignedWindowOperator):
         closed = [group for group, unit in enumerate(units) if not self.contents.takes(unit)]
         if closed:
             is_late = functions.is_in(groups, value_set=int64_column(closed))
-            self.set_late_aside(batch.take(functions.indices_nonzero(is_late)), out)
+            self.side_output_closed(batch.take(functions.indices_nonzero(is_late)), out)
             kept = functions.indices_nonzero(functions.invert(is_late))
             batch, groups = batch.take(kept), groups.take(kept)
             if not len(batch):

@@ -68,7 +68,7 @@ class AlignedWindowOperator(WindowedOperator):
         closed = {unit for unit in distinct if not contents.takes(unit)}
         if closed:
             late = [place for place, unit in enumerate(units) if unit in closed]
-            self.set_late_aside(RowBatch(records, stamps).take(late), out)
+            self.side_output_closed(RowBatch(records, stamps).take(late), out)
             kept = [place for place, unit in enumerate(units) if unit not in closed]
             if not kept:
                 return
@@ -81,11 +81,11 @@ class AlignedWindowOperator(WindowedOperator):
         keys, normals = self.keys_of(records)
         self.contents.add(Rows(records, normals, keys, units, distinct), partial(self._fire_key, out))
 
-    def set_late_aside(self, late: Batch, out: SideOutputs) -> None:
+    def side_output_closed(self, late: Batch, out: SideOutputs) -> None:
         """Drop the records of units that take none, or emit them to the side output."""
         if self.contents.has_gaps:
             late = late.take([place for place, stamp in enumerate(late.stamps()) if self.contents.is_late(stamp)])
-        self.set_aside(late, self.firing.watermark, out)
+        self.side_output_late(late, self.firing.watermark, out)
 
     def advance(self, watermark: int, out: SideOutputs) -> Iterable[Output]:
         firing, contents, results = self.firing, self.contents, self.results

@@ -39,7 +39,7 @@ class LateRecords:
         self._metric = context.metrics.counter(_METRIC)
         self._is_first = True
 
-    def set_aside(self, batch: Batch, tag: str | None, watermark: int, out: SideOutputs) -> None:
+    def side_output_late(self, batch: Batch, tag: str | None, watermark: int, out: SideOutputs) -> None:
         """Emit late records to a side output, or drop them.
 
         Args:

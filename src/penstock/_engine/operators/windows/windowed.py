@@ -68,9 +68,9 @@ class WindowedOperator(KeyedOperator):
         """Take the records between two watermarks."""
         self.add(batch.records, batch.stamps(), out)
 
-    def set_aside(self, batch: Batch, watermark: int, out: SideOutputs) -> None:
+    def side_output_late(self, batch: Batch, watermark: int, out: SideOutputs) -> None:
         """Drop late records, or emit them to the side output."""
-        self.late.set_aside(batch, self.late_tag, watermark, out)
+        self.late.side_output_late(batch, self.late_tag, watermark, out)
 
     def new_outputs(self) -> SideOutputs:
         """Return empty outputs."""
