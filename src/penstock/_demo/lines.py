@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from penstock._demo.records import Alert, Hour
 from penstock.common import Row
 from penstock.datastream import MapFunction, RuntimeContext
-from records import Alert, Hour
 
 HOURLY_COLUMNS = ["hour", "origin", "departures", "delay_minutes", "mean_delay", "precipitation"]
 ALERT_COLUMNS = ["scheduled", "tailnum", "flight", "delay_1", "delay_2", "delay_3", "flown", "airline", "aircraft"]

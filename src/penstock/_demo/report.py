@@ -12,8 +12,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from chart import line_chart, page
-from lines import ALERT_COLUMNS, HOURLY_COLUMNS
+from penstock._demo.chart import line_chart, page
+from penstock._demo.lines import ALERT_COLUMNS, HOURLY_COLUMNS
 
 ORIGINS = {"EWR": "Newark", "JFK": "Kennedy", "LGA": "LaGuardia"}
 # New York's daylight saving time of 2013. Written down, because Windows and small images have no table of time zones.

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from lines import AlertLine, CancelledLine, HourlyLine
+from penstock._demo.lines import AlertLine, CancelledLine, HourlyLine
+from penstock._demo.records import FLIGHT, Alert, Departure, Hour
 from penstock.common import Encoder, Row, Time, Types, WatermarkStrategy
 from penstock.common.watermark_strategy import TimestampAssigner
 from penstock.datastream import (
@@ -30,7 +31,6 @@ from penstock.datastream.connectors.file_system import (
 from penstock.datastream.formats.parquet import ParquetColumnarRowInputFormat
 from penstock.datastream.state import ValueStateDescriptor
 from penstock.datastream.window import TumblingEventTimeWindows
-from records import FLIGHT, Alert, Departure, Hour
 
 DAY_MS = 24 * 60 * 60 * 1000
 CANCELLED = OutputTag("cancelled", FLIGHT)

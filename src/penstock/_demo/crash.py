@@ -20,11 +20,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from report import read_lines
+from penstock._demo.report import read_lines
 
 OUTPUTS = ("hourly", "alerts", "cancelled")
 PUBLISHED_BEFORE_KILL = 0.25  # of the hourly lines
-RUN = Path(__file__).resolve().with_name("run.py")
 
 
 def run_with_crash(events: Path, out: Path, parallelism: int, console: Console) -> int:
@@ -60,30 +59,15 @@ def run_with_crash(events: Path, out: Path, parallelism: int, console: Console) 
 @contextmanager
 def job(*options: str) -> Generator["subprocess.Popen[bytes]"]:
     """Start the job in its own process group, and leave nothing of it behind, whatever happens here."""
-    command, variables = as_this_program(str(RUN), *options)
-    process = subprocess.Popen(command, env=variables, start_new_session=True)
+    # -P: a module in the working directory must not hide one that the job needs.
+    command = [sys.executable, "-P", "-m", "penstock", "demo", *options]
+    process = subprocess.Popen(command, start_new_session=True)
     try:
         yield process
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-
-
-def as_this_program(*script: str) -> tuple[list[str], dict[str, str]]:
-    """Return command and environment that start a script as this one was started: by Python, or by spark-submit."""
-    variables = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_GATEWAY_")}
-    if len(variables) == len(os.environ):
-        return [sys.executable, *script], variables
-    from pyspark.java_gateway import launch_gateway
-
-    gateway = launch_gateway()  # to the JVM of spark-submit, which knows its options
-    settings = [f"{pair._1()}={pair._2()}" for pair in gateway.jvm.org.apache.spark.SparkConf().getAll()]
-    gateway.close()
-    submit = [str(Path(os.environ["SPARK_HOME"]) / "bin" / "spark-submit")]
-    for setting in settings:
-        submit += ["--conf", setting]
-    return [*submit, *script], variables
 
 
 def run_to_end(*options: str) -> None:

@@ -1,4 +1,4 @@
-"""Runs the flights job and shows what it found: `python run.py`, or with `--crash` kills it in the middle first.
+"""Runs the flights job and shows what it found: `penstock demo`, or with `--crash` kills it in the middle first.
 
 Below --out are afterwards the results (`results/hourly`, `results/alerts`, `results/cancelled`), the page
 `delay-by-hour.html`, and the stream that was prepared (`events`), which the next run uses again.
@@ -12,12 +12,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from crash import run_with_crash
-from job import build
+from penstock._demo.crash import run_with_crash
+from penstock._demo.job import build
+from penstock._demo.prepare import prepare
+from penstock._demo.report import read_report, show, write_page
 from penstock.common import Configuration
 from penstock.datastream import StreamExecutionEnvironment
-from prepare import prepare
-from report import read_report, show, write_page
 
 
 def main() -> int:
@@ -64,7 +64,9 @@ def run(events: Path, results: Path, checkpoints: Path, parallelism: int, *, res
 
 
 def parse_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="The flights that left New York in 2013, as a stream.")
+    parser = argparse.ArgumentParser(
+        prog="penstock demo", description="The flights that left New York in 2013, as a stream."
+    )
     parser.add_argument("--crash", action="store_true", help="kill the job half-way, start it again, compare the files")
     parser.add_argument("--parallelism", type=int, default=2, metavar="N", help="subtasks of each operator (2)")
     parser.add_argument(
@@ -72,7 +74,7 @@ def parse_options() -> argparse.Namespace:
     )
     parser.add_argument("--events", type=Path, metavar="DIR", help="where the prepared stream is kept (OUT/events)")
     parser.add_argument("--keep", action="store_true", help="keep the checkpoints")
-    parser.add_argument("--resume", action="store_true", help="go on from the newest checkpoint of the last run")
+    parser.add_argument("--resume", action="store_true", help="continue from the newest checkpoint of the last run")
     parser.add_argument("--no-report", action="store_true", help="run the job and show nothing afterwards")
     options = parser.parse_args()
     options.out = options.out.resolve()
