@@ -14,6 +14,7 @@ from penstock.common import Encoder, Row, Time, Types, WatermarkStrategy
 from penstock.common.watermark_strategy import TimestampAssigner
 from penstock.datastream import (
     AggregateFunction,
+    DataStream,
     KeyedProcessFunction,
     OutputTag,
     ProcessFunction,
@@ -40,20 +41,21 @@ def build(env: StreamExecutionEnvironment, events: Path, out: Path) -> None:
     """Declare the job: read what prepare.py wrote to `events`, write `hourly`, `alerts` and `cancelled` below `out`."""
     files = FileSource.for_bulk_file_format(ParquetColumnarRowInputFormat(FLIGHT), str(events / "flights")).build()
     in_order = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(ScheduledDeparture())
-    flights = env.from_source(files, in_order, "flights").process(SetCancelledAside(), FLIGHT)
+    flights = env.from_source(files, in_order, "flights").uid("flights").process(SetCancelledAside(), FLIGHT)
 
     hourly = (
         flights.key_by(lambda flight: flight.origin)
         .window(TumblingEventTimeWindows.of(Time.hours(1)))
         .aggregate(AddUpDelay(), HourOfOrigin())
+        .uid("delay")
     )
-    alerts = flights.key_by(lambda flight: flight.tailnum).process(GrowingDelay())
+    alerts = flights.key_by(lambda flight: flight.tailnum).process(GrowingDelay()).uid("rotations")
     cancelled = flights.get_side_output(CANCELLED)
 
     reference = events / "reference"
-    hourly.map(HourlyLine(reference), Types.STRING()).sink_to(text_files(out / "hourly", ".csv"))
-    alerts.map(AlertLine(reference), Types.STRING()).sink_to(text_files(out / "alerts", ".csv"))
-    cancelled.map(CancelledLine(reference), Types.STRING()).sink_to(text_files(out / "cancelled", ".jsonl"))
+    write(hourly.map(HourlyLine(reference), Types.STRING()), out / "hourly", ".csv")
+    write(alerts.map(AlertLine(reference), Types.STRING()), out / "alerts", ".csv")
+    write(cancelled.map(CancelledLine(reference), Types.STRING()), out / "cancelled", ".jsonl")
 
 
 class ScheduledDeparture(TimestampAssigner):
@@ -138,12 +140,13 @@ def grows_within_a_day(departures: list[Departure]) -> bool:
     return 0 < departures[0].delay < departures[1].delay < departures[2].delay
 
 
-def text_files(folder: Path, suffix: str) -> FileSink:
-    """Lines of text, exactly once: each checkpoint publishes the files with what it covers."""
-    return (
+def write(lines: DataStream, folder: Path, suffix: str) -> None:
+    """Write lines of text, exactly once: each checkpoint publishes the files with what it covers."""
+    files = (
         FileSink.for_row_format(str(folder), Encoder.simple_string_encoder())
         .with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
         .with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy())
         .with_output_file_config(OutputFileConfig.builder().with_part_suffix(suffix).build())
         .build()
     )
+    lines.sink_to(files).uid(folder.name)
