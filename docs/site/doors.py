@@ -45,6 +45,7 @@ DOORS: Final[dict[str, tuple[str, ...]]] = {
         "docs/rest.md",
         "docs/values.md",
         "docs/pyflink-compatibility.md",
+        "docs/stability.md",
         "docs/behaviours.md",
         "docs/glossary.md",
         "CHANGELOG.md",
