@@ -12,7 +12,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 
 #: The pages of each door, in the order of the site's navigation, as files of the repository.
 DOORS: Final[dict[str, tuple[str, ...]]] = {
-    "Why and when": ("docs/why.md", "docs/demo.md"),
+    "Why and when": ("docs/why.md", "docs/concepts.md", "docs/demo.md"),
     "Start": ("docs/tutorial.md", "docs/from-pyflink.md", "docs/from-structured-streaming.md", "docs/notebooks.md"),
     "How-tos": (
         "docs/connectors.md",
