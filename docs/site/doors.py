@@ -16,6 +16,8 @@ DOORS: Final[dict[str, tuple[str, ...]]] = {
     "Start": ("docs/tutorial.md", "docs/from-pyflink.md", "docs/from-structured-streaming.md", "docs/notebooks.md"),
     "How-tos": (
         "docs/connectors.md",
+        "docs/own-source.md",
+        "docs/own-sink.md",
         "docs/kafka.md",
         "docs/postgres.md",
         "docs/elasticsearch.md",
@@ -32,6 +34,8 @@ DOORS: Final[dict[str, tuple[str, ...]]] = {
         "docs/testing.md",
         "docs/stopping.md",
         "docs/restoring.md",
+        "docs/rescaling.md",
+        "docs/upgrading.md",
         "docs/savepoints.md",
         "docs/s3.md",
         "docs/cluster.md",
