@@ -400,7 +400,10 @@ def cases(seed: int) -> list[Case]:
         INSTALLED_LIMIT_S,
     )
     tests = [properties, restores, restores_on_spark, lives, starved, clock_lives, expiring, orders]
-    whole = [conformance, sharing, sums, flights, streams, values, postgres]  # of which make test runs a part
+    sampled = Case(
+        "sampled", "all cases of the laws of which a run draws some", [*pytest, "-m", "sampled", "tests"], {}
+    )
+    whole = [sampled, conformance, sharing, sums, flights, streams, values, postgres]  # of which make test runs a part
     return [
         *points,
         *kafka,
