@@ -105,7 +105,8 @@ def epoch() -> Drawing:
         drawing.arrow((260, start), (370, end))
     for y in (209, 269):
         drawing.arrow((570, y), (650, y))
-    drawing.arrow((240, 86), (240, 186)).text(250, 112, "dispatch: what to read, which state to use", "note left")
+    drawing.arrow((240, 86), (240, 186)).text(250, 112, "dispatch: what to read,", "note left")
+    drawing.text(250, 130, "which state to use", "note left")
     drawing.arrow((730, 186), (730, 86)).text(716, 112, "acks: changes of state, positions,", "note end")
     drawing.text(716, 130, "what sinks have staged", "note end")
     return drawing.text(315, 312, "blocks of records, with watermarks in them")
