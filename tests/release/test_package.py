@@ -32,8 +32,9 @@ def files_of_the_source() -> set[str]:
     return {path.relative_to(SOURCES).as_posix() for path in files if "__pycache__" not in path.parts}
 
 
-def test_wheel_has_every_file_of_the_source_and_nothing_else(unpacked: Path) -> None:
-    packed = {path.relative_to(unpacked).as_posix() for path in unpacked.rglob("*") if path.is_file()}
+def test_wheel_has_every_file_of_the_source_and_nothing_else(built: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    packed = set(zipfile.ZipFile(wheel).namelist())
     information = {name for name in packed if name.startswith(f"penstock-{__version__}.dist-info/")}
     assert packed - information == files_of_the_source()
 
