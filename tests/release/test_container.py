@@ -71,7 +71,7 @@ def test_first_process_passes_the_signal_on_and_the_next_container_continues(
 ) -> None:
     check = words_of("HEALTHCHECK")
     for _ in running.attempts():
-        if running.run(*check).returncode == 0 and "\n20\n" in running.log.read_text():
+        if "\n20\n" in running.log.read_text() and running.run(*check).returncode == 0:
             break
     assert running.stop() == 143
     (savepoint,) = (tmp_path / "data" / "savepoints").iterdir()
