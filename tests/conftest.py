@@ -13,7 +13,7 @@ import pytest
 from pyarrow import csv
 from tests.kit import leaks
 
-from penstock.common.interrupts import _Heard
+from penstock.common.interrupts import _Noted
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -29,7 +29,7 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # Examples take as long as the machine is busy: no deadlines. The campaign looks further than CI. What an earlier run
 # has found is not tried first: the seed alone says what is drawn.
-hypothesis.settings.register_profile("ci", deadline=None, max_examples=50, database=None)
+hypothesis.settings.register_profile("ci", deadline=None, max_examples=30, database=None)
 hypothesis.settings.register_profile("campaign", deadline=None, max_examples=1000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
@@ -42,7 +42,7 @@ def pytest_collection_finish() -> None:
 
 def pytest_runtest_setup() -> None:
     """Forget the deaths that an earlier test has played, see `CrashError`."""
-    _Heard.came = False
+    _Noted.came = False
 
 
 @pytest.hookimpl(wrapper=True)

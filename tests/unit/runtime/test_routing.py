@@ -14,6 +14,7 @@ import pytest
 
 from penstock._api.functions.held import HeldKey
 from penstock._engine.graph.job_graph import JobEdge, PartitionerKind
+from penstock._engine.operators.batch import RowBatch
 from penstock._engine.operators.key_selection import KeySelection
 from penstock._engine.protocol.key_groups import key_group, subtask_of_key_group
 from penstock._engine.protocol.keys import normal_key
@@ -42,7 +43,7 @@ def route(
     step = -(-len(records) // runs)
     for start in range(0, len(records), step):
         stamps = list(range(start, min(start + step, len(records))))
-        router.route(records[start : start + step], stamps)
+        router.route(RowBatch(records[start : start + step], stamps))
     for outlet in outlets:
         assert [records[stamp] for stamp in outlet.timestamps or []] == outlet.records
     return [outlet.records for outlet in outlets]
@@ -145,7 +146,7 @@ def test_records_go_to_the_owners_of_their_keys_whatever_types_follow_one_anothe
         128,
     )
     for _ in range(2):
-        router.route(keys, list(range(len(keys))) if stamped else None)
+        router.route(RowBatch(keys, list(range(len(keys))) if stamped else None))
     for receiver, outlet in enumerate(outlets):
         mine = [
             n for n, key in enumerate(keys) if subtask_of_key_group(key_group(normal_key(key), 128), 7, 128) == receiver
@@ -185,7 +186,7 @@ def test_a_custom_partitioner_may_be_an_object_and_return_any_whole_number() -> 
 
 def test_an_outlet_hands_out_what_waits_once() -> None:
     outlet = OutputBuffer()
-    outlet.add([1], None)
+    outlet.add(RowBatch([1]))
     outlet.add_watermark(5)
     outlet.add_watermark(6)
     assert outlet.take().watermarks == [(1, 5), (1, 6)]
@@ -259,7 +260,7 @@ def test_a_key_goes_to_the_receiver_of_what_its_type_makes_of_it(key_type: TypeI
     outlets = [OutputBuffer() for _ in range(4)]
     router = HashRouter(outlets, KeyRoutes(4, 128), KeySelection(selector))
     for records in (keys, keys[::-1], *([key] for key in keys)):  # known before, or not
-        router.route(records, None)
+        router.route(RowBatch(records))
     found = {id(record): place for place, outlet in enumerate(outlets) for record in outlet.records}
     assert [found[id(key)] for key in keys] == expected
     assert KeySelection(selector).of(keys) == list(map(selector.get_key, keys))

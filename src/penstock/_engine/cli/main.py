@@ -12,6 +12,7 @@ import click
 from penstock import __version__
 from penstock._engine.cli.clean_command import clean
 from penstock._engine.cli.config_command import show_config
+from penstock._engine.cli.demo_command import demo
 from penstock._engine.cli.doctor_command import doctor
 from penstock._engine.cli.job_commands import cancel, checkpoint, dashboard, info, list_jobs, stop, take_savepoint
 from penstock._engine.cli.output import say
@@ -20,7 +21,7 @@ from penstock._engine.cli.run_command import run
 from penstock._engine.cli.savepoint_commands import dispose_savepoint, inspect_savepoint, sign_savepoint
 from penstock._engine.cli.script import UserProgram
 from penstock._engine.processes.exit_codes import SIGNALLED, ExitCode, exit_code_of
-from penstock.common.process import tend_standard_streams
+from penstock.common.process import protect_standard_streams
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ for command in (
     clean,
     show_config,
     doctor,
+    demo,
     port,
     completion,
 ):
@@ -84,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: The words after the command's name; the process's own by default.
     """
-    tend_standard_streams()
+    protect_standard_streams()
     try:
         result = cast("int | UserProgram | None", cli.main(arguments, prog_name="penstock", standalone_mode=False))
         sys.stdout.flush()  # else it would fail at the exit of the process, where it cannot be handled

@@ -75,7 +75,7 @@ class DeclaredColumns:
         if self.layout is not RecordLayout.ROWS and len(found) == len(self.names):
             batch = batch.rename_columns(list(self.names))
         elif sorted(found) != sorted(self.names):
-            raise BatchColumnsError(tuple(found), f"declared are {self._told()}")
+            raise BatchColumnsError(tuple(found), f"declared are {self._description()}")
         held = zip(self.names, self.types, strict=True)
         schema: Any = pa.schema([(name, kind or batch.schema.field(name).type) for name, kind in held])
         if batch.schema.equals(schema):
@@ -83,11 +83,11 @@ class DeclaredColumns:
         table = as_schema(batch, schema, lenient=False)
         if table is None:
             types = ", ".join(f"{field.name}: {field.type}" for field in batch.schema)
-            reason = f"declared are {self._told()}, and not all values of {types} are of these types; cast them"
+            reason = f"declared are {self._description()}, and not all values of {types} are of these types; cast them"
             raise BatchColumnsError(tuple(found), reason)
         return table.combine_chunks().to_batches()[0]
 
-    def _told(self) -> str:
+    def _description(self) -> str:
         return ", ".join(
             name if kind is None else f"{name}: {kind}" for name, kind in zip(self.names, self.types, strict=True)
         )
@@ -100,13 +100,15 @@ def column_batches(batch: RowBatch, declared: DeclaredColumns | None) -> Iterato
     becomes of a record must not depend on those that came with it.
 
     Args:
-        batch: The records, at least one.
+        batch: The records; without any, there is one batch without columns.
         declared: The columns of their declared type. None derives them: dicts and Rows have a column for each field, in
             the order in which the fields appear, tuples one for each position, and other values are one column.
 
     Raises:
         BatchColumnsError: A record cannot be columns, or its values are not of the declared type.
     """
+    if not batch.records:
+        yield ColumnBatch(_no_columns(), RecordLayout.DICTS, None, batch.watermarks)
     try:
         for start, stop, (columns, layout) in runs(batch.records, lambda records: _columns_of(records, declared)):
             part = batch if stop - start == len(batch) else batch.slice(start, stop)
@@ -132,6 +134,12 @@ def _columns_of(records: list[Any], declared: DeclaredColumns | None) -> tuple[A
     columns: Any = cast("Any", pa.RecordBatch).from_arrays(arrays, names=list(names))
     check_columns(columns, layout)
     return columns, layout
+
+
+def _no_columns() -> Any:
+    import pyarrow as pa
+
+    return cast("Any", pa.RecordBatch).from_arrays([], names=[])
 
 
 _Columns = tuple[RecordLayout, "Sequence[str]", "Sequence[Any]", "Sequence[Sequence[Any]]"]

@@ -11,7 +11,8 @@ from importlib.metadata import version
 from typing import IO, TYPE_CHECKING, Any, Final, NoReturn, cast
 
 from penstock._engine.operators.base import NOTHING
-from penstock._engine.operators.columnar.record_columns import DeclaredColumns, column_batches
+from penstock._engine.operators.columnar.columnar_operator import ColumnarOperator
+from penstock._engine.operators.columnar.record_columns import DeclaredColumns
 from penstock._engine.operators.columns import ColumnBatch
 from penstock._engine.operators.sorting.spilling import MOST_RUNS, PartitionSorter, SpillFiles
 from penstock._formats.arrow_misfits import MisfitError
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock._engine.operators.base import Output
-    from penstock._engine.operators.batch import RowBatch
     from penstock.common.columns import RecordLayout
     from penstock.common.typeinfo import TypeInformation
 
@@ -41,7 +41,7 @@ _LEAST_BLOCK_ROWS: Final = 256
 _NULLS_BY_KEY: Final = int(version("pyarrow").partition(".")[0]) >= 25
 
 
-class SortBatchesOperator(PartitionSorter):
+class SortBatchesOperator(ColumnarOperator, PartitionSorter):
     """Sorts all batches of columns of the subtask.
 
     Args:
@@ -50,8 +50,6 @@ class SortBatchesOperator(PartitionSorter):
         input_type: The declared type of the records before it, None without one.
         by_key: Whether the first column is the key of a keyed stream.
     """
-
-    takes_columns = True
 
     def __init__(
         self,
@@ -63,7 +61,7 @@ class SortBatchesOperator(PartitionSorter):
     ) -> None:
         super().__init__()
         self._by, self._nulls_first = columns, nulls_first
-        self._given = DeclaredColumns.of(input_type)
+        self.given = DeclaredColumns.of(input_type)
         self.memory = SORT_KEYED_PARTITION_MEMORY if by_key else SORT_PARTITION_MEMORY
         #: The layout of all batches, and whether they have timestamps.
         self._form: tuple[RecordLayout, bool] | None = None
@@ -72,12 +70,6 @@ class SortBatchesOperator(PartitionSorter):
 
     def new_sorter(self, memory_bytes: int, directory: Path) -> ColumnSorter:
         return ColumnSorter(self._by, memory_bytes, directory, nulls_first=self._nulls_first)
-
-    def process(self, batch: RowBatch, input_index: int) -> Iterable[Output]:
-        if batch.records:
-            for columns in column_batches(batch, self._given):
-                self._add(columns)
-        return NOTHING
 
     def process_columns(self, batch: ColumnBatch, input_index: int) -> Iterable[Output]:
         if len(batch):
@@ -163,7 +155,7 @@ class ColumnSorter:
     ) -> None:
         self._keys = [(name, order.value) for name, order in by]
         self._nulls = "at_start" if nulls_first else "at_end"
-        self._room, self._most_runs = memory_bytes // _SHARE, most_runs
+        self._most_bytes, self._most_runs = memory_bytes // _SHARE, most_runs
         self._waiting: list[Any] = []
         #: The schema of what waits, and of what is read of runs; it only widens.
         self._schema: Any = None
@@ -186,7 +178,7 @@ class ColumnSorter:
         self._waiting.append(batch)
         self._bytes += batch.nbytes
         self._rows_bytes = max(self._rows_bytes, batch.nbytes // batch.num_rows)
-        if self._bytes >= self._room:
+        if self._bytes >= self._most_bytes:
             self._spill()
 
     def _as_all(self, batch: Any) -> Any:
@@ -242,7 +234,7 @@ class ColumnSorter:
     @property
     def _block_rows(self) -> int:
         """The rows of a block, of which the merge of the most runs holds one of each, twice."""
-        most = self._room // (2 * self._most_runs * self._rows_bytes)
+        most = self._most_bytes // (2 * self._most_runs * self._rows_bytes)
         return max(_LEAST_BLOCK_ROWS, min(_BLOCK_ROWS, most))
 
     def _in_memory(self) -> Iterator[Any]:
@@ -292,7 +284,7 @@ class ColumnSorter:
         import pyarrow as pa
 
         heads = [_NextRows(run) for run in runs]
-        rows = max(self._block_rows, self._room // (2 * len(runs) * self._rows_bytes))
+        rows = max(self._block_rows, self._most_bytes // (2 * len(runs) * self._rows_bytes))
         while heads := [head for head in heads if head.fill(rows)]:
             table: Any = cast("Any", pa).concat_tables([head.table for head in heads]).combine_chunks()
             order = np.asarray(self.order(table))
