@@ -1,6 +1,6 @@
-"""JSON in files and in Kafka, beside programs that read and write texts and call ``json``: processor time of a record.
+"""JSON in files, beside programs that read and write texts and call ``json``: processor time of a record.
 
-    python benchmarks/json_jobs.py [pairs] [kafka]
+    python benchmarks/json_jobs.py [pairs]
 
 Whole jobs run in this process without Spark: source, chain, checkpoints and sink of the real driver at parallelism 1.
 A record has five fields. Each figure is a slope, the difference of two sizes by the difference of their records, so it
@@ -12,27 +12,22 @@ their records from numbers, and *only records* is the same job with that sink in
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 import tempfile
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-sys.path[:0] = [str(Path(__file__).resolve().parent / "programs"), str(Path(__file__).resolve().parents[1])]
+sys.path[:0] = [str(Path(__file__).resolve().parent / "programs")]
 
 from jobs import seconds_in_process  # noqa: E402
 from penstock_programs import Tally  # noqa: E402 - behind the path
 
-from penstock.common import Configuration, Encoder, SimpleStringSchema, Types, WatermarkStrategy  # noqa: E402
+from penstock.common import Configuration, Encoder, Types, WatermarkStrategy  # noqa: E402
 from penstock.datastream import DataStream, StreamExecutionEnvironment  # noqa: E402
 from penstock.datastream.connectors.file_system import FileSink, FileSource, StreamFormat  # noqa: E402
 from penstock.datastream.connectors.number_seq import NumberSequenceSource  # noqa: E402
-from penstock.datastream.formats.json import (  # noqa: E402
-    JsonLinesEncoder,
-    JsonLinesFormat,
-    JsonRowDeserializationSchema,
-)
+from penstock.datastream.formats.json import JsonLinesEncoder, JsonLinesFormat  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,66 +133,6 @@ def rows_to_rows(env: StreamExecutionEnvironment, records: int, place: Path) -> 
     _written(_lines(env, records, JsonLinesFormat(type_info=ROW)), JsonLinesEncoder(ROW), place)
 
 
-# --------------------------------------------------------------------------------------------------------------- Kafka
-
-
-class Broker:
-    """A broker of the tests' own kind with a topic for each number of records."""
-
-    def __init__(self) -> None:
-        from tests.services.kafka import KafkaServer
-
-        self._server = KafkaServer()
-        self._server.start()
-        self.bootstrap = self._server.bootstrap
-        self._filled: set[int] = set()
-
-    def topic(self, records: int) -> str:
-        """Return the topic with so many messages."""
-        from confluent_kafka import Producer
-        from confluent_kafka.admin import AdminClient, NewTopic
-
-        name = f"json-{records}"
-        if records not in self._filled:
-            AdminClient({"bootstrap.servers": self.bootstrap}).create_topics([NewTopic(name, 1, 1)])[name].result()
-            producer = Producer({"bootstrap.servers": self.bootstrap, "queue.buffering.max.messages": 10_000_000})
-            for number in range(records):
-                producer.produce(name, json.dumps(dict_of(number)).encode())
-            producer.flush()
-            self._filled.add(records)
-        return name
-
-    def messages(self, env: StreamExecutionEnvironment, records: int, schema: Any) -> DataStream:
-        """Return a stream of a topic."""
-        from penstock.datastream.connectors.kafka import KafkaOffsetsInitializer, KafkaSource
-
-        source = (
-            KafkaSource.builder()
-            .set_bootstrap_servers(self.bootstrap)
-            .set_topics(self.topic(records))
-            .set_starting_offsets(KafkaOffsetsInitializer.earliest())
-            .set_bounded(KafkaOffsetsInitializer.latest())
-            .set_value_only_deserializer(schema)
-            .build()
-        )
-        return env.from_source(source, WatermarkStrategy.no_watermarks(), "messages")
-
-    def read_texts(self, env: StreamExecutionEnvironment, records: int, place: Path) -> None:
-        """Read by hand."""
-        texts = self.messages(env, records, SimpleStringSchema())
-        _sum(texts.map(json.loads).map(lambda record: record["id"]), place)
-
-    def read_rows(self, env: StreamExecutionEnvironment, records: int, place: Path) -> None:
-        """Read rows of a type."""
-        schema = JsonRowDeserializationSchema.builder().type_info(ROW).build()
-        _sum(self.messages(env, records, schema).map(lambda row: row[0]), place)
-
-    def stop(self) -> None:
-        """End the broker."""
-        self._server.kill()
-        shutil.rmtree(self._server.place, ignore_errors=True)
-
-
 # ------------------------------------------------------------------------------------------------------------- figures
 
 
@@ -227,20 +162,14 @@ def compare(title: str, own: Job, ours: Job, pairs: int, floors: tuple[Job, Job]
     print(line, flush=True)
 
 
-def main(pairs: int, *, kafka: bool) -> None:
+def main(pairs: int) -> None:
     """Print the figures."""
     compare("Lines read as rows", read_texts, read_rows, pairs)
     compare("Lines read as dicts", read_texts, read_dicts, pairs)
     compare("Rows written as lines", write_texts, write_rows, pairs, (only_dicts, only_rows))
     compare("Dicts written as lines", write_texts, write_dicts, pairs, (only_dicts, only_dicts))
     compare("Lines read and written again as rows", texts_to_texts, rows_to_rows, pairs)
-    if kafka:
-        broker = Broker()
-        try:
-            compare("Messages of Kafka read as rows", broker.read_texts, broker.read_rows, pairs)
-        finally:
-            broker.stop()
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 9, kafka="kafka" in sys.argv)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 9)
