@@ -18,6 +18,7 @@ from penstock._engine.state.kinds.registry import kind_of
 from penstock.common.accumulators import DoubleCounter, Histogram, IntCounter
 from penstock.common.configuration import Configuration
 from penstock.common.option_table import GLOBAL_JOB_PARAMETERS
+from penstock.common.user_values import short_repr
 from penstock.errors import UnsupportedOperationError
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class EngineRuntimeContext(RuntimeContext):
         if self._store is None or self._key is None:
             raise needs_key(f"{call}({descriptor.get_name()!r})")
         if not isinstance(descriptor, kind):
-            msg = f"{call} takes a {kind.__name__}, not {descriptor!r}."
+            msg = f"{call} takes a {kind.__name__}, not {short_repr(descriptor)}."
             raise TypeError(msg)
         of_kind = kind_of(descriptor)
         table = self._table(descriptor.get_name(), of_kind.declared(descriptor))
