@@ -1,4 +1,4 @@
-"""The floor of each query: plain Python without an engine, in one process: ``python plain.py q5 EVENTS OUT``.
+"""The floor of each query: plain Python without an engine: ``python plain.py PLACE - q5=EVENTS q7=EVENTS``.
 
 It reads lines from both files by turns, decodes each, keeps what it needs in dicts, and writes lines. It has no
 checkpoints, no second process and no order to keep, and windows are looked at once, at the end.
@@ -282,4 +282,7 @@ def write(query: str, folder: Path, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    write(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))
+    for number, task in enumerate(sys.argv[3:]):
+        name, _, events_folder = task.partition("=")
+        write(name, Path(events_folder), Path(sys.argv[1], str(number), "out"))
+        print("DONE", number, flush=True)

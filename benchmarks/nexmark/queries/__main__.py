@@ -1,4 +1,7 @@
-"""One query over files of events, its rows as lines of text: ``python -m queries q5 EVENTS OUT CHECKPOINTS thread``."""
+"""Queries over files of events, one after the other: ``python -m queries PLACE thread q5=EVENTS q7=EVENTS``.
+
+Rows are written as lines of text below PLACE, each query into a folder of its own; a line tells when it has ended.
+"""
 
 import sys
 
@@ -20,6 +23,7 @@ SETTINGS = {
     "python.map-state.read-cache-size": "100000",
     "python.map-state.write-cache-size": "100000",
     "pipeline.object-reuse": "true",
+    "restart-strategy.type": "none",
 }
 
 
@@ -36,16 +40,23 @@ def build(env: StreamExecutionEnvironment, query: str, folder: str, out: str) ->
     QUERIES[query](events, side).map(as_line, output_type=Types.STRING()).sink_to(sink)
 
 
-def main(query: str, folder: str, out: str, checkpoints: str, mode: str) -> None:
+def run(query: str, folder: str, place: str, mode: str) -> None:
     configuration = Configuration()
-    settings = {**SETTINGS, "python.execution-mode": mode, "execution.checkpointing.dir": f"file://{checkpoints}"}
+    settings = {**SETTINGS, "python.execution-mode": mode, "execution.checkpointing.dir": f"file://{place}/checkpoints"}
     for key, value in settings.items():
         configuration.set_string(key, value)
     env = StreamExecutionEnvironment.get_execution_environment(configuration)
     env.set_parallelism(2)
     env.enable_checkpointing(CHECKPOINTS_MS)
-    build(env, query, folder, out)
+    build(env, query, folder, f"{place}/out")
     env.execute(query)
+
+
+def main(place: str, mode: str, *tasks: str) -> None:
+    for number, task in enumerate(tasks):
+        query, _, folder = task.partition("=")
+        run(query, folder, f"{place}/{number}", mode)
+        print("DONE", number, flush=True)
 
 
 if __name__ == "__main__":

@@ -130,12 +130,13 @@ def q4(events: DataStream, side: DataStream) -> DataStream:
     """Average the winning bids of each category: a row for each auction that ends, with the number of auctions."""
     bid, auction = ("auction", "price", "dateTime"), ("id", "dateTime", "expires", "category")
     offers, auctions = split(events, "bid", bid, "auction", auction)
+    priced = Row("category", "price")
     return (
         timed(auctions)
         .connect(timed(offers))
         .key_by(lambda row: row.id, lambda row: row.auction, key_type=Types.LONG())
         .process(
-            Winning(auction, bid, lambda one, best: Row(one.category, best.price)),
+            Winning(auction, bid, lambda one, best: priced(one.category, best.price)),
             output_type=row_of(("category", "price")),
         )
         .key_by(lambda row: row.category, key_type=Types.LONG())
@@ -156,19 +157,23 @@ def q9(events: DataStream, side: DataStream) -> DataStream:
     )
 
 
+SIDE = ("id", "value")
+SIDE_ROW = Row(*SIDE)
+
+
 def side_row(line: str) -> Row:
     key, value = line.split(",")
-    return Row(int(key), value)
+    return SIDE_ROW(int(key), value)
 
 
 def q13(events: DataStream, side: DataStream) -> DataStream:
     """Give each bid the value of a side input, which has a value for each of 10,000 keys."""
-    bid, row = ("auction", "bidder", "price", "dateTime"), ("id", "value")
-    rows = side.map(side_row, output_type=row_of(row))
+    bid = ("auction", "bidder", "price", "dateTime")
+    rows = side.map(side_row, output_type=row_of(SIDE))
     return (
         rows.connect(bids(events, *bid))
         .key_by(lambda one: one.id, lambda other: other.auction % 10_000, key_type=Types.LONG())
-        .process(WithOne(row, bid, lambda one, other: Row(*other, one.value)), output_type=row_of((*bid, "value")))
+        .process(WithOne(SIDE, bid, lambda one, other: Row(*other, one.value)), output_type=row_of((*bid, "value")))
     )
 
 

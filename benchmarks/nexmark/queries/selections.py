@@ -9,6 +9,7 @@ from pyflink.datastream import DataStream
 from queries.streams import bids
 
 EURO = Decimal("0.908")
+PRICED = Row("auction", "bidder", "price", "dateTime", "extra")
 
 
 def q0(events: DataStream, side: DataStream) -> DataStream:
@@ -47,7 +48,7 @@ def q14(events: DataStream, side: DataStream) -> DataStream:
     )
     return (
         bids(events, "auction", "bidder", "price", "dateTime", "extra")
-        .map(lambda bid: Row(bid.auction, bid.bidder, EURO * bid.price, bid.dateTime, bid.extra), output_type=priced)
+        .map(lambda bid: PRICED(bid.auction, bid.bidder, EURO * bid.price, bid.dateTime, bid.extra), output_type=priced)
         .filter(lambda bid: 1_000_000 < bid.price < 50_000_000)
         .map(
             lambda bid: Row(

@@ -1,4 +1,8 @@
-"""What the queries share: lines of JSON become typed rows, with timestamps where a query asks for time."""
+"""What the queries share: lines of JSON become typed rows, with timestamps where a query asks for time.
+
+Rows are made with their names, `Row("auction", "price")(7, 100)`: in PyFlink they have those of the declared type only
+where they have passed the JVM.
+"""
 
 import json
 from collections.abc import Iterable
@@ -43,12 +47,12 @@ def lines(env: StreamExecutionEnvironment, folder: str, name: str) -> DataStream
 
 class OfKind(FlatMapFunction):
     def __init__(self, kind: str, names: tuple[str, ...]) -> None:
-        self.kind, self.fields = kind, itemgetter(*names)
+        self.kind, self.fields, self.row = kind, itemgetter(*names), Row(*names)
 
     def flat_map(self, value: str) -> Iterable[Row]:
         event = json.loads(value)
         if self.kind in event:
-            yield Row(*self.fields(event[self.kind]))
+            yield self.row(*self.fields(event[self.kind]))
 
 
 def bids(events: DataStream, *names: str) -> DataStream:
@@ -61,16 +65,16 @@ class Split(ProcessFunction):
     """Sends the events of one kind on, and those of another one to a side; the rest is left out."""
 
     def __init__(self, main: str, main_names: tuple[str, ...], side: str, side_names: tuple[str, ...]) -> None:
-        self.main, self.main_fields = main, itemgetter(*main_names)
-        self.side, self.side_fields = side, itemgetter(*side_names)
+        self.main, self.main_fields, self.main_row = main, itemgetter(*main_names), Row(*main_names)
+        self.side, self.side_fields, self.side_row = side, itemgetter(*side_names), Row(*side_names)
         self.tag = OutputTag(side, row_of(side_names))
 
     def process_element(self, value: str, ctx: ProcessFunction.Context) -> Iterable[Any]:
         event = json.loads(value)
         if self.main in event:
-            yield Row(*self.main_fields(event[self.main]))
+            yield self.main_row(*self.main_fields(event[self.main]))
         elif self.side in event:
-            yield self.tag, Row(*self.side_fields(event[self.side]))
+            yield self.tag, self.side_row(*self.side_fields(event[self.side]))
 
 
 def split(

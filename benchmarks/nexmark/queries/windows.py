@@ -9,6 +9,7 @@ from pyflink.datastream.window import EventTimeSessionWindows, SlidingEventTimeW
 
 from queries.streams import bids, row_of, split, timed
 
+PERSON = ("id", "name", "dateTime")
 HIGHEST = ("auction", "price", "bidder", "dateTime", "extra")
 
 
@@ -93,10 +94,9 @@ class NewSeller(ProcessWindowFunction):
 
 def q8(events: DataStream, side: DataStream) -> DataStream:
     """Find the persons who came and began an auction in the same 10 seconds."""
-    persons, auctions = split(events, "person", ("id", "name", "dateTime"), "auction", ("seller", "dateTime"))
-    sellers = auctions.map(
-        lambda auction: Row(auction.seller, "", auction.dateTime), output_type=row_of(("id", "name", "dateTime"))
-    )
+    persons, auctions = split(events, "person", PERSON, "auction", ("seller", "dateTime"))
+    seller = Row(*PERSON)
+    sellers = auctions.map(lambda auction: seller(auction.seller, "", auction.dateTime), output_type=row_of(PERSON))
     return (
         timed(persons)
         .union(timed(sellers))
