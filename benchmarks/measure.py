@@ -124,22 +124,24 @@ class Session:
         _kill_tree(self._process)
         self._process.communicate()
 
-    def wait_for(self, line: str, timeout_s: float) -> Spent:
-        """Return what the program has taken until it prints a line.
+    def wait_for(self, number: int, timeout_s: float) -> tuple[bool, Spent]:
+        """Return whether a task has ended well, and what the program has taken by then.
 
         Raises:
-            RunError: It did not print it.
+            RunError: The program said nothing of it.
         """
         timer = threading.Timer(timeout_s, _kill_tree, [self._process])
         timer.start()
         assert self._process.stdout is not None
-        found = any(each.strip() == line for each in iter(self._process.stdout.readline, ""))
+        lines = (line.strip() for line in iter(self._process.stdout.readline, ""))
+        found = next((line for line in lines if line in (f"DONE {number}", f"FAILED {number}")), None)
         timer.cancel()
-        if not found:
-            reason = f"the program ended before it printed {line!r}, see {self._log}"
+        if found is None:
+            reason = f"the program ended, or was ended, before its task {number} did, see {self._log}"
             raise RunError(reason)
         pids = (self._process.pid, *_descendants(self._process.pid))
-        return Spent(time.perf_counter(), sum(map(_ticks, pids)) / os.sysconf("SC_CLK_TCK"))
+        spent = Spent(time.perf_counter(), sum(map(_ticks, pids)) / os.sysconf("SC_CLK_TCK"))
+        return found.startswith("DONE"), spent
 
 
 def _ticks(pid: int) -> int:

@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,11 +60,14 @@ class Bench:
 
     Args:
         timeout_s: Of a task.
+        budget_s: Of all; what has not ended by then is left out.
+        scale: Makes the sizes smaller or larger.
         quick: Whether each query runs once, with few events.
     """
 
-    def __init__(self, timeout_s: float, *, quick: bool) -> None:
-        self.timeout_s, self.quick = timeout_s, quick
+    def __init__(self, timeout_s: float, budget_s: float, scale: float, *, quick: bool) -> None:
+        self.timeout_s, self.scale, self.quick = timeout_s, scale, quick
+        self._deadline = time.monotonic() + budget_s
         self.failed = 0
         self._commit = _commit()
         self._ported = FOLDER / "ported"
@@ -74,16 +78,12 @@ class Bench:
         pair = f"{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}-{name}"
         known = [query for query in queries if query in SYSTEMS[name].queries]
         for each in dict.fromkeys(("penstock", name)):
-            try:
-                self._session(known, each, pair)
-            except RunError as error:
-                self.failed += 1
-                print(f"FAILED {each}: {error}", flush=True)
+            self._session(known, each, pair)
 
     def _session(self, queries: list[str], name: str, pair: str) -> None:
         system = SYSTEMS[name]
         environment = prepare(system.environment)
-        sizes = (QUICK,) if self.quick else system.sizes
+        sizes = [QUICK] if self.quick else [int(size * self.scale) for size in system.sizes]
         # The first task warms up what starts once, and does not count.
         tasks = [("q0", QUICK), *((query, size) for query in queries for size in sizes)]
         place = self._ported if name == "penstock" else HERE
@@ -95,33 +95,50 @@ class Bench:
                 {**environment.variables, "PYTHONPATH": path, "PENSTOCK_REST__ENABLED": "false"},
                 CACHE / "logs" / f"nexmark-{pair}-{name}.log",
             )
-            ended: list[tuple[Spent, float]] = []
-            with session:
-                before = session.wait_for("DONE 0", self.timeout_s)
-                for number, (query, size) in enumerate(tasks[1:], 1):
-                    load = os.getloadavg()[0]
-                    now = session.wait_for(f"DONE {number}", self.timeout_s)
-                    spent, before = now.since(before), now
-                    ended.append((spent, load))
-                    print(
-                        f"{query} {name}: {size:,} events, {spent.processor_seconds:.1f} s of the processor, "
-                        f"{spent.seconds:.1f} s by the clock, load {load:.1f}",
-                        flush=True,
-                    )
-            # Nothing else runs while a session does.
-            for number, ((query, size), (spent, load)) in enumerate(zip(tasks[1:], ended, strict=True), 1):
-                if self._is_right(query, size, Path(left, str(number), "out")) and not self.quick:
+            ended: list[tuple[bool, Spent, float]] = []
+            try:
+                with session:
+                    self._run_tasks(session, tasks, name, ended)
+            except RunError as error:
+                self._say_failed(f"{name}: {error}")
+            # Nothing else runs while a session does, so the results are looked at behind it.
+            for number, ((query, size), (is_done, spent, load)) in enumerate(zip(tasks, ended, strict=False)):
+                if not is_done:
+                    self._say_failed(f"{name} {query}")
+                elif number and self._is_right(query, size, Path(left, str(number), "out")) and not self.quick:
                     run = {"pair": pair, "system": name, "query": query, "events": size, "load": round(load, 1)}
                     run |= {"seconds": round(spent.seconds, 2), "processor": round(spent.processor_seconds, 2)}
                     self._keep({**run, "commit": self._commit, "versions": environment.versions})
+
+    def _run_tasks(
+        self, session: Session, tasks: list[tuple[str, int]], name: str, ended: list[tuple[bool, Spent, float]]
+    ) -> None:
+        before = Spent(0, 0)
+        for number, (query, size) in enumerate(tasks):
+            load = os.getloadavg()[0]
+            is_done, now = session.wait_for(number, min(self.timeout_s, self._left()))
+            spent, before = now.since(before), now
+            ended.append((is_done, spent, load))
+            if number:
+                print(
+                    f"{query} {name}: {size:,} events, {spent.processor_seconds:.1f} s of the processor, "
+                    f"{spent.seconds:.1f} s by the clock, load {load:.1f}",
+                    flush=True,
+                )
+
+    def _left(self) -> float:
+        return max(0.1, self._deadline - time.monotonic())
+
+    def _say_failed(self, what: str) -> None:
+        self.failed += 1
+        print(f"FAILED {what}", flush=True)
 
     def _is_right(self, query: str, size: int, out: Path) -> bool:
         found = truth.Events(_events(size))
         try:
             found.check(query, out)
         except truth.WrongResultError as error:
-            self.failed += 1
-            print(f"WRONG {error}", flush=True)
+            self._say_failed(f"with a wrong result: {error}")
             return False
         finally:
             found.close()
@@ -178,11 +195,13 @@ def main() -> int:
         help=", ".join(systems),
     )
     parser.add_argument("--pairs", type=int, default=3, help="of each query and system (3)")
+    parser.add_argument("--scale", type=float, default=1, help="of the numbers of events (1)")
+    parser.add_argument("--budget", type=float, default=1e6, help="seconds for all; the rest is left out")
     parser.add_argument("--timeout", type=float, default=240, help="seconds before a task is ended (240)")
     parser.add_argument("--quick", action="store_true", help="few events, each program once, nothing is kept")
     arguments = parser.parse_args()
     FOLDER.mkdir(parents=True, exist_ok=True)
-    bench = Bench(arguments.timeout, quick=arguments.quick)
+    bench = Bench(arguments.timeout, arguments.budget, arguments.scale, quick=arguments.quick)
     for _ in range(1 if arguments.quick else arguments.pairs):
         for system in arguments.systems:
             bench.pair(arguments.only, system)

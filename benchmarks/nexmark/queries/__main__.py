@@ -4,6 +4,7 @@ Rows are written as lines of text below PLACE, each query into a folder of its o
 """
 
 import sys
+import traceback
 
 from pyflink.common import Configuration, Row, Types
 from pyflink.common.serialization import Encoder
@@ -55,8 +56,12 @@ def run(query: str, folder: str, place: str, mode: str) -> None:
 def main(place: str, mode: str, *tasks: str) -> None:
     for number, task in enumerate(tasks):
         query, _, folder = task.partition("=")
-        run(query, folder, f"{place}/{number}", mode)
-        print("DONE", number, flush=True)
+        try:
+            run(query, folder, f"{place}/{number}", mode)
+            print("DONE", number, flush=True)
+        except Exception:  # noqa: BLE001 - the other queries go on
+            traceback.print_exc()
+            print("FAILED", number, flush=True)
 
 
 if __name__ == "__main__":
