@@ -132,9 +132,13 @@ def plan_epoch(
         [(vertex, subtask) for vertex in vertices for subtask in running.get(vertex, ())] for vertices in plan.levels
     ]
     widths = tuple(max(1, min(len(subtasks), len(hosts))) for subtasks in of_levels)
-    seats = [homes.seat(subtasks, hosts) for subtasks in of_levels] if homes is not None and is_spread(hosts) else []
-    slot_of = {subtask: slot for level in seats for subtask, slot in level.slots.items()}
-    placed = {vertex: tuple(slot_of[vertex, one] for one in running[vertex]) for vertex in running if seats}
+    assignments = (
+        [homes.assign_slots(subtasks, hosts) for subtasks in of_levels]
+        if homes is not None and is_spread(hosts)
+        else []
+    )
+    slot_of = {subtask: slot for level in assignments for subtask, slot in level.slots.items()}
+    placed = {vertex: tuple(slot_of[vertex, one] for one in running[vertex]) for vertex in running if assignments}
     ending = {vertex: _ranges(subtasks) for vertex, subtasks in _ending(plan, common.stop, dispatches).items()}
     by_slot: list[list[list[SubtaskDispatch]]] = [[[] for _ in range(width)] for width in widths]
     for target, slot in placement(plan, ranges, widths, placed).items():
@@ -148,7 +152,7 @@ def plan_epoch(
             widths=widths,
             running=ranges,
             placed={vertex: slots for vertex, slots in placed.items() if vertex in _reached(plan, level)},
-            hosts=seats[level].hosts if seats else (),
+            hosts=assignments[level].hosts if assignments else (),
             ending=ending,
             inputs={
                 edge: status

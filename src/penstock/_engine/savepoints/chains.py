@@ -77,7 +77,7 @@ class JobChain:
         return frozenset(run for entry in self.entries.values() for run in (entry.run_id, *entry.runs))
 
     @property
-    def doomed(self) -> frozenset[int]:
+    def to_be_deleted(self) -> frozenset[int]:
         """The checkpoints that the job would have deleted at its end, had its process not died."""
         last = self.newest
         if last is None or not last.is_terminal or last.keeps_checkpoints:
@@ -103,8 +103,8 @@ class JobChain:
     @property
     def living(self) -> list[ChainEntry]:
         """The entries that stay."""
-        doomed = self.doomed
-        return [entry for number, entry in self.entries.items() if number not in doomed]
+        to_be_deleted = self.to_be_deleted
+        return [entry for number, entry in self.entries.items() if number not in to_be_deleted]
 
     def runs_with_frames(self, *, abandoned: bool) -> frozenset[str]:
         """Return the runs whose DataFrames a start may read.

@@ -98,7 +98,7 @@ def _check_unneeded(
     Raises:
         SavepointChangeError: A job starts from it next.
     """
-    waiting, claimed, unknown = _jobs_beside(located.storage)
+    waiting, claimed, unknown = _jobs_of_savepoint(located.storage)
     known = claimed if waiting is None else [waiting, *claimed]
     places = dict.fromkeys(map(absolute, [*directories, *(job.checkpoints for job in known)]))
     chains: list[JobChain] = []
@@ -132,7 +132,7 @@ def _check_unneeded(
     return unknown
 
 
-def _jobs_beside(savepoint: FileStorage) -> tuple[StoppedJob | None, list[StoppedJob], str | None]:
+def _jobs_of_savepoint(savepoint: FileStorage) -> tuple[StoppedJob | None, list[StoppedJob], str | None]:
     """Return the job that was stopped into a savepoint, those that have claimed it, and why one may be unknown."""
     waiting: StoppedJob | None = None
     claimed: list[StoppedJob] = []
