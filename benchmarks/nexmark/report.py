@@ -155,7 +155,7 @@ def chart(found: dict[str, dict[str, list[Pair]]]) -> str:
     """Return a drawing: a row for each query, a dot for each system, on a logarithmic scale."""
     dots = {query: _dots(found[query]) for query in NAMES if query in found}
     values = [value for of in dots.values() for value in of.values()]
-    low, high = math.floor(math.log10(min(values))), math.log10(max(values)) + 0.1
+    low, high = math.log10(min(values)) - 0.1, math.log10(max(values)) + 0.1
     height = TOP + ROW * len(dots) + 20
 
     def x(value: float) -> float:
@@ -167,7 +167,7 @@ def chart(found: dict[str, dict[str, list[Pair]]]) -> str:
         at = 22 + place % 4 * 200, 48 + place // 4 * 18
         parts.append(f'<circle cx="{at[0]}" cy="{at[1]}" r="5" fill="{SYSTEMS[name][1]}"/>')
         parts.append(f'<text x="{at[0] + 12}" y="{at[1] + 4}">{SYSTEMS[name][0]}</text>')
-    for value in (step * 10**power for power in range(low, math.ceil(high) + 1) for step in (1, 2, 5)):
+    for value in (step * 10**power for power in range(math.floor(low), math.ceil(high) + 1) for step in (1, 2, 5)):
         if low <= math.log10(value) <= high:
             parts.append(f'<line class="grid" x1="{x(value)}" x2="{x(value)}" y1="{TOP}" y2="{height - 16}"/>')
             parts.append(f'<text x="{x(value)}" y="{TOP - 6}" text-anchor="middle">{value:g}</text>')
