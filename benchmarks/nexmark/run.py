@@ -50,8 +50,8 @@ class System(NamedTuple):
 SYSTEMS = {
     "penstock": System("penstock", (200_000, 600_000), ("-m", "queries")),
     "plain": System("plain", (200_000, 600_000), (str(HERE / "plain.py"),)),
-    "pyflink-thread": System("pyflink", (50_000, 150_000), ("-m", "queries"), "thread"),
-    "pyflink-process": System("pyflink", (50_000, 150_000), ("-m", "queries"), "process"),
+    "pyflink-thread": System("pyflink", (100_000, 300_000), ("-m", "queries"), "thread"),
+    "pyflink-process": System("pyflink", (100_000, 300_000), ("-m", "queries"), "process"),
     "bytewax": System("bytewax", (100_000, 300_000), (str(HERE / "bytewax_queries.py"),), queries=("q5", "q7", "q11")),
     "spark": System("pyspark", (50_000, 150_000), (str(HERE / "spark_queries.py"),), queries=("q18", "q19")),
 }

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from pyflink.common import Row, Time, Types
-from pyflink.datastream import AggregateFunction, DataStream, ProcessWindowFunction
+from pyflink.datastream import AggregateFunction, DataStream, ProcessAllWindowFunction, ProcessWindowFunction
 from pyflink.datastream.window import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 
 from queries.streams import bids, row_of, split, timed
@@ -74,13 +74,23 @@ class Highest(AggregateFunction):
         return max(acc_a, acc_b, key=lambda bids: bids[0].price)
 
 
+class Each(ProcessAllWindowFunction):
+    def process(self, context: ProcessAllWindowFunction.Context, elements: Iterable[list[Row]]) -> Iterable[Row]:
+        return next(iter(elements))
+
+
 def q7(events: DataStream, side: DataStream) -> DataStream:
     """Find the bids with the highest price, every 10 seconds."""
     return (
         timed(bids(events, *HIGHEST))
         .window_all(TumblingEventTimeWindows.of(Time.seconds(10)))
-        .aggregate(Highest(), accumulator_type=Types.LIST(row_of(HIGHEST)), output_type=Types.LIST(row_of(HIGHEST)))
-        .flat_map(lambda found: found, output_type=row_of(HIGHEST))
+        # A list as accumulator has no type: in thread mode PyFlink cannot write a checkpoint of Types.LIST here.
+        .aggregate(
+            Highest(),
+            Each(),
+            accumulator_type=Types.PICKLED_BYTE_ARRAY(),
+            output_type=row_of(HIGHEST),
+        )
     )
 
 
