@@ -38,11 +38,6 @@ TWICE = {
     ("_builders/data_stream.py", "_builders/keyed_stream.py"): "a keyed stream has the signatures of a stream",
     ("_builders/pipeline.py",): "the arguments of an operator, declared and handed on",
     ("_engine/coordinator/checkpoints/snapshots.py",): "a record's fields, while a job runs and when it ends",
-    ("_engine/coordinator/epochs/epoch_scheduler.py",): "its checkpoints are given the same parts of the job",
-    (
-        "_engine/coordinator/scheduler.py",
-        "_engine/coordinator/stages/stage_scheduler.py",
-    ): "a scheduler and its base class are given the same parts of the job",
     ("_engine/driver/client/job_client.py", "common/job_client.py"): "an interface and its implementation",
     ("_engine/rest/handlers/checkpoints.py",): "Flink's answers have the same fields in several places",
     ("common/_typeinfo/composite.py",): "rows and tuples, which are read in one way and written in another",
@@ -149,10 +144,7 @@ def test_no_function_of_the_engine_takes_more_than_8_parameters_without_a_reason
 
 #: Classes of the engine with more methods than others, with the reason.
 MANY_METHODS = {
-    "_engine/coordinator/epochs/job_state.py:JobState": "one state: what an epoch asks of it, and what it leaves there",
     "_engine/coordinator/life/start.py:JobStart": "a start has a step for each answer that it waits for",
-    "_engine/coordinator/stages/stage_scheduler.py:StageScheduler": "stages, and what was done of them before",
-    "_engine/driver/checkpoints/checkpoint_store.py:CheckpointStore": "performs each instruction about checkpoints",
     "_engine/runtime/subtask.py:SubtaskRuntime": "a subtask from its first epoch to its last, call by call",
 }
 MOST_METHODS = 25

@@ -36,6 +36,8 @@ class ExecutionPlan:
     level_of: tuple[int, ...]
     #: By level: its vertices, in order.
     levels: tuple[tuple[int, ...], ...]
+    #: By vertex: the edges into it, in order of their ids; none into sources, and into what the driver feeds.
+    inputs: tuple[tuple[JobEdge, ...], ...]
 
     @property
     def width(self) -> int:
@@ -46,7 +48,7 @@ class ExecutionPlan:
     def channels_into(self, vertex: int, subtask: int) -> dict[int, int]:
         """Return the channels that a subtask reads: channel number -> input index."""
         channels: dict[int, int] = {}
-        for edge in self.graph.inputs(vertex):
+        for edge in self.inputs[vertex]:
             for sender in self.senders(edge, subtask):
                 channels[channel_number(edge.id, sender)] = edge.input_index
         return channels
@@ -102,7 +104,8 @@ def build_plan(graph: JobGraph) -> ExecutionPlan:
         tuple(vertex.id for vertex in graph.vertices if level_of[vertex.id] == level)
         for level in range(max(level_of, default=-1) + 1)
     )
-    return ExecutionPlan(graph, tuple(level_of), levels)
+    inputs = tuple(tuple(graph.inputs(vertex.id)) for vertex in graph.vertices)
+    return ExecutionPlan(graph, tuple(level_of), levels, inputs)
 
 
 def plan_epoch(
@@ -212,10 +215,9 @@ def _ending(
     ending: dict[int, list[int]] = {}
     for vertex in chain.from_iterable(plan.levels):
         running = going_on[vertex]
-        head = plan.graph.vertices[vertex]
-        if head.is_source and stop is StopMode.DRAIN:
+        if stop is StopMode.DRAIN and plan.graph.vertices[vertex].is_source:
             going_on[vertex] = []
-        elif head.is_source or head.is_fed:
+        elif not plan.inputs[vertex]:
             going_on[vertex] = [subtask for subtask in running if not dispatches[vertex, subtask].ends]
         else:
             fed = _fed(plan, vertex, going_on)
@@ -229,7 +231,7 @@ def _ending(
 def _fed(plan: ExecutionPlan, vertex: int, going_on: Mapping[int, list[int]]) -> set[int]:
     """Return the subtasks of a vertex with a sender that continues."""
     fed: set[int] = set()
-    for edge in plan.graph.inputs(vertex):
+    for edge in plan.inputs[vertex]:
         for sender in going_on[edge.source]:
             if len(fed) == plan.graph.vertices[vertex].parallelism:
                 return fed

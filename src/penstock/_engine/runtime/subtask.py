@@ -97,7 +97,7 @@ class SubtaskRuntime:
             edge.is_timed = longest_idleness(plan.graph, edge.edge.target) > 0
         self._channels = plan.channels_into(*place)
         #: Whether dispatches report the reading time of some senders one epoch later; and the time of the others.
-        self._learns_late = any(map(plan.is_wide, plan.graph.inputs(place[0])))
+        self._learns_late = any(map(plan.is_wide, plan.inputs[place[0]]))
         self._senders_time: ReadingTime | None = None
         #: The status, by outgoing channel, that receivers have to be sent at the end of the epoch.
         self.closings: dict[int, ChannelUpdate] = {}
@@ -176,7 +176,7 @@ class SubtaskRuntime:
         self._started_ms, self._busy, self._records_in, self._bytes_in = self._now_ms(), 0.0, 0, 0
         self._input_began_ms = self._input_clock.now_ms()
         self._finished = self._awaits_end = False
-        inputs, level = self._plan.graph.inputs(self.place[0]), task.level
+        inputs, level = self._plan.inputs[self.place[0]], task.level
         channels = self._plan.channels_read(*self.place, level.bounds) if level.bounds else self._channels
         known = {edge.id: level.inputs[edge.id] for edge in inputs if edge.id in level.inputs}
         ends = {edge.id: level.ending_subtasks(edge.source) for edge in inputs}

@@ -183,6 +183,18 @@ def readable_entry(storage: FileStorage, checkpoint: str) -> ChainEntry | None:
         return None
 
 
+def newest_entry(storage: FileStorage, job_id: str) -> ChainEntry | None:
+    """Return the newest readable entry of a job's chain; None where there is none.
+
+    An older entry than a damaged one names the job as well, and a restore from the damaged one raises.
+    """
+    entries = (
+        readable_entry(storage, checkpoint_path(job_id, number))
+        for number in reversed(checkpoint_ids(storage.names(job_id)))
+    )
+    return next(filter(None, entries), None)
+
+
 def read_chain(storage: FileStorage, job_id: str) -> JobChain:
     """Return the chain of one job."""
     entries: dict[int, ChainEntry] = {}
