@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 
-#: After this time a line is dropped, because its reader does not make poller.
+#: After this time a line is dropped, because its reader does not read.
 _PATIENCE_MS: Final = 500
 _STANDARD_ERROR: Final = 2
 
