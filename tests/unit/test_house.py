@@ -69,7 +69,6 @@ ALIKE = {
         "_connectors/postgres/change_source.py",
         "_connectors/postgres/source.py",
     ): "builders with a method for each setting",
-    ("_engine/cli/porting.py", "_engine/rest/guard.py"): "a predicate that tries",
     ("_engine/operators/functions/broadcast.py", "_engine/state/kinds/typed.py"): "maps that hand calls on",
     ("common/_typeinfo/basic.py",): "a predicate for each type, as in PyFlink",
     ("common/execution_config.py",): "settings that are enabled and disabled by methods, as in PyFlink",
