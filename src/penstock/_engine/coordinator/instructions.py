@@ -16,6 +16,13 @@ from penstock._engine.coordinator.job_event_instructions import (
     ListPartitions,
     RecordJobEvents,
 )
+from penstock._engine.coordinator.start_instructions import (
+    FindDriver,
+    FindLaterCheckpoint,
+    ListJobs,
+    ReadMark,
+    RecordStart,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,45 +49,6 @@ if TYPE_CHECKING:
         StoredAccumulator,
     )
     from penstock.common.job_status import JobStatus
-
-
-@dataclass(frozen=True, slots=True)
-class ListJobs:
-    """Look up the jobs in the checkpoint directory: JobsListed or InstructionFailed."""
-
-    #: The name of the job to find.
-    job_name: str
-
-
-@dataclass(frozen=True, slots=True)
-class FindLaterCheckpoint:
-    """Look up which jobs have continued from some state: LaterCheckpointFound or InstructionFailed."""
-
-    #: The checkpoint or savepoint, as in `ReadChainEntry`.
-    path: str
-    entry: ChainEntry
-    #: The job that starts from it, and whether it means to own it.
-    job_name: str
-    job_id: str
-    claims: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class RecordStart:
-    """Record that this job was started last of all jobs of its name: StartRecorded or InstructionFailed."""
-
-    job_name: str
-    job_id: str
-    #: Checkpoints and savepoints from elsewhere that the job has claimed, which no other one may claim now.
-    claimed: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ReadMark:
-    """Read the mark of the checkpoint directory, or make it: MarkRead or InstructionFailed."""
-
-    #: The mark that a directory without one gets.
-    fresh: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,6 +392,8 @@ class LogMessage:
     error: TaskFailure | Exception | None = None
     #: Whether it is shown even without a log, because the job differs from what its user expects.
     unexpected: bool = False
+    #: Whether it is on the terminal whatever the log shows.
+    shown: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -444,6 +414,7 @@ Instruction: TypeAlias = (
     | FindLaterCheckpoint
     | ListChainEntries
     | ReadChainEntry
+    | FindDriver
     | PutChainEntry
     | AdoptGraph
     | CopyState
@@ -489,6 +460,7 @@ ANSWERED: Final = (
     FindLaterCheckpoint,
     ListChainEntries,
     ReadChainEntry,
+    FindDriver,
     CopyState,
     StoreState,
     StartEnumerators,
