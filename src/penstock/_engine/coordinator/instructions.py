@@ -333,7 +333,7 @@ class SweepLeftovers:
     """Delete leftovers in the background: what no kept checkpoint and no running epoch can need.
 
     These are checkpoints from `begins` up to `before` that are not in `checkpoints`, and shared files of such
-    checkpoints that are older than a minute and not in `files`.
+    checkpoints that are not in `files` and not younger than `age_ms`.
     """
 
     job_id: str
@@ -342,6 +342,8 @@ class SweepLeftovers:
     files: frozenset[str]
     #: Checkpoints below this id are not the job's own.
     begins: int
+    #: An attempt of a running epoch may have written younger files.
+    age_ms: int
 
 
 @dataclass(frozen=True, slots=True)
