@@ -24,7 +24,7 @@ from penstock._engine.rest.settings import RestSettings, metrics_are_wanted
 from penstock._engine.savepoints.disposal import dispose
 from penstock._engine.storage.opening import open_storage, storage_options
 from penstock.common import batch_options, option_table
-from penstock.common.process import tend_standard_streams
+from penstock.common.process import protect_standard_streams
 from penstock.common.redaction import hiding
 from penstock.common.task_options import LOCAL_SLOTS, PYTHON_EXECUTABLE, SPARK_SLOTS
 from penstock.errors import CheckpointStorageError, UnsupportedOperationError
@@ -70,7 +70,7 @@ def submit(
             no directory for them.
         SparkSetupError: Spark cannot start on this machine, or its cluster lacks what the job needs.
     """
-    tend_standard_streams()
+    protect_standard_streams()
     set_up_log(configuration)
     supervised = resumption()
     with _submissions.admitted(job_graph, configuration, named_apart=supervised is not None) as submission:

@@ -53,7 +53,7 @@ class Configuration:
                 operation, table()["common.configuration", "Configuration._j_configuration"]
             )
         self._values: dict[str, str] = {} if other is None else dict(other._values)
-        #: By key: a text, and the value that was set as it; the value is void once the key has another text.
+        #: By key: a text, and the value that was set as it; it does not count once the key has another text.
         self._typed: dict[str, tuple[str, object]] = {} if other is None else dict(other._typed)
 
     @classmethod

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import logging
 import os
 import select
 import sys
@@ -16,13 +17,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TextIO
 
 from penstock._errors.text import sentences
+from penstock.common.redaction import hiding, shown_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 P = ParamSpec("P")
 
-#: After this time a line is dropped, because its reader does not make room.
+_log = hiding(logging.getLogger("penstock"))
+
+#: After this time a line is dropped, because its reader does not make poller.
 _PATIENCE_MS: Final = 500
 _STANDARD_ERROR: Final = 2
 
@@ -42,6 +46,34 @@ def report(text: str) -> None:
         else:
             line = f"{_take_line(stream)}{sentences(text)}\n"
             _write(descriptor, line.encode(stream.encoding or "utf-8", "backslashreplace"))
+
+
+def tell(level: int, text: str, *, shown: bool) -> None:
+    """Write a line to the log.
+
+    Args:
+        level: Its level.
+        text: The line.
+        shown: Whether it is written to standard error where the log does not show it there.
+    """
+    _log.log(level, "%s", text)
+    if shown and not _shows(level):
+        report(shown_text(text))
+
+
+def _shows(level: int) -> bool:
+    """Tell whether the log writes lines of a level to a standard stream."""
+    if not _log.isEnabledFor(level):
+        return False
+    handlers: list[logging.Handler] = []
+    asked: logging.Logger | None = logging.getLogger("penstock")
+    while asked is not None:
+        handlers += asked.handlers
+        asked = asked.parent if asked.propagate else None
+    if not handlers:  # then Python's handler of last resort writes it
+        return logging.lastResort is not None and level >= logging.lastResort.level
+    standard = (sys.stderr, sys.stdout, sys.__stderr__)
+    return any(level >= one.level and getattr(one, "stream", None) in standard for one in handlers)
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -79,7 +111,7 @@ def is_on_terminal() -> bool:
         return False
 
 
-def tend_standard_streams() -> None:
+def protect_standard_streams() -> None:
     """Keep the numbers of standard streams from becoming other files, and a full stream from changing the exit code.
 
     Closed streams are opened on the null device, because the next opened file would take their number.
@@ -90,11 +122,11 @@ def tend_standard_streams() -> None:
     nowhere = Path(os.devnull)
     sys.stdout = sys.stdout or nowhere.open("w", encoding="utf-8")
     sys.stderr = sys.stderr or nowhere.open("w", encoding="utf-8")
-    _tend_at_exit()
+    _protect_at_exit()
 
 
 @cache
-def _tend_at_exit() -> None:
+def _protect_at_exit() -> None:
     at_exit(_let_go_of_standard_error)
 
 
@@ -104,7 +136,7 @@ def _let_go_of_standard_error() -> None:
     with contextlib.suppress(Exception):  # closed meanwhile, or no stream of the system
         descriptor = stream.fileno()
         try:
-            if _has_room(descriptor):
+            if _can_be_written(descriptor):
                 stream.flush()
                 return
         except OSError:
@@ -114,12 +146,12 @@ def _let_go_of_standard_error() -> None:
         os.close(nowhere)
 
 
-def _has_room(descriptor: int) -> bool:
+def _can_be_written(descriptor: int) -> bool:
     if sys.platform == "win32":
         return True
-    room = select.poll()
-    room.register(descriptor, select.POLLOUT)
-    return bool(room.poll(_PATIENCE_MS))
+    poller = select.poll()
+    poller.register(descriptor, select.POLLOUT)
+    return bool(poller.poll(_PATIENCE_MS))
 
 
 def _write(descriptor: int, line: bytes) -> None:
@@ -128,7 +160,7 @@ def _write(descriptor: int, line: bytes) -> None:
     if sys.platform == "win32":
         os.write(descriptor, left)
         return
-    while left and _has_room(descriptor):
+    while left and _can_be_written(descriptor):
         left = left[os.write(descriptor, left[: select.PIPE_BUF]) :]
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock import __version__
 from penstock._engine.coordinator.events import CancelRequested
-from penstock._engine.driver.client.logs import tell
 from penstock._engine.driver.client.signals import Interruption
 from penstock._engine.driver.epochs.accumulators import values
 from penstock._engine.driver.failures import job_error
@@ -26,6 +25,7 @@ from penstock._files.job_options import reaching_stores_by
 from penstock.common.job_execution_result import GivenUpCommittables, JobExecutionResult
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
+from penstock.common.process import tell
 from penstock.common.redaction import hiding
 from penstock.errors import CheckpointStorageError, JobCancelledError
 
@@ -237,7 +237,8 @@ class JobDriver:
             runtime_ms = self._mailbox.clock.now().since(self._started)
             job_id, late = JobID(self.view.job_id), self.view.late_records_by_name
             given_up = tuple(map(_told, self.view.given_up))
-            note_given_up(self.job_name, given_up)
+            for entry in given_up:
+                note_given_up(self.job_name, entry)
             unread = self.view.unread_splits_by_name
             for name, count in unread.items():
                 _log.warning(_UNREAD, name, count)

@@ -16,10 +16,10 @@ from tests.kit.world import World, numbers_job
 
 from penstock._engine.coordinator import events as ev
 from penstock._engine.coordinator import instructions as do
-from penstock._engine.driver.client.logs import tell
 from penstock._engine.processes.exit_codes import ExitCode, exit_code_of
 from penstock._engine.processes.registry import JobRegistry, RegistryEntry
 from penstock._engine.protocol.control import StopMode
+from penstock.common.process import tell
 from penstock.errors import ConfigurationError, JobRunningError, NoCheckpointError, PenstockError
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Sets Penstock's log up on standard error, as lines of text or JSON, if `penstock.log.format` is set.
 
-Without that key the program's own logging configuration applies. Some lines are on the terminal whatever that says.
+Without that key the program's own logging configuration applies.
 """
 
 from __future__ import annotations
@@ -13,42 +13,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TextIO
 
 from penstock.common import option_table
-from penstock.common.process import report
-from penstock.common.redaction import hiding, shown_text
+from penstock.common.redaction import shown_text
 
 if TYPE_CHECKING:
     from penstock.common.configuration import Configuration
 
 _LOGGER = "penstock"
-_log = hiding(logging.getLogger(_LOGGER))
-
-
-def tell(level: int, text: str, *, shown: bool) -> None:
-    """Write a line to the log.
-
-    Args:
-        level: Its level.
-        text: The line.
-        shown: Whether it is written to standard error where the log does not show it there.
-    """
-    _log.log(level, "%s", text)
-    if shown and not _shows(level):
-        report(shown_text(text))
-
-
-def _shows(level: int) -> bool:
-    """Tell whether the log writes lines of a level to a standard stream."""
-    if not _log.isEnabledFor(level):
-        return False
-    handlers: list[logging.Handler] = []
-    asked: logging.Logger | None = logging.getLogger(_LOGGER)
-    while asked is not None:
-        handlers += asked.handlers
-        asked = asked.parent if asked.propagate else None
-    if not handlers:  # then Python's handler of last resort writes it
-        return logging.lastResort is not None and level >= logging.lastResort.level
-    standard = (sys.stderr, sys.stdout, sys.__stderr__)
-    return any(level >= one.level and getattr(one, "stream", None) in standard for one in handlers)
 
 
 class JsonFormatter(logging.Formatter):
