@@ -11,6 +11,7 @@ from penstock._api.functions.basic import FilterFunction, FlatMapFunction, Funct
 from penstock._api.functions.co import CoFlatMapFunction, CoMapFunction, CoProcessFunction, KeyedCoProcessFunction
 from penstock._api.functions.process import KeyedProcessFunction
 from penstock._api.functions.wrapping import WrappingFunction
+from penstock.common.types import Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,6 +34,13 @@ class KeyedMap(Wrapping[MapFunction[Any, Any]], KeyedProcessFunction[Any, Any, A
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any]:
         return (self.function.map(value),)
+
+
+class WithKey(KeyedProcessFunction[Any, Any, Any]):
+    """Gives each record with its key, as PyFlink collects a keyed stream."""
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Row]:
+        return (Row(f0=ctx.get_current_key(), f1=value),)
 
 
 class KeyedFlatMap(Wrapping[FlatMapFunction[Any, Any]], KeyedProcessFunction[Any, Any, Any]):
