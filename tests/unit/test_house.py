@@ -27,6 +27,7 @@ TWICE = {
     ("_api/connectors/committer.py", "_api/connectors/sink.py"): "a committer is told of its place as a writer is",
     ("_api/functions/co.py", "_api/functions/process.py"): "each kind of function has contexts of its own, as in Flink",
     ("_api/windows/counting_triggers.py", "_api/windows/triggers.py"): "triggers ask each kind of time, as in Flink",
+    ("_builders/keyed_stream.py", "_builders/outputs.py"): "a keyed stream is collected with its keys, as in PyFlink",
     (
         "_builders/windows/windowed.py",
         "_builders/windows/windowed_all.py",

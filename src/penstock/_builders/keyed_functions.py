@@ -36,11 +36,12 @@ class KeyedMap(Wrapping[MapFunction[Any, Any]], KeyedProcessFunction[Any, Any, A
         return (self.function.map(value),)
 
 
-class WithKey(KeyedProcessFunction[Any, Any, Any]):
+class WithKey(WrappingFunction[Any], MapFunction[Any, Row]):
     """Gives each record with its key, as PyFlink collects a keyed stream."""
 
-    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Row]:
-        return (Row(f0=ctx.get_current_key(), f1=value),)
+    def map(self, value: Any) -> Row:
+        select: Any = getattr(self.function, "get_key", self.function)
+        return Row(f0=select(value), f1=value)
 
 
 class KeyedFlatMap(Wrapping[FlatMapFunction[Any, Any]], KeyedProcessFunction[Any, Any, Any]):

@@ -19,6 +19,7 @@ from penstock._builders.partitions import KeyPartitions
 from penstock._builders.typed_functions import typed_reduce
 from penstock._builders.windows.windowed import WindowedStream
 from penstock._engine.graph.job_graph import PartitionerKind
+from penstock._engine.operators.factories.functions import MapFactory
 from penstock._engine.operators.factories.keyed import KeyedProcessFactory, ReduceFactory
 from penstock._shelf import show
 from penstock.errors import UnsupportedOperationError
@@ -283,7 +284,8 @@ class KeyedStream(DataStream[T], Generic[T, K]):
             job_execution_name: The name of the job.
             limit: The maximum number of records.
         """
-        pairs = self._keyed_process("With key", WithKey(), None)
+        factory = MapFactory(WithKey(self._key_selector))
+        pairs = self._origin._transform(factory, "With key", None, keep_size=True)
         return pairs.execute_and_collect(job_execution_name, cast("int", limit))
 
     # ------------------------------------------------------------------------------- what a keyed stream does not have
