@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock._engine.cli.jobs import find_row, found, overview
+from penstock._engine.cli.jobs import SILENT, find_row, found, overview
 from penstock._engine.cli.options import (
     job_argument,
     json_option,
@@ -37,9 +37,12 @@ if TYPE_CHECKING:
 
 @click.command("list")
 @click.option("-a", "--all", "ended_too", is_flag=True, help="Show ended jobs, too, while their drivers are there.")
+@click.option(
+    "--check", is_flag=True, help="End with code 5 if there is no job, and with 6 if one does not answer: for probes."
+)
 @json_option
 @place_options
-def list_jobs(place: RestTarget, *, ended_too: bool, as_json: bool) -> int:
+def list_jobs(place: RestTarget, *, ended_too: bool, check: bool, as_json: bool) -> int:
     """Show the running jobs."""
     rows = [row for row in overview(place) if ended_too or row["state"] not in ENDED]
     if as_json:
@@ -64,7 +67,9 @@ def list_jobs(place: RestTarget, *, ended_too: bool, as_json: bool) -> int:
                 say(f"Job {row['name']!r} ({row['jid']}): {row['reason']}. {row['way-out']}")
     else:
         say("No job is running here. Jobs of other machines and users: penstock list --address URL")
-    return ExitCode.OK
+    if not check or (rows and not any(row["state"] == SILENT or "supervisor" in row for row in rows)):
+        return ExitCode.OK
+    return ExitCode.UNREACHABLE if rows else ExitCode.NO_SUCH_JOB
 
 
 @click.command
