@@ -252,6 +252,10 @@ def test_page_keeps_what_it_knows_when_the_driver_is_gone(page: Page, tmp_path: 
         expect(cards(page)).to_have_count(7)
     page.clock.fast_forward(REFRESH_MS)
     expect(page.get_by_role("status").first).to_contain_text("The driver does not answer")
+    expect(page.locator(".title .badge")).to_have_text("lost")
+    expect(page.get_by_text("penstock list --all")).to_be_visible()
+    expect(page.get_by_text("If it is gone, resume it with")).to_contain_text(f"penstock run -s /cp/{JOB}/chk-412")
+    expect(page.locator("main").get_by_text("running", exact=True)).to_have_count(0)
     page.get_by_role("link", name="Checkpoints").click()
     expect(page.get_by_role("region", name="History of checkpoints")).to_be_visible()
 

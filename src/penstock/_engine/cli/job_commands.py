@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from penstock._engine.cli.history_command import ended_rows, lost_text
 from penstock._engine.cli.jobs import find_row, found, overview
 from penstock._engine.cli.options import (
     job_argument,
@@ -36,12 +37,20 @@ if TYPE_CHECKING:
 
 
 @click.command("list")
-@click.option("-a", "--all", "ended_too", is_flag=True, help="Show ended jobs, too, while their drivers are there.")
+@click.option(
+    "-a",
+    "--all",
+    "ended_too",
+    is_flag=True,
+    help="Show ended jobs, too: those of drivers that are still there, and those in `jobmanager.archive.fs.dir`.",
+)
 @json_option
 @place_options
 def list_jobs(place: RestTarget, *, ended_too: bool, as_json: bool) -> int:
     """Show the running jobs."""
     rows = [row for row in overview(place) if ended_too or row["state"] not in ENDED]
+    if ended_too and place.address is None:
+        rows += ended_rows(rows)
     if as_json:
         print_json(rows)
     elif rows:
@@ -62,6 +71,8 @@ def list_jobs(place: RestTarget, *, ended_too: bool, as_json: bool) -> int:
         for row in rows:
             if "reason" in row:
                 say(f"Job {row['name']!r} ({row['jid']}): {row['reason']}. {row['way-out']}")
+            elif "lost" in row.get("penstock", {}):
+                say(f"Job {row['name']!r} ({row['jid']}) is {lost_text(row['penstock']['lost'])}")
     else:
         say("No job is running here. Jobs of other machines and users: penstock list --address URL")
     return ExitCode.OK

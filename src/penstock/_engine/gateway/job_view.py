@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock._engine.gateway.checkpoint_view import CheckpointsView
+    from penstock._engine.gateway.lost_view import LostView
     from penstock._engine.gateway.progress import JobFailure, JobProgress
     from penstock._engine.gateway.recovery_view import RecoveryView
     from penstock._engine.protocol.clocks import Moment
@@ -163,6 +164,8 @@ class JobView:
     stage: frozenset[int] | None = None
     #: What was recovered of a batch job; None for a job without recovery.
     recovery: RecoveryView | None = None
+    #: For a run whose driver is gone without having ended it.
+    lost: LostView | None = None
 
     @property
     def late_records_by_name(self) -> dict[str, int]:

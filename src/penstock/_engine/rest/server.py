@@ -201,9 +201,10 @@ class RestServer:
                 selector.register(one, selectors.EVENT_READ)
             selector.select()
         if not self._closing:
+            from penstock._engine.rest.app import make_app
             from penstock._engine.rest.http import serve
 
-            serve(context, self._settings, self._socket, self._metrics_socket, self._started)
+            serve(make_app(context), self._settings, self._socket, self._metrics_socket, self._started)
 
     def _started(self, server: uvicorn.Server) -> None:
         self._server = server

@@ -58,10 +58,16 @@ export function view({ job, vertices: loaded, chosen }, state) {
   const vertices = loaded.map((one) => ({ ...one, busy: over ? one.busyAllAlong : one.busyNow }));
   const busiest = vertices.reduce((most, one) => (one.busy > (most?.busy ?? 0) ? one : most), null);
   return [
-    whereTimeGoes(busiest, state),
+    job.penstock.records < 0 ? fromCheckpoint(vertices) : whereTimeGoes(busiest, state),
     drawing(job, vertices, busiest, chosen?.id),
     chosen && subtasks(job, vertices.find((one) => one.id === chosen.id), chosen),
   ];
+}
+
+/** What is shown of a run that has left its checkpoints alone. */
+function fromCheckpoint(vertices) {
+  const text = vertices.length ? "This is what the last checkpoint tells; all other figures went with the driver." : "The driver was gone before a checkpoint that stayed.";
+  return h("p", { class: "hint" }, text);
 }
 
 function whereTimeGoes(busiest, state) {
@@ -122,6 +128,7 @@ function edge(points, strategy) {
 }
 
 function card(job, vertex, { x, y }, isBusiest, isChosen) {
+  const hasFigures = job.penstock.records >= 0;
   const href = `#/job/${job.jid}/graph${isChosen ? "" : `/${vertex.id}`}`;
   return h(
     "article",
@@ -138,9 +145,9 @@ function card(job, vertex, { x, y }, isBusiest, isChosen) {
       h("span", { class: "bar", style: { width: percent(vertex.busy).replace(" ", "") } }),
     ),
     facts([
-      ["Busy", percent(vertex.busy)],
-      vertex.inputs.length > 0 && ["In", flow(vertex.metrics["read-records"], vertex.rateIn)],
-      ["Out", flow(vertex.metrics["write-records"], vertex.rateOut)],
+      hasFigures && ["Busy", percent(vertex.busy)],
+      hasFigures && vertex.inputs.length > 0 && ["In", flow(vertex.metrics["read-records"], vertex.rateIn)],
+      hasFigures && ["Out", flow(vertex.metrics["write-records"], vertex.rateOut)],
       ["Watermark", watermark(vertex.watermark), "The smallest one of its subtasks, in UTC"],
     ]),
   );

@@ -5,9 +5,10 @@ import * as checkpoints from "./checkpoints.js";
 import * as configuration from "./configuration.js";
 import { copyable, facts, h } from "./dom.js";
 import * as exceptions from "./exceptions.js";
-import { bytes, count, duration, percent, rate, time, watermark } from "./format.js";
+import { bytes, count, duration, known, percent, rate, time, watermark } from "./format.js";
 import * as graph from "./graph.js";
-import { badge, isOver } from "./jobs.js";
+import { badge, isOver, lostSince } from "./jobs.js";
+import { isHistory } from "./mode.js";
 
 export const TABS = { graph: "Graph", checkpoints: "Checkpoints", exceptions: "Exceptions", configuration: "Configuration" };
 const VIEWS = { graph, checkpoints, exceptions, configuration };
@@ -27,6 +28,23 @@ export async function load(api, { job: id, vertex }) {
   return { job, history, settings, failures: failures.exceptionHistory, keys, vertices, chosen };
 }
 
+/** The same where the driver does not answer since a moment: that the job runs is not known then. */
+export function withoutDriver(data, since) {
+  if (isHistory() || isOver(actions.stateAfter(data.job))) return data;
+  const checkpoint = data.history?.latest.completed?.external_path ?? null;
+  const job = lostSince(data.job, since);
+  Object.assign(job.penstock.lost, { checkpoint: checkpoint?.startsWith("<") ? null : checkpoint });
+  return { ...data, job };
+}
+
+/** The same, with nothing of a lost job called running or cancelled. */
+function withLost(data) {
+  if (!data.job.penstock.lost) return data;
+  const lost = (one) => (["RUNNING", "CANCELED"].includes(one.status) ? { ...one, status: "LOST" } : one);
+  const chosen = data.chosen && { ...data.chosen, subtasks: data.chosen.subtasks.map(lost) };
+  return { ...data, vertices: data.vertices.map(lost), chosen };
+}
+
 export function view(data, route, api) {
   const { job } = data;
   const state = actions.stateAfter(job);
@@ -37,9 +55,10 @@ export function view(data, route, api) {
       { class: "title" },
       h("h1", null, job.name),
       badge(state),
-      h("div", { class: "actions" }, !isOver(state) && actions.buttons(api, data)),
+      h("div", { class: "actions" }, !isOver(state) && !isHistory() && actions.buttons(api, data)),
     ),
     figures(data, state),
+    job.penstock.lost && loss(job.penstock.lost),
     actions.notices(job),
     h(
       "nav",
@@ -53,8 +72,27 @@ export function view(data, route, api) {
         ),
       ),
     ),
-    h("section", { key: route.tab, "aria-label": TABS[route.tab] }, VIEWS[route.tab].view(data, state)),
+    h("section", { key: route.tab, "aria-label": TABS[route.tab] }, VIEWS[route.tab].view(withLost(data), state)),
   ];
+}
+
+/** Since when nothing was heard of the driver, and how the job is resumed. */
+function loss({ since, host, pid, was_resumed: wasResumed, checkpoint }) {
+  const gone = pid ? `Process ${pid} on ${host} is gone without having ended the job: its last sign is of ${time(since)}.` : `Nothing was heard of its driver since ${time(since)}; penstock list --all says whether it runs.`;
+  const command = checkpoint && `penstock run -s ${checkpoint.replace(/^file:/, "")} SCRIPT`;
+  return h(
+    "div",
+    { class: "notice bad", key: "loss" },
+    h(
+      "div",
+      null,
+      h("strong", null, "Lost. "),
+      gone,
+      wasResumed && " Another run of the job has begun since.",
+      command && h("div", { class: "result" }, pid ? "Resume it with " : "If it is gone, resume it with ", copyable(command, "the command")),
+      !wasResumed && !command && " No checkpoint of it stayed: its program starts it anew.",
+    ),
+  );
 }
 
 const failures = ({ failures: { entries, truncated } }) => `${entries.length}${truncated ? "+" : ""}`;
@@ -81,7 +119,7 @@ function figures({ job, vertices }, state) {
   const unread = Object.entries(penstock.unread_splits ?? {});
   const reading = vertices.filter((one) => one.inputs.length === 0).reduce((sum, one) => sum + one.rateOut, 0);
   return facts([
-    ["Records read", count(penstock.records)],
+    ["Records read", known(penstock.records)],
     !isOver(state) && ["Sources emit", rate(reading)],
     ["Running for", duration(job.duration), `Started ${time(job["start-time"])}`],
     ["Watermark", watermark(penstock.watermark), "The smallest one at the ends of the graph, in UTC"],
