@@ -71,11 +71,13 @@ def wide_job() -> JobView:
         for uid, (name, inputs) in names.items()
     )
     busy = {"trades": 310, "rates": 40, "parse": 220, "convert": 870, "minute": 330, "alerts": 150, "odd": 10}
+    waits = {"trades": 620, "rates": 640, "parse": 480}
     subtasks = tuple(
         tuple(
             SubtaskView(
                 io=IOMetrics(1_234_567, 1_200_000, 50_000_000, 48_000_000, busy[uid] * 30),
                 last_io=IOMetrics(8_400, 8_300, busy_ms=busy[uid] - 100 * index),
+                last_waited_ms=waits.get(uid, 0),
                 input_watermark=1_795_229_585_000,
                 output_watermark=1_795_229_585_000,
                 finished=uid == "rates" and index == 0,

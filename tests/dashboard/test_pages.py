@@ -82,6 +82,7 @@ def test_job_that_failed_in_its_first_epoch_is_not_said_to_have_read_nothing(pag
 def test_card_has_counts_rates_watermark_and_finished_subtasks(page: Page, address: str) -> None:
     page.goto(f"{address}#/job/{JOB}")
     text = card(page, "parse -> with timestamps").inner_text()
+    assert re.search(r"Busy\s+22 %\s*waits 48 %", text)
     assert re.search(r"In\s+2,469,134\s*16,800/s", text)
     assert re.search(r"Out\s+2,400,000\s*16,600/s", text)
     assert re.search(r"Watermark\s+2026-11-21 02:53:05", text)
@@ -140,8 +141,8 @@ def test_vertex_opens_with_its_operators_lines_and_subtasks(page: Page, address:
         "with timestamps | parse-1 | prices.py:21",
     ]
     first, second = rows(page, "Subtasks of this vertex")
-    assert first == "0 | running | 22 % | 1,234,567 | 1,200,000 | 50.0 MB | 48.0 MB | 2026-11-21 02:53:05"
-    assert second.startswith("1 | running | 12 %")
+    assert first == "0 | running | 22 % | 48 % | 1,234,567 | 1,200,000 | 50.0 MB | 48.0 MB | 2026-11-21 02:53:05"
+    assert second.startswith("1 | running | 12 % | 48 %")
     page.get_by_role("link", name="Close").click()
     expect(page.get_by_role("region", name="Subtasks of this vertex")).to_have_count(0)
 

@@ -100,6 +100,7 @@ class Runs:
 
     def bury(self, driver: JobDriver, host: str | None = None) -> None:
         """Let the note of a run name a process that has ended, or one on another host."""
+        driver._clean_up.local_state.remove()  # its lock, which the end of a process gives back
         [note] = self.archives.glob(f".running/*-{driver.view.run_id}.json")
         known = json.loads(note.read_text()) | {"pid": self._ended.pid, "process": None}
         note.write_text(json.dumps(known if host is None else {**known, "host": host}))

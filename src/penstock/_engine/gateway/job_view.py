@@ -99,6 +99,9 @@ class SubtaskView:
     io: IOMetrics = field(default_factory=IOMetrics)
     #: Those of the last accepted epoch.
     last_io: IOMetrics = field(default_factory=IOMetrics)
+    #: The milliseconds from the end of its turn to the end of the epoch: in all epochs of this run, and in the last.
+    waited_ms: int = 0
+    last_waited_ms: int = 0
     input_watermark: int = MIN_WATERMARK
     output_watermark: int = MIN_WATERMARK
     finished: bool = False

@@ -269,6 +269,7 @@ class JobMonitor:
             ]
             for vertex, subtasks in enumerate(self.view.subtasks)
         ]
+        end_ms = max((ack.ended_ms for ack in acks), default=0)
         returns = self.view.stage is None  # subtasks of stages have no state to return to
         for ack in acks:
             vertex, index = ack.vertex, ack.subtask
@@ -276,6 +277,8 @@ class JobMonitor:
             rows[vertex][index] = SubtaskView(
                 io=before.io + ack.io,
                 last_io=ack.io,
+                waited_ms=before.waited_ms + end_ms - ack.ended_ms,
+                last_waited_ms=end_ms - ack.ended_ms,
                 input_watermark=ack.input_watermark,
                 output_watermark=ack.watermark,
                 finished=ack.finished,
@@ -335,4 +338,4 @@ def _headline(error: Exception) -> str:
 
 
 def _idle(subtask: SubtaskView) -> SubtaskView:
-    return subtask if subtask.last_io == _NOTHING else replace(subtask, last_io=_NOTHING)
+    return subtask if subtask.last_io == _NOTHING else replace(subtask, last_io=_NOTHING, last_waited_ms=0)
