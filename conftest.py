@@ -11,6 +11,7 @@ import random
 import secrets
 from collections import Counter
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import hypothesis.core
@@ -19,10 +20,20 @@ from _pytest.nodeid import coerce_node_id
 
 if TYPE_CHECKING:
     from collections.abc import Generator
-    from pathlib import Path
 
+SOURCES = Path(__file__).with_name("src")
 #: The processes of a run inherit it.
 SEED = os.environ.setdefault("PENSTOCK_SEED", str(secrets.randbelow(1 << 32)))
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Import no private module without examples: those of public classes are collected where a user imports them."""
+    is_private = (
+        collection_path.suffix == ".py"
+        and collection_path.is_relative_to(SOURCES)
+        and "/_" in str(collection_path.parent)
+    )
+    return True if is_private and b">>>" not in collection_path.read_bytes() else None
 
 
 @pytest.hookimpl(trylast=True)

@@ -1,4 +1,4 @@
-"""Figures beside their bars: what the engine's own measurements print, as a Markdown table for BENCHMARKS.md."""
+"""Figures beside their bars: what the engine's own measurements print, as a Markdown table for docs/benchmarks."""
 
 import datetime
 import os

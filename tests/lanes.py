@@ -1,4 +1,4 @@
-"""Four processes share the tests of `dev.py test`: the lanes.
+"""Five processes share the tests of `dev.py test`: the lanes.
 
 The first has the files whose tests run on the Spark session that all of them share; the others have the rest, and a
 lane that has done its own helps. Each takes the longest file first, by the clock of an earlier run (``longest.toml``),
@@ -6,11 +6,15 @@ so that all lanes end together. There are more lanes than processors because man
 start. Where there is room, all temporary files lie in memory: most tests write to be read again at once, and the disk
 would be what they wait for. In a fresh clone the modules are compiled before the lanes begin, once for all of them.
 What the tests cost is measured by ``minutes.py``.
+
+Of the cases of a function that is marked ``sampled(parts)`` a run of the lanes takes one in so many, drawn by the seed
+of the run: they are many cases of one law, and the campaign has all of them.
 """
 
 from __future__ import annotations
 
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -19,6 +23,7 @@ import tempfile
 import time
 import tomllib
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +33,8 @@ from tests.minutes import LONGEST, Meter, Minutes, processor_s
 from xdist.scheduler import LoadFileScheduling
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from xdist.workermanage import WorkerController
 
 ROOT = Path(__file__).parents[1]
@@ -107,6 +114,28 @@ class Lanes(LoadFileScheduling):
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Lanes:
     return Lanes(config, log)
+
+
+# ---------------------------------------------------------------------------------------------------- one case in many
+
+
+def drawn(items: list[pytest.Item], seed: str) -> Iterator[pytest.Item]:
+    """Yield the tests that a run takes: of the cases of a function that is marked with a number, one in so many."""
+    for function, group in groupby(items, lambda item: item.nodeid.partition("[")[0]):
+        cases = list(group)
+        marker = cases[0].get_closest_marker("sampled")
+        count = len(cases) if marker is None else -(-len(cases) // marker.args[0])
+        yield from random.Random(f"{seed} {function}").sample(cases, count)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
+    """Leave out what this run does not take; the lanes draw the same."""
+    taken = set(drawn(items, os.environ["PENSTOCK_SEED"]))
+    left_out = [item for item in items if item not in taken]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item in taken]
 
 
 # ------------------------------------------------------------------------------------------------------ files in memory

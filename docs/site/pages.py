@@ -35,6 +35,7 @@ def lay_out(target: Path) -> None:
     pages = {f"{place_of(file)}.md": _document(file) for file in documents()}
     pages["index.md"] += "".join(_toctree(door, files) for door, files in DOORS.items())
     pages["decisions/index.md"] = _decisions()
+    pages["benchmarks.md"] += f"\n```{{toctree}}\n:hidden:\n\n{_listed('benchmarks', 'benchmarks/')}\n```\n"
     api = api_pages()
     pages |= {f"{page.place}.rst": text_of(page) for page in api} | {"api/index.rst": index_of(api)}
     for name, text in pages.items():
@@ -72,7 +73,7 @@ def with_links_of_the_site(text: str, file: str) -> str:
         place = place_of(aim)
         if place is None:
             return part["text"]
-        return f"[{part['text']}]({posixpath.relpath(place, here or '.')}.md{'#' * bool(anchor)}{anchor})"
+        return f"[{part['text']}]({posixpath.relpath(f'{place}.md', here or '.')}{'#' * bool(anchor)}{anchor})"
 
     return _PART.sub(led, text)
 
@@ -83,6 +84,10 @@ def _toctree(door: str, files: tuple[str, ...]) -> str:
 
 
 def _decisions() -> str:
-    names = sorted(path.stem for path in (ROOT / "docs" / "decisions").glob("*.md"))
     text = "Each record has a question, the decision with its reasons and figures, and what was rejected."
-    return f"# Decisions\n\n{text}\n\n```{{toctree}}\n:maxdepth: 1\n\n" + "\n".join(names) + "\n```\n"
+    return f"# Decisions\n\n{text}\n\n```{{toctree}}\n:maxdepth: 1\n\n{_listed('decisions')}\n```\n"
+
+
+def _listed(folder: str, prefix: str = "") -> str:
+    """Return the lines of a table of contents for the pages of a folder below ``docs``."""
+    return "\n".join(sorted(f"{prefix}{path.stem}" for path in (ROOT / "docs" / folder).glob("*.md")))

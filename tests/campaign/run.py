@@ -1,4 +1,4 @@
-"""The long tests, one case after the other: seeded, resumable, and at the end a dated table for BENCHMARKS.md.
+"""The long tests, one case after the other: seeded, resumable, and at the end a dated table for docs/benchmarks/campaign.md.
 
 Usage: run.py [--seed N] [--only WORD] [--fresh]
 
@@ -383,7 +383,10 @@ def cases(seed: int) -> list[Case]:
         and subprocess.run([python, "--version"], capture_output=True, check=False).returncode == 0
     ]
     tests = [properties, restores, restores_on_spark, lives, starved, clock_lives, expiring, orders]
-    whole = [conformance, sharing, sums, flights, streams, values, postgres]  # of which make test runs a part
+    sampled = Case(
+        "sampled", "all cases of the laws of which a run draws some", [*pytest, "-m", "sampled", "tests"], {}
+    )
+    whole = [sampled, conformance, sharing, sums, flights, streams, values, postgres]  # of which make test runs a part
     return [
         *points,
         *kafka,

@@ -85,6 +85,7 @@ def cluster(case: Case, request: pytest.FixtureRequest, tmp_path: Path) -> Itera
 
 @NEEDS_FLINK
 @pytest.mark.flink
+@pytest.mark.sampled(3)
 @EVERY_CASE
 def test_flinks_own_command_line(case: Case, tmp_path: Path, cluster: Cluster) -> None:
     setting, requests = Setting(case, tmp_path, cluster), list[dict[str, Any]]()
@@ -104,6 +105,7 @@ def _record(case: Case, requests: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.behaviour(177)
+@pytest.mark.sampled(3)
 @EVERY_CASE
 def test_what_flinks_command_line_sends_gets_the_same_answers(case: Case, tmp_path: Path, cluster: Cluster) -> None:
     setting = Setting(case, tmp_path, cluster)

@@ -48,13 +48,18 @@ def confirm(page: Page, button: str, answer: str) -> None:
     page.get_by_role("dialog").get_by_role("button", name=answer).click()
 
 
-def answer(control: FakeControl) -> Future[Any]:
-    """Return the answer that the page waits for; the page says what it does before its request is here."""
+def first_of(arriving: list[Any]) -> Any:
+    """Return what a request of the page leaves; the page says what it does before its request is here."""
     deadline = time.monotonic() + PATIENCE_S
-    while not control.answers:
+    while not arriving:
         assert time.monotonic() < deadline, "the page has not asked"
         time.sleep(0.01)
-    return control.answers[0]
+    return arriving[0]
+
+
+def answer(control: FakeControl) -> Future[Any]:
+    """Return the answer that the page waits for."""
+    return first_of(control.answers)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +162,8 @@ def test_cancel_asks_for_no_directory(opened: Page, control: FakeControl) -> Non
     expect(opened.get_by_role("dialog").get_by_role("textbox")).to_have_count(0)
     opened.get_by_role("button", name="Cancel the job").click()
     expect(opened.get_by_text("The job was asked to cancel.")).to_be_visible()
-    assert control.asked == [("cancel",)]
+    assert first_of(control.asked) == ("cancel",)
+    assert len(control.asked) == 1
 
 
 def test_no_savepoint_can_be_asked_for_without_a_directory(page: Page, tmp_path: Path) -> None:

@@ -19,7 +19,8 @@ BEHIND_DOORS = [file for files in DOORS.values() for file in files]
 
 
 def test_each_document_is_behind_one_door() -> None:
-    pages = [file for file in documents() if file != "README.md" and not file.startswith("docs/decisions/")]
+    behind_others = "docs/decisions/", "docs/benchmarks/"
+    pages = [file for file in documents() if file != "README.md" and not file.startswith(behind_others)]
     assert sorted(BEHIND_DOORS) == sorted([*pages, "docs/decisions", "api"])
 
 
@@ -41,6 +42,7 @@ def test_readme_has_the_doors_with_their_pages_in_order() -> None:
         ("docs/tutorial.md", "[a](../README.md#two)", "[a](index.md#two)"),
         ("docs/tutorial.md", "[a](decisions)", "[a](decisions/index.md)"),
         ("docs/decisions/0001-x.md", "[a](../../BENCHMARKS.md)", "[a](../benchmarks.md)"),
+        ("docs/benchmarks/rest.md", "[a](../../BENCHMARKS.md)", "[a](../benchmarks.md)"),
         ("docs/decisions/0001-x.md", "[a](\n../batch.md)", "[a](../batch.md)"),
         ("README.md", "![a](docs/images/b.png)", "![a](images/b.png)"),
         ("docs/behaviours.md", "[a test](../tests/unit/test_house.py)", "a test"),

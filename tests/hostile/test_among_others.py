@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.sampled(2)
+
 SERVING = """
     import os, sys, time
     from penstock._engine.rest.server import RestServer

@@ -104,27 +104,43 @@ class Topics:
         place = TopicPartition(topic, 0, before)
         self.admin.delete_records([place])[place].result()
 
-    def messages(self, topic: str, partitions: int = 1, isolation: str = "read_committed") -> list[Any]:
-        """Return all records that a consumer sees."""
+    def messages(self, topic: str, partitions: int = 1, *, has_open: bool = False) -> list[Any]:
+        """Return all records that are committed.
+
+        A broker answers that a transaction is committed before its partitions know of it. So an end that lies before
+        the last record is not the end yet, unless a transaction is open (``has_open``).
+        """
         quick = {"enable.partition.eof": "true", "fetch.wait.max.ms": "20", "auto.offset.reset": "earliest"}
-        names = {"bootstrap.servers": self.bootstrap, "group.id": "look", "isolation.level": isolation}
+        names = {"bootstrap.servers": self.bootstrap, "group.id": "look", "isolation.level": "read_committed"}
         consumer = Consumer({**names, **quick})
         consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
-        found, ends = list[Any](), 0
-        while ends < partitions:
+        found, left = list[Any](), {number: self.end(topic, number) for number in range(partitions)}
+        while left:
             message = consumer.poll(10)
             assert message is not None, f"{topic} cannot be read: is a transaction open?"
             if message.error() is None:
                 found.append(message)
-            else:
-                assert message.error().name() == "_PARTITION_EOF", message.error()
-                ends += 1
+                continue
+            assert message.error().name() == "_PARTITION_EOF", message.error()
+            if has_open or message.offset() >= left.get(message.partition(), 0):
+                left.pop(message.partition(), None)
         consumer.close()
         return found
 
-    def values(self, topic: str, partitions: int = 1, isolation: str = "read_committed") -> list[str]:
-        """Return the values of all records."""
-        return [message.value().decode() for message in self.messages(topic, partitions, isolation)]
+    def end(self, topic: str, partition: int, isolation: str = "read_uncommitted") -> int:
+        """Return the offset behind the last record of a partition, or behind the last one that is decided."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "look", "isolation.level": isolation})
+        _, end = consumer.get_watermark_offsets(TopicPartition(topic, partition))
+        consumer.close()
+        return end
+
+    def has_open_transaction(self, topic: str, partitions: int = 1) -> bool:
+        """Tell whether a transaction that wrote into a topic is not decided."""
+        return any(self.end(topic, number, "read_committed") < self.end(topic, number) for number in range(partitions))
+
+    def values(self, topic: str, partitions: int = 1, *, has_open: bool = False) -> list[str]:
+        """Return the values of all committed records."""
+        return [message.value().decode() for message in self.messages(topic, partitions, has_open=has_open)]
 
     def same(self, topic: str, expected: Iterable[str], partitions: int = 1) -> None:
         """Check that a topic has each value once."""

@@ -25,6 +25,7 @@ KNOWN = {"jobid": JOB, "vertexid": READ, "checkpointid": 4, "subtaskindex": 0}
 schema = schemathesis.openapi.from_dict({**document(ROUTES), "servers": [{"url": "/v1"}]})
 
 
+@pytest.mark.sampled(4)
 @schema.parametrize()
 @hypothesis.settings(max_examples=EXAMPLES, suppress_health_check=list(hypothesis.HealthCheck))
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

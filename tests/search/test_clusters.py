@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from tests.services.search import Cluster
 
-pytestmark = pytest.mark.search
+pytestmark = [pytest.mark.search, pytest.mark.sampled(2)]
 
 
 class Sender:

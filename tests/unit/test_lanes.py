@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from _pytest.assertion import rewrite
@@ -79,3 +80,27 @@ def test_a_process_that_is_waited_for_while_others_are_looked_at_counts_once(mon
     monkeypatch.setattr(minutes, "waited_s", lambda: next(waited))
     monkeypatch.setattr(minutes, "running_s", lambda process: [next(running)])
     assert minutes.processor_s() - time.process_time() == pytest.approx(9_020, abs=5)
+
+
+def test_of_many_cases_of_one_law_a_run_draws_some_and_of_each_function_one_at_least() -> None:
+    law, alone, other = [f"t.py::law[{case}]" for case in range(9)], "t.py::alone", "t.py::other"
+    marked = {**dict.fromkeys([*law, alone], 4), other: None}
+
+    def draw(seed: int) -> list[str]:
+        items: list[Any] = [_Item(nodeid, parts) for nodeid, parts in marked.items()]
+        return [item.nodeid for item in lanes.drawn(items, str(seed))]
+
+    for seed in range(20):
+        assert draw(seed) == draw(seed)
+        assert len(draw(seed)) == 5
+        assert {alone, other} < set(draw(seed)) <= {*law, alone, other}
+    assert {nodeid for seed in range(40) for nodeid in draw(seed)} == set(marked)
+
+
+@dataclass
+class _Item:
+    nodeid: str
+    parts: int | None
+
+    def get_closest_marker(self, _: str) -> pytest.Mark | None:
+        return None if self.parts is None else pytest.mark.sampled(self.parts).mark

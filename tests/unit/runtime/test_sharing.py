@@ -67,6 +67,8 @@ if TYPE_CHECKING:
     from penstock.datastream.functions import RuntimeContext
     from penstock.datastream.output_tag import OutputTag
 
+pytestmark = pytest.mark.sampled(3)
+
 
 # ------------------------------------------------------------------------------------------------------------ programs
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,7 +25,6 @@ from penstock.errors import CorruptCheckpointError, JobExecutionError, Temporary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 
 NUMBERS = list(range(60))
@@ -135,7 +135,8 @@ def test_files_of_temporary_checkpoints_that_vanish_end_the_job_that_needs_them_
     gone: list[Path] = []
 
     def clean(directory: Path) -> None:
-        gone.extend(path for path in directory.rglob("*") if path.is_file() and path.name != "lock")
+        for folder, _, files in os.walk(directory):  # unlike rglob it bears that the job removes folders meanwhile
+            gone.extend(Path(folder, file) for file in files if file != "lock")
         for path in gone:
             path.unlink(missing_ok=True)
 

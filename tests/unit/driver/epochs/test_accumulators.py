@@ -33,6 +33,8 @@ from penstock.testing.in_process import Chaos
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.sampled(2)
+
 SHORT, LONG = [100, 200], list(range(13))
 NUMBERS = [*SHORT, *LONG]
 

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
     from penstock._engine.protocol.metadata import ChainEntry
 
+pytestmark = pytest.mark.sampled(3)
+
 #: Commits that take several tries, so that they are done later than those of the next checkpoint.
 SLOWLY = Answers(later=frozenset({1}), changed=frozenset({10, 13}))
 

@@ -23,6 +23,8 @@ from penstock.testing import FailingStorage
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+pytestmark = pytest.mark.sampled(2)
+
 JOB_ID = "0123456789abcdef" * 2
 LONG = list(range(30))
 

@@ -26,6 +26,8 @@ from penstock.errors import CheckpointClaimedError, SavepointChangeError
 if TYPE_CHECKING:
     from penstock._engine.driver.driver import JobDriver
 
+pytestmark = pytest.mark.sampled(2)
+
 ORIGINS = ["checkpoint", "savepoint"]
 TO_OWN: dict[str, Any] = {"claim": "CLAIM", "retained": "9"}
 
