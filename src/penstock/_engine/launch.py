@@ -16,8 +16,10 @@ from penstock._engine.driver.monitor.job_monitor import none_lost
 from penstock._engine.graph.job_graph import JobType
 from penstock._engine.graph.pickling import user_folders, user_modules
 from penstock._engine.plan.levels import build_plan
+from penstock._engine.protocol.clocks import Moment
 from penstock._engine.rest.archiving import Archivist
 from penstock._engine.rest.directories import places
+from penstock._engine.rest.metric_history import MetricHistory
 from penstock._engine.rest.server import RestServer
 from penstock._engine.rest.settings import RestSettings, metrics_are_wanted
 from penstock._engine.savepoints.disposal import dispose
@@ -111,14 +113,16 @@ def _start(
         driver.watch.on_end.append(on_end)
     if noted is not None:
         loop.add_listener(noted.follow(driver))
+    figures = MetricHistory(driver, Moment.now)
+    loop.add_listener(figures)
     archive_directory = configuration.get(option_table.ARCHIVE_DIRECTORY)
     if archive_directory is not None:
         kept = configuration.get(option_table.CHECKPOINT_DIRECTORY)
-        archivist = Archivist(archive_directory, storage_options(configuration), kept)
+        archivist = Archivist(archive_directory, storage_options(configuration), kept, figures)
         driver.watch.on_named.append(archivist.job_named)
         driver.watch.on_end.append(archivist.job_ended)
     if server is not None:
-        server.add(driver, places(driver, configuration, storage_options(configuration)))
+        server.add(driver, places(driver, configuration, storage_options(configuration)), figures)
         loop.add_listener(server)
         driver.watch.on_named.append(server.job_named)
         driver.watch.on_end.append(server.job_ended)

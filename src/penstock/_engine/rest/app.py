@@ -20,6 +20,7 @@ from penstock._engine.rest.handlers import (
     exceptions,
     executors,
     jobs,
+    metric_series,
     metrics,
     operations,
     refusals,
@@ -46,6 +47,7 @@ _log = hiding(logging.getLogger(__name__))
 ROUTES: Final[tuple[Route, ...]] = (
     *cluster.ROUTES,
     *metrics.ROUTES,
+    *metric_series.ROUTES,
     *checkpoints.ROUTES,
     *checkpoint_subtasks.ROUTES,
     *jobs.ROUTES,

@@ -17,6 +17,7 @@ from penstock._engine.rest.handlers import (
     cluster,
     exceptions,
     jobs,
+    metric_series,
     metrics,
     vertices,
 )
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from penstock._engine.gateway.job_control import JobControl
     from penstock._engine.gateway.job_view import JobView
     from penstock._engine.protocol.clocks import Moment
+    from penstock._engine.rest.metric_history import MetricHistory
     from penstock._engine.rest.routing import Route
 
 #: All that readers ask about one job. A subtask's own metrics are among those of its vertex.
@@ -37,7 +39,7 @@ _JOB: Final = "/jobs/{jobid}"
 _DETAILS: Final = re.compile("/jobs/[0-9a-f]{32}")
 _ROUTES: Final = tuple(
     route
-    for module in (jobs, exceptions, checkpoints, checkpoint_subtasks, vertices, metrics, cluster)
+    for module in (jobs, exceptions, checkpoints, checkpoint_subtasks, vertices, metrics, metric_series, cluster)
     for route in module.ROUTES
     if (route.method, route.role) == ("GET", None)
     and route.path.startswith(_JOB)
@@ -58,12 +60,16 @@ class Archive(msgspec.Struct):
     archive: list[ArchivedAnswer]
 
 
-def archive(job: JobView) -> bytes:
+def archive(job: JobView, figures: MetricHistory | None = None) -> bytes:
     """Return the content of the file, which is named by the job's id.
 
     Source: org.apache.flink.runtime.history.FsJsonArchivist.
+
+    Args:
+        job: The job.
+        figures: Its metrics over time; None without them.
     """
-    answers = [ArchivedAnswer(path, json_of(answer).decode()) for path, answer in _answers(job)]
+    answers = [ArchivedAnswer(path, json_of(answer).decode()) for path, answer in _answers(job, figures)]
     return json_of(Archive(answers))
 
 
@@ -74,20 +80,20 @@ class _EndedJob:
     view: JobView
 
 
-def _answers(job: JobView) -> Iterator[tuple[str, Any]]:
+def _answers(job: JobView, figures: MetricHistory | None) -> Iterator[tuple[str, Any]]:
     now = job.ended or job.started
     yield "/jobs/overview", {"jobs": [_overview(job, now)]}
-    context = _context(job, now)
+    context = _context(job, now, figures)
     for route in _ROUTES:
         for parameters in _parameters(job, route.parameters, {}):
             path = route.path.format_map(parameters)
             yield path, _or_refusal(context, route, parameters)
 
 
-def _context(job: JobView, now: Moment) -> RestContext:
+def _context(job: JobView, now: Moment, figures: MetricHistory | None) -> RestContext:
     """Return a context of one job, in which nothing can be steered."""
     one = Jobs(0, lambda: now)
-    one.add(cast("JobControl", _EndedJob(job)))
+    one.add(cast("JobControl", _EndedJob(job)), figures)
     nothing = cast("Any", None)
     return RestContext(
         *(one, nothing, lambda: now, tuple, job.configuration, DirectoryPolicy(()), nothing, nothing, None, nothing)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock._engine.gateway.job_view import JobView
+    from penstock._engine.rest.metric_history import MetricHistory
 
 _log = hiding(logging.getLogger(__name__))
 
@@ -28,11 +29,14 @@ class Archivist:
         directory: The directory of archives.
         options: Options of the object store.
         checkpoints: The job's checkpoint directory; None if it is temporary.
+        figures: The job's metrics over time.
     """
 
-    def __init__(self, directory: str, options: Mapping[str, str], checkpoints: str | None) -> None:
+    def __init__(
+        self, directory: str, options: Mapping[str, str], checkpoints: str | None, figures: MetricHistory | None = None
+    ) -> None:
         self._directory, self._options = directory, options
-        self._checkpoints = checkpoints
+        self._checkpoints, self._figures = checkpoints, figures
         self._note: RunNote | None = None
 
     def job_named(self, job: JobView) -> None:
@@ -53,7 +57,7 @@ class Archivist:
             storage = open_storage(self._directory, self._options)
             other = storage.find(job.job_id)
             other_run = None if other is None else run_of(other)
-            own, place = archive(job), job.job_id
+            own, place = archive(job, self._figures), job.job_id
             if other is not None and other_run is not None and other_run[0] != job.run_id:
                 if other_run[1] > job.started.now_ms:  # this run ended late: the other one has taken its job over
                     place = f"{EARLIER}/{job.job_id}-{job.run_id}"

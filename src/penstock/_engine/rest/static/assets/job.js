@@ -8,13 +8,14 @@ import * as exceptions from "./exceptions.js";
 import { bytes, count, duration, known, percent, rate, time, watermark } from "./format.js";
 import * as graph from "./graph.js";
 import { badge, isOver, lostSince } from "./jobs.js";
+import * as metrics from "./metrics.js";
 import { isHistory } from "./mode.js";
 
-export const TABS = { graph: "Graph", checkpoints: "Checkpoints", exceptions: "Exceptions", configuration: "Configuration" };
-const VIEWS = { graph, checkpoints, exceptions, configuration };
+export const TABS = { graph: "Graph", metrics: "Metrics", checkpoints: "Checkpoints", exceptions: "Exceptions", configuration: "Configuration" };
+const VIEWS = { graph, metrics, checkpoints, exceptions, configuration };
 
 /** All tabs are loaded each time: when the driver is gone, each of them still shows what it said last. */
-export async function load(api, { job: id, vertex }) {
+export async function load(api, { job: id, tab, vertex }) {
   const path = `/jobs/${id}`;
   const [job, history, settings, failures, keys] = await Promise.all([
     api.get(path),
@@ -25,7 +26,8 @@ export async function load(api, { job: id, vertex }) {
   ]);
   const vertices = await graph.load(api, job);
   const chosen = vertices.some((one) => one.id === vertex) ? await graph.loadVertex(api, job, vertex) : null;
-  return { job, history, settings, failures: failures.exceptionHistory, keys, vertices, chosen };
+  const of = tab === "metrics" && chosen ? vertex : null;
+  return { job, history, settings, failures: failures.exceptionHistory, keys, vertices, chosen, metrics: await metrics.load(api, job, of) };
 }
 
 /** The same where the driver does not answer since a moment: that the job runs is not known then. */
