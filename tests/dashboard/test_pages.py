@@ -215,9 +215,14 @@ def test_what_was_folded_in_stays_so_when_the_page_is_refreshed(page: Page, addr
 
 def test_configuration_is_filtered_by_keys_and_values(page: Page, address: str) -> None:
     page.goto(f"{address}#/job/{JOB}/configuration")
-    assert rows(page, "Keys and values") == ["parallelism.default | 2", "penstock.rest.token | ******"]
-    page.get_by_role("searchbox", name="Filter").fill("PARALLEL")
-    assert rows(page, "Keys and values") == ["parallelism.default | 2"]
+    assert rows(page, "Keys and values") == [
+        "parallelism.default | 2 | the program | 1",
+        "penstock.rest.token | ****** | the program | ",
+    ]
+    page.get_by_role("searchbox", name="Filter").fill("PARALLELISM")
+    assert rows(page, "Keys and values") == ["parallelism.default | 2 | the program | 1"]
+    page.get_by_role("checkbox", name="Defaults, too").check()
+    assert "pipeline.max-parallelism | -1 | default | -1" in rows(page, "Keys and values")
     page.get_by_role("searchbox", name="Filter").fill("nothing of the kind")
     expect(page.get_by_text("No key or value has that in it.")).to_be_visible()
 

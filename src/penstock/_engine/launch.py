@@ -19,6 +19,7 @@ from penstock._engine.plan.levels import build_plan
 from penstock._engine.protocol.clocks import Moment
 from penstock._engine.rest.archiving import Archivist
 from penstock._engine.rest.directories import places
+from penstock._engine.rest.log_lines import keep_lines
 from penstock._engine.rest.metric_history import MetricHistory
 from penstock._engine.rest.server import RestServer
 from penstock._engine.rest.settings import RestSettings, metrics_are_wanted
@@ -71,6 +72,7 @@ def submit(
     """
     tend_standard_streams()
     set_up_log(configuration)
+    keep_lines()
     supervised = resumption()
     with _submissions.admitted(job_graph, configuration, named_apart=supervised is not None) as submission:
         if submission.name != job_graph.name:

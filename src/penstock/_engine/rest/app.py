@@ -17,9 +17,11 @@ from penstock._engine.rest.handlers import (
     checkpoint_subtasks,
     checkpoints,
     cluster,
+    configuration,
     exceptions,
     executors,
     jobs,
+    log,
     metric_series,
     metrics,
     operations,
@@ -46,6 +48,7 @@ _log = hiding(logging.getLogger(__name__))
 #: All routes. If two match a path, the one whose earlier segment is literal wins.
 ROUTES: Final[tuple[Route, ...]] = (
     *cluster.ROUTES,
+    *configuration.ROUTES,
     *metrics.ROUTES,
     *metric_series.ROUTES,
     *checkpoints.ROUTES,
@@ -53,6 +56,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *jobs.ROUTES,
     *steering.ROUTES,
     *exceptions.ROUTES,
+    *log.ROUTES,
     *operations.ROUTES,
     *vertices.ROUTES,
     *executors.ROUTES,

@@ -15,8 +15,10 @@ from penstock._engine.rest.handlers import (
     checkpoint_subtasks,
     checkpoints,
     cluster,
+    configuration,
     exceptions,
     jobs,
+    log,
     metric_series,
     metrics,
     vertices,
@@ -39,7 +41,18 @@ _JOB: Final = "/jobs/{jobid}"
 _DETAILS: Final = re.compile("/jobs/[0-9a-f]{32}")
 _ROUTES: Final = tuple(
     route
-    for module in (jobs, exceptions, checkpoints, checkpoint_subtasks, vertices, metrics, metric_series, cluster)
+    for module in (
+        jobs,
+        exceptions,
+        checkpoints,
+        checkpoint_subtasks,
+        vertices,
+        metrics,
+        metric_series,
+        cluster,
+        configuration,
+        log,
+    )
     for route in module.ROUTES
     if (route.method, route.role) == ("GET", None)
     and route.path.startswith(_JOB)

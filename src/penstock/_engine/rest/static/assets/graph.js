@@ -173,7 +173,7 @@ function finished({ tasks, parallelism, status }) {
 function subtasks(job, vertex, { subtasks: rows }) {
   const headings = [
     ["Subtask"], ["State"], ["Busy", "number"], ["Waits", "number"], ["Records in", "number"], ["Records out", "number"], ["Bytes in", "number"], ["Bytes out", "number"],
-    ["Input watermark (UTC)"],
+    ["Input watermark (UTC)", "when"],
   ];
   return h(
     "div",

@@ -8,26 +8,27 @@ import * as exceptions from "./exceptions.js";
 import { bytes, count, duration, known, percent, rate, time, watermark } from "./format.js";
 import * as graph from "./graph.js";
 import { badge, isOver, lostSince } from "./jobs.js";
+import * as log from "./log.js";
 import * as metrics from "./metrics.js";
 import { isHistory } from "./mode.js";
 
-export const TABS = { graph: "Graph", metrics: "Metrics", checkpoints: "Checkpoints", exceptions: "Exceptions", configuration: "Configuration" };
-const VIEWS = { graph, metrics, checkpoints, exceptions, configuration };
+export const TABS = { graph: "Graph", metrics: "Metrics", checkpoints: "Checkpoints", exceptions: "Exceptions", log: "Log", configuration: "Configuration" };
+const VIEWS = { graph, metrics, checkpoints, exceptions, log, configuration };
 
 /** All tabs are loaded each time: when the driver is gone, each of them still shows what it said last. */
 export async function load(api, { job: id, tab, vertex }) {
   const path = `/jobs/${id}`;
-  const [job, history, settings, failures, keys] = await Promise.all([
+  const [job, history, settings, failures, logged] = await Promise.all([
     api.get(path),
     api.find(`${path}/checkpoints`),
     api.find(`${path}/checkpoints/config`),
     api.get(`${path}/exceptions`),
-    api.get(`${path}/jobmanager/config`),
+    api.find(`${path}/penstock/log`),
   ]);
-  const vertices = await graph.load(api, job);
+  const [vertices, keys] = await Promise.all([graph.load(api, job), configuration.load(api, job)]);
   const chosen = vertices.some((one) => one.id === vertex) ? await graph.loadVertex(api, job, vertex) : null;
   const of = tab === "metrics" && chosen ? vertex : null;
-  return { job, history, settings, failures: failures.exceptionHistory, keys, vertices, chosen, metrics: await metrics.load(api, job, of) };
+  return { job, history, settings, failures: failures.exceptionHistory, keys, vertices, chosen, lines: logged?.lines ?? [], metrics: await metrics.load(api, job, of) };
 }
 
 /** The same where the driver does not answer since a moment: that the job runs is not known then. */
@@ -47,7 +48,7 @@ function withLost(data) {
   return { ...data, vertices: data.vertices.map(lost), chosen };
 }
 
-export function view(data, route, api) {
+export function view(data, route, api, redraw) {
   const { job } = data;
   const state = actions.stateAfter(job);
   return [
@@ -74,7 +75,7 @@ export function view(data, route, api) {
         ),
       ),
     ),
-    h("section", { key: route.tab, "aria-label": TABS[route.tab] }, VIEWS[route.tab].view(withLost(data), state)),
+    h("section", { key: route.tab, "aria-label": TABS[route.tab] }, VIEWS[route.tab].view(withLost(data), state, redraw)),
   ];
 }
 
@@ -114,7 +115,8 @@ function subtasksOf(title, vertices, counts = {}) {
   ];
 }
 
-function figures({ job, vertices }, state) {
+function figures({ job, vertices, history }, state) {
+  const restored = history?.latest.restored;
   const { penstock } = job;
   const late = Object.entries(penstock.late_records_dropped);
   const givenUp = penstock.given_up_committables;
@@ -143,6 +145,7 @@ function figures({ job, vertices }, state) {
     subtasksOf("Subtasks recovered", vertices, penstock.recovery?.recovered),
     subtasksOf("Subtasks run again", vertices, penstock.recovery?.ran_again),
     penstock.recovery?.damage && ["Events", "damaged", penstock.recovery.damage],
+    restored && ["Restored from", `#${restored.id}`, `${restored.external_path}, ${time(restored.restore_timestamp)}`],
     ["Last checkpoint", penstock.checkpoint_id ? `#${penstock.checkpoint_id}` : "none yet"],
     penstock.restarts > 0 && ["Restarts", count(penstock.restarts)],
     penstock.returned_share < 1 && [

@@ -32,7 +32,7 @@ export function view(jobs) {
 
 function list(jobs) {
   const headings = [
-    ["Name"], ["State"], ["Started", "when"], ["Duration", "number"], ["Records read", "number"], ["Subtasks"], ["Checkpoint", "number"],
+    ["Name"], ["State"], ["Started", "when"], ["Duration", "number"], ["Records read", "number"], ["Subtasks", "when"], ["Checkpoint", "number"],
   ];
   const rows = jobs.map((job) => ({
     key: job.jid,

@@ -59,7 +59,7 @@ function draw() {
   const { route, data, at } = shown;
   document.title = data.job ? `${data.job.name} · Penstock` : "Penstock";
   show(place("freshness"), `As of ${time(at).slice(11)}`);
-  show(place("page"), ...route.page.view(silentSince === null ? data : route.page.withoutDriver(data, silentSince), route, api));
+  show(place("page"), ...route.page.view(silentSince === null ? data : route.page.withoutDriver(data, silentSince), route, api, draw));
 }
 
 function lament(error, route) {
