@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from penstock._engine.rest.routing import HandlerRequest
 
 
-class LogLine(msgspec.Struct):
+class LoggedLine(msgspec.Struct):
     """A line of the log."""
 
     #: In epoch milliseconds.
@@ -25,13 +25,13 @@ class LogLine(msgspec.Struct):
 class LogLinesInfo(msgspec.Struct):
     """The last lines of the driver's log, oldest first."""
 
-    lines: list[LogLine]
+    lines: list[LoggedLine]
 
 
 def log(request: HandlerRequest) -> LogLinesInfo:
     """The last lines that Penstock has logged in the driver's process, which may run other jobs as well."""
     assert request.job.job_id
-    return LogLinesInfo([LogLine(*line) for line in last_lines()])
+    return LogLinesInfo([LoggedLine(*line) for line in last_lines()])
 
 
 ROUTES = (Route("GET", "/jobs/{jobid}/penstock/log", log, LogLinesInfo, errors={404: "There is no such job."}),)
